@@ -1,0 +1,44 @@
+//! `redrive cancel` and `redrive pause`.
+
+use std::process::ExitCode;
+
+use redrive_core::id::RunId;
+use redrive_core::status::Control;
+use redrive_engine::admin;
+use redrive_engine::report::run_report;
+use redrive_store::RunChange;
+
+use super::{Answer, Context, actor, known_run, work};
+use crate::exit::Failure;
+
+/// Takes a run out for good.
+pub async fn cancel(context: &Context, run: RunId, yes: bool) -> Answer {
+    let store = context.store()?;
+    let known = known_run(&*store, Some(run)).await?;
+    if known.row.finished_at.is_some() {
+        return Err(Failure::usage(format!("run {run} is finished already")));
+    }
+    context.confirm(&format!("Cancel run {run} of {}?", known.row.spec.pipeline), yes)?;
+    admin::cancel(&*store, run, &known.plan, &actor(), &context.env).await?;
+    let row = store.run(run).await?.unwrap_or(known.row);
+    let now = context.env.clock.now();
+    let report = run_report(&*store, &row, &known.plan, known.definition.thresholds, now).await?;
+    work::tell(context, &report)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stops a run for now.
+pub async fn pause(context: &Context, run: RunId) -> Answer {
+    let store = context.store()?;
+    let known = known_run(&*store, Some(run)).await?;
+    if known.row.control == Control::Cancelled || known.row.finished_at.is_some() {
+        return Err(Failure::usage(format!("run {run} is finished already")));
+    }
+    let reason = Some(format!("paused by {}", actor()));
+    let change = RunChange { control: Some((Control::Paused, reason)), ..RunChange::default() };
+    let row = store.change_run(run, change).await?;
+    let now = context.env.clock.now();
+    let report = run_report(&*store, &row, &known.plan, known.definition.thresholds, now).await?;
+    work::tell(context, &report)?;
+    Ok(ExitCode::SUCCESS)
+}

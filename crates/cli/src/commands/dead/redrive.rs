@@ -1,0 +1,181 @@
+//! `redrive dead redrive`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use redrive_core::id::{ItemId, ItemSeq, RunId};
+use redrive_core::item::StateKind;
+use redrive_core::plan::Plan;
+use redrive_core::status::Control;
+use redrive_engine::admin::{self, Redrive};
+use redrive_engine::report::RunReport;
+use redrive_store::{ItemFilter, ItemQuery, RunFilter, Store};
+
+use super::filter::resolve;
+use crate::args::{RedriveArgs, WorkArgs};
+use crate::commands::work::{self, Work, work_quietly};
+use crate::commands::{Answer, Context, actor, known_run};
+use crate::exit::{self, Failure};
+use crate::output::text::count;
+use crate::output::{json, lines, note};
+use crate::wiring;
+
+const PAGE: usize = 500;
+
+/// Sends dead items back, from the stage that failed them.
+pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
+    super::said_which(&args.filter, args.all, "sent back")?;
+    if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
+        return Err(Failure::usage("--rate has to be above 0"));
+    }
+    let store = context.store()?;
+    let filters = resolve(&*store, &args.filter, context.env.clock.now()).await?;
+    if args.dry_run {
+        return dry_run(context, &*store, &filters, args.limit).await;
+    }
+    let plans = plans(&*store).await?;
+    let mut touched: Vec<RunId> = Vec::new();
+    for filter in &filters {
+        touched.extend(runs_of(&*store, filter).await?);
+    }
+    touched.sort_unstable();
+    touched.dedup();
+    if let Some(first) = args.canary {
+        let sent = canary(context, &store, &filters, &plans, first, &args).await?;
+        if let Some(answer) = sent {
+            return answer;
+        }
+    }
+    let (mut changed, mut skipped) = (0, 0);
+    for filter in &filters {
+        let left = args.limit.map(|limit| limit.saturating_sub(changed));
+        let request = Redrive { filter: filter.clone(), limit: left, rate: args.rate };
+        let plan = |run: RunId| plans.get(&run).cloned();
+        let done = admin::redrive(&*store, &plan, &request, &actor(), &context.env).await?;
+        changed += done.changed;
+        skipped += done.skipped;
+    }
+    if args.work {
+        return work_on(context, &store, &touched).await;
+    }
+    super::told(context, changed, skipped, false, "sent back")?;
+    for run in touched {
+        context.hint(&format!("`redrive resume {run}` works on them"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says exactly which items the same command without --dry-run would send back.
+async fn dry_run(context: &Context, store: &dyn Store, filters: &[ItemFilter], limit: Option<u64>) -> Answer {
+    let mut ids: Vec<ItemId> = Vec::new();
+    let most = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+    for filter in filters {
+        let mut after: Option<ItemSeq> = None;
+        while ids.len() < most {
+            let wanted = PAGE.min(most - ids.len());
+            let page = store.items(ItemQuery { filter: filter.clone(), after, limit: wanted }).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.seq);
+            ids.extend(page.iter().map(|item| item.id));
+        }
+    }
+    if context.global.json {
+        json(&serde_json::json!({ "items": ids.len(), "ids": ids, "dry_run": true }))?;
+    } else {
+        let listed: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        lines(&listed.join("\n"))?;
+        note(&format!("{} items would be sent back; at least as many calls", count(ids.len() as u64)));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sends the first few back and works on them. `Some` when it ends there.
+async fn canary(
+    context: &Context,
+    store: &Arc<dyn Store>,
+    filters: &[ItemFilter],
+    plans: &BTreeMap<RunId, Plan>,
+    first: u64,
+    args: &RedriveArgs,
+) -> Result<Option<Answer>, Failure> {
+    let mut sent: Vec<(RunId, ItemSeq)> = Vec::new();
+    for filter in filters {
+        let left = first.saturating_sub(sent.len() as u64);
+        let limit = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
+        if limit == 0 {
+            break;
+        }
+        let page = store.items(ItemQuery { filter: filter.clone(), after: None, limit }).await?;
+        sent.extend(page.iter().map(|item| (item.run, item.seq)));
+        let request = Redrive { filter: filter.clone(), limit: Some(limit as u64), rate: args.rate };
+        let plan = |run: RunId| plans.get(&run).cloned();
+        admin::redrive(&**store, &plan, &request, &actor(), &context.env).await?;
+    }
+    let mut runs: Vec<RunId> = sent.iter().map(|(run, _)| *run).collect();
+    runs.dedup();
+    for run in runs {
+        work_on_one(context, store, run).await?;
+    }
+    let mut passed = 0;
+    for (_, seq) in &sent {
+        let state = store.item(*seq).await?.map(|item| item.state.kind());
+        passed += usize::from(matches!(state, Some(StateKind::Succeeded | StateKind::Filtered)));
+    }
+    if passed == sent.len() {
+        note(&format!("{passed} of {} canaries passed; going on", sent.len()));
+        return Ok(None);
+    }
+    note(&format!("only {passed} of {} canaries passed; the others stay dead", sent.len()));
+    Ok(Some(Ok(exit::partial())))
+}
+
+async fn work_on(context: &Context, store: &Arc<dyn Store>, runs: &[RunId]) -> Answer {
+    let mut code = ExitCode::SUCCESS;
+    for run in runs {
+        let report = work_on_one(context, store, *run).await?;
+        work::tell(context, &report)?;
+        code = exit::of(report.status);
+    }
+    Ok(code)
+}
+
+async fn work_on_one(context: &Context, store: &Arc<dyn Store>, run: RunId) -> Result<RunReport, Failure> {
+    let known = known_run(&**store, Some(run)).await?;
+    if known.row.control != Control::Go {
+        return Err(Failure::paused(format!("run {run} is paused; its items were sent back and wait"))
+            .hint(format!("`redrive resume {run}` goes on")));
+    }
+    let recipe = wiring::recipe(&known.definition, Path::new(&known.row.spec.folder))?;
+    let args = WorkArgs { results: None, max_wait: None, lease: std::time::Duration::from_secs(30) };
+    let work = Work { store: store.clone(), row: known.row, recipe, source: None };
+    Ok(work_quietly(context, work, &args).await?.report)
+}
+
+async fn runs_of(store: &dyn Store, filter: &ItemFilter) -> Result<Vec<RunId>, Failure> {
+    if let Some(run) = filter.run {
+        return Ok(vec![run]);
+    }
+    let mut runs: Vec<RunId> = Vec::new();
+    let mut after = None;
+    loop {
+        let page = store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
+        let Some(last) = page.last() else { return Ok(runs) };
+        after = Some(last.seq);
+        runs.extend(page.iter().map(|item| item.run));
+        runs.sort_unstable();
+        runs.dedup();
+    }
+}
+
+async fn plans(store: &dyn Store) -> Result<BTreeMap<RunId, Plan>, Failure> {
+    let mut plans = BTreeMap::new();
+    let mut before = None;
+    loop {
+        let page = store.runs(RunFilter::default(), before, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(plans) };
+        before = Some(last.id);
+        plans.extend(page.iter().filter_map(|row| wiring::plan_of(row).map(|plan| (row.id, plan))));
+    }
+}

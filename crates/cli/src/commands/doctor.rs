@@ -1,0 +1,204 @@
+//! `redrive doctor`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use redrive_core::id::RunId;
+use redrive_core::time::Timestamp;
+use redrive_pipeline::{Definition, StageKind};
+use redrive_store::RunFilter;
+use serde::Serialize;
+
+use super::{Answer, Context};
+use crate::exit::{self, Failure};
+use crate::output::text::{safe, span};
+use crate::output::{json, lines};
+use crate::wiring;
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    what: String,
+    ok: bool,
+    detail: String,
+}
+
+/// Looks whether everything is in order here. Exit code 1 when something is not.
+pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
+    let mut findings = vec![Finding {
+        what: "version".to_owned(),
+        ok: true,
+        detail: format!(
+            "redrive {}, SQLite {}",
+            env!("CARGO_PKG_VERSION"),
+            redrive_sqlite::library_version()
+        ),
+    }];
+    findings.extend(look_at_store(context).await);
+    if let Some(file) = pipeline {
+        findings.extend(look_at_pipeline(&file));
+    }
+    let ok = findings.iter().all(|finding| finding.ok);
+    if context.global.json {
+        json(&serde_json::json!({ "ok": ok, "findings": findings }))?;
+    } else {
+        let line = |finding: &Finding| {
+            let mark = if finding.ok { "ok  " } else { "BAD " };
+            format!("{mark} {:<18} {}", finding.what, safe(&finding.detail))
+        };
+        lines(&findings.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(if ok { ExitCode::SUCCESS } else { exit::broken() })
+}
+
+fn bad(what: &str, detail: impl Into<String>) -> Finding {
+    Finding { what: what.to_owned(), ok: false, detail: detail.into() }
+}
+
+fn good(what: &str, detail: impl Into<String>) -> Finding {
+    Finding { what: what.to_owned(), ok: true, detail: detail.into() }
+}
+
+async fn look_at_store(context: &Context) -> Vec<Finding> {
+    let path = match wiring::store_path(&context.global.store) {
+        Ok(path) => path,
+        Err(failure) => return vec![bad("store", failure.message())],
+    };
+    if !path.exists() {
+        return vec![good("store", format!("{}: not there yet, the first run makes it", path.display()))];
+    }
+    let mut findings = Vec::new();
+    match redrive_sqlite::quick_check(&path) {
+        Ok(()) => findings.push(good("store file", format!("{}: sound", path.display()))),
+        Err(error) => return vec![bad("store file", error.to_string())],
+    }
+    match open_and_count(context).await {
+        Ok((runs, workers)) => {
+            findings.push(good("runs", runs));
+            findings.extend(workers);
+        }
+        Err(failure) => findings.push(bad("store", failure.message())),
+    }
+    findings
+}
+
+async fn open_and_count(context: &Context) -> Result<(String, Vec<Finding>), Failure> {
+    let store = wiring::existing_store(&context.global.store)?;
+    let now = context.env.clock.now();
+    let unfinished = store.runs(RunFilter { unfinished: true, ..RunFilter::default() }, None, 100).await?;
+    let names: Vec<String> = unfinished.iter().map(|row| row.id.to_string()).collect();
+    let runs = if names.is_empty() {
+        "none unfinished".to_owned()
+    } else {
+        format!("unfinished: {}", names.join(", "))
+    };
+    let mut findings = Vec::new();
+    for worker in store.workers().await? {
+        findings.push(if worker.lease_until >= now {
+            good("worker", format!("{} ({}) alive", worker.id, worker.spec.name))
+        } else {
+            let ago = span(now.0 - worker.lease_until.0);
+            good(
+                "worker",
+                format!(
+                    "{} ({}) vanished; its lease ended {ago} ago; the next run takes over",
+                    worker.id, worker.spec.name
+                ),
+            )
+        });
+    }
+    for row in &unfinished {
+        findings.extend(starved(&*store, row.id, now).await?);
+    }
+    Ok((runs, findings))
+}
+
+/// An item that waits long past its due time is starved, which is not a failure but worth knowing.
+async fn starved(
+    store: &dyn redrive_store::Store,
+    run: RunId,
+    now: Timestamp,
+) -> Result<Option<Finding>, Failure> {
+    let (next, _) = store.next_due(run).await?;
+    Ok(next.filter(|due| now.0 - due.0 > 60_000).map(|due| {
+        good(
+            "waiting",
+            format!("{run} has work due for {}; `redrive resume {run}` works on it", span(now.0 - due.0)),
+        )
+    }))
+}
+
+fn look_at_pipeline(file: &Path) -> Vec<Finding> {
+    let name = file.display().to_string();
+    let text = match wiring::read_pipeline(file) {
+        Ok(text) => text,
+        Err(failure) => return vec![bad("pipeline", failure.message())],
+    };
+    let definition = match redrive_pipeline::parse(&text, &name) {
+        Ok(definition) => definition,
+        Err(problems) => {
+            return problems.iter().map(|problem| bad("pipeline", problem.to_string())).collect();
+        }
+    };
+    let mut findings = vec![good("pipeline", format!("{name}: {} stages", definition.all_stages().count()))];
+    findings.extend(definition.warnings.iter().map(|warning| good("warning", warning.to_string())));
+    findings.extend(look_at_stages(&definition, file.parent().unwrap_or(Path::new("."))));
+    findings
+}
+
+fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for stage in definition.all_stages() {
+        let what = format!("stage {}", stage.name);
+        match &stage.kind {
+            StageKind::Http { url, header_env, .. } => {
+                findings.push(reach(&what, url));
+                for variable in header_env.values().filter(|variable| std::env::var_os(variable).is_none()) {
+                    findings.push(bad(&what, format!("the environment variable {variable} is not set")));
+                }
+            }
+            StageKind::Command { command, .. } => {
+                let program = command.first().map(String::as_str).unwrap_or_default();
+                let there = Command::new("sh")
+                    .args(["-c", "command -v -- \"$1\" >/dev/null", "sh", program])
+                    .current_dir(folder)
+                    .status()
+                    .is_ok_and(|status| status.success());
+                findings.push(if there {
+                    good(&what, program)
+                } else {
+                    bad(&what, format!("there is no program {program}"))
+                });
+            }
+            StageKind::Filter { keep } => findings.push(match redrive_stages::FilterHandler::new(keep) {
+                Ok(_) => good(&what, keep.as_str()),
+                Err(problem) => bad(&what, problem),
+            }),
+            StageKind::Pass => {}
+        }
+    }
+    findings
+}
+
+/// Whether somebody listens at the address.
+fn reach(what: &str, url: &str) -> Finding {
+    use std::net::{TcpStream, ToSocketAddrs};
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let usual = if url.starts_with("https") { 443 } else { 80 };
+    let address = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        host.to_owned()
+    } else {
+        format!("{host}:{usual}")
+    };
+    let found = address
+        .to_socket_addrs()
+        .map_err(|error| error.to_string())
+        .and_then(|mut all| all.next().ok_or_else(|| "no address".to_owned()));
+    let reached = found.and_then(|to| {
+        TcpStream::connect_timeout(&to, std::time::Duration::from_secs(3)).map_err(|error| error.to_string())
+    });
+    match reached {
+        Ok(_) => good(what, format!("{address} answers")),
+        Err(error) => bad(what, format!("{address}: {error}")),
+    }
+}

@@ -1,0 +1,121 @@
+//! `redrive explain` and `redrive dead show`.
+
+use std::process::ExitCode;
+
+use redrive_core::id::RunId;
+use redrive_core::item::Item;
+use redrive_engine::report::{Explanation, explain as tell_life, find_item};
+use redrive_store::Store;
+
+use super::{Answer, Context, known_run};
+use crate::exit::Failure;
+use crate::output::table::{Side, table};
+use crate::output::text::{safe, short, span};
+use crate::output::{json, lines};
+
+/// Tells one item's whole life.
+pub async fn explain(context: &Context, name: &str, run: Option<RunId>) -> Answer {
+    let store = context.store()?;
+    let item = one_item(&*store, name, run).await?;
+    let known = known_run(&*store, Some(item.run)).await?;
+    let life = tell_life(&*store, &known.row, &item, &known.plan, context.env.clock.now()).await?;
+    if context.global.json {
+        json(&life)?;
+    } else {
+        lines(&words(&life))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Finds the one item that is meant.
+pub async fn one_item(store: &dyn Store, name: &str, run: Option<RunId>) -> Result<Item, Failure> {
+    let mut found = find_item(store, name, run, 6).await?;
+    match found.len() {
+        0 => Err(Failure::usage(format!("no item has the id or key {:?}", short(name, 80))).hint(
+            "ids are shown by `redrive dead list` and `redrive failures`; a key has to be given whole",
+        )),
+        1 => Ok(found.remove(0)),
+        _ => {
+            let some: Vec<String> = found
+                .iter()
+                .take(5)
+                .map(|item| format!("{} ({} in {})", item.id, item.key, item.run))
+                .collect();
+            Err(Failure::usage(format!(
+                "several items are called {name}:\n       {}",
+                some.join("\n       ")
+            ))
+            .hint("give more of the id, or --run"))
+        }
+    }
+}
+
+fn words(life: &Explanation) -> String {
+    let item = &life.item;
+    let mut text = format!(
+        "item {}\n  key {} in run {}, at stage {}, {}\n",
+        item.id,
+        safe(&item.key),
+        item.run,
+        item.stage,
+        item.state
+    );
+    if let Some(parent) = &item.parent {
+        text.push_str(&format!("  expanded from {parent}\n"));
+    }
+    text.push_str(&format!("  submitted {}", item.created_at));
+    if let Some(deadline) = &item.deadline {
+        text.push_str(&format!(", worth a try until {deadline}"));
+    }
+    text.push('\n');
+    if item.looks_permanent {
+        text.push_str("  it has failed so often that it looks permanent\n");
+    }
+    if let Some(payload) = &item.payload {
+        text.push_str(&format!("  content {}\n", short(payload.get(), 200)));
+    }
+    if !life.attempts.is_empty() {
+        text.push('\n');
+        text.push_str(&attempts(life));
+        text.push('\n');
+    }
+    for mark in &life.marks {
+        text.push_str(&format!("\n{}  {} {}", mark.at, mark.what, safe(&mark.detail)));
+    }
+    text.push_str(&format!("\n{}", safe(&life.now)));
+    text
+}
+
+fn attempts(life: &Explanation) -> String {
+    let headings = [
+        ("started", Side::Left),
+        ("stage", Side::Left),
+        ("gen", Side::Right),
+        ("attempt", Side::Right),
+        ("outcome", Side::Left),
+        ("why", Side::Left),
+        ("then waits", Side::Left),
+    ];
+    table(
+        headings,
+        life.attempts.iter().map(|row| {
+            let why = match (row.class, &row.message) {
+                (Some(class), Some(message)) => format!("{class}: {}", short(message, 60)),
+                _ => String::new(),
+            };
+            let wait = match (row.wait_ms, row.wait_cause) {
+                (Some(ms), Some(cause)) => format!("{} ({cause})", span(ms)),
+                _ => String::new(),
+            };
+            [
+                row.started_at.clone(),
+                row.stage.clone(),
+                row.generation.to_string(),
+                row.attempt.to_string(),
+                row.outcome.to_owned(),
+                why,
+                wait,
+            ]
+        }),
+    )
+}

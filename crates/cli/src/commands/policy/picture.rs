@@ -1,0 +1,57 @@
+//! `redrive policy simulate --plot`.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::View;
+use super::forecast::Forecast;
+use super::words;
+use crate::exit::Failure;
+use crate::output::plot::{Plot, Point, figure, percent, write};
+use crate::output::text::count;
+
+/// Draws the one policy there is.
+pub fn draw(views: &[View], path: &Path) -> Result<(), Failure> {
+    let [view] = views else {
+        let names: Vec<&str> = views.iter().filter_map(|view| view.subject.stage.as_deref()).collect();
+        let message = format!("a picture shows one policy, and the file has {} stages", views.len());
+        return Err(Failure::usage(message).hint(format!("choose with --stage: {}", names.join(", "))));
+    };
+    let Some(outlook) = &view.outlook else { return Ok(()) };
+    let whole = view.is_whole();
+    let plot = Plot {
+        title: format!("Retry policy {}", view.subject.title()),
+        subtitle: subtitle(view, outlook),
+        points: points(view, outlook.failure_rate),
+        ends_dead: whole,
+        deadline: view.subject.deadline.filter(|_| whole && view.cut.is_some()),
+    };
+    write(&plot.svg(), path)
+        .map_err(|error| Failure::usage(format!("cannot write the picture to {}: {error}", path.display())))
+}
+
+fn subtitle(view: &View, outlook: &Forecast) -> String {
+    format!(
+        "{} attempts · each fails with {}, {} items: {} calls, {} dead · time until dead: {}",
+        words::attempts(&view.subject.policy),
+        percent(outlook.failure_rate),
+        count(outlook.items),
+        figure(outlook.expected_calls),
+        figure(outlook.expected_dead),
+        words::time_to_dead(outlook),
+    )
+}
+
+fn points(view: &View, failure_rate: f64) -> Vec<Point> {
+    let (mut earliest, mut latest) = (Duration::ZERO, Duration::ZERO);
+    let mut still_failing = 1.0;
+    let steps = view.steps.iter();
+    steps
+        .map(|step| {
+            earliest = earliest.saturating_add(step.wait_min);
+            latest = latest.saturating_add(step.wait_max);
+            still_failing *= failure_rate;
+            Point { attempt: step.attempt, earliest, nominal: step.starts_at_nominal, latest, still_failing }
+        })
+        .collect()
+}

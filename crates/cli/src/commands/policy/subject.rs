@@ -1,0 +1,113 @@
+//! Which policy is meant: a preset's name, or the stages of a pipeline file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use redrive_core::policy::{Policy, preset, presets};
+use redrive_pipeline::{Definition, Problem};
+
+use crate::exit::Failure;
+use crate::wiring;
+
+/// A policy and where it stands.
+pub struct Subject {
+    /// The preset's name, or the file's.
+    pub name: String,
+    /// The stage, in a file.
+    pub stage: Option<String>,
+    /// What it is for, where that is known.
+    pub summary: Option<&'static str>,
+    /// The policy.
+    pub policy: Policy,
+    /// The greatest age of an item. A preset alone has none: it comes with the pipeline.
+    pub deadline: Option<Duration>,
+}
+
+impl Subject {
+    /// What it is called in headings.
+    pub fn title(&self) -> String {
+        match &self.stage {
+            Some(stage) => format!("{}, stage {stage}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+/// What a word on the command line names.
+pub enum Named {
+    /// A preset; it wins over a file of the same name.
+    Preset(Box<Subject>),
+    /// A pipeline file that was read.
+    File(Box<Definition>),
+    /// A pipeline file that is wrong.
+    Wrong(Vec<Problem>),
+}
+
+/// Finds what a word names.
+pub fn named(word: &str) -> Result<Named, Failure> {
+    if let Some(known) = preset(word) {
+        return Ok(Named::Preset(Box::new(Subject {
+            name: known.name.to_owned(),
+            stage: None,
+            summary: Some(known.summary),
+            policy: known.policy.clone(),
+            deadline: known.policy.deadline(),
+        })));
+    }
+    let path = Path::new(word);
+    if !path.exists() {
+        let known = presets().iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
+        let message = format!("{word:?} is neither a preset nor a file");
+        return Err(Failure::usage(message).hint(format!("presets are {known}")));
+    }
+    let text = wiring::read_pipeline(path)?;
+    Ok(match redrive_pipeline::parse(&text, word) {
+        Ok(definition) => Named::File(Box::new(definition)),
+        Err(problems) => Named::Wrong(problems),
+    })
+}
+
+/// The policies that a word and, in a file, a stage name.
+pub fn find(word: &str, stage: Option<&str>) -> Result<Vec<Subject>, Failure> {
+    match (named(word)?, stage) {
+        (Named::Preset(subject), None) => Ok(vec![*subject]),
+        (Named::Preset(_), Some(_)) => {
+            let message = format!("{word} is a preset; --stage chooses among those of a pipeline file");
+            Err(Failure::usage(message))
+        }
+        (Named::Wrong(problems), _) => Err(wrong(&problems)),
+        (Named::File(definition), stage) => of_file(word, &definition, stage),
+    }
+}
+
+fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<Vec<Subject>, Failure> {
+    let wanted = |name: &str| stage.is_none_or(|stage| stage == name);
+    let found: Vec<Subject> = definition
+        .all_stages()
+        .filter(|stage| wanted(&stage.name))
+        .map(|stage| Subject {
+            name: file.to_owned(),
+            stage: Some(stage.name.clone()),
+            summary: None,
+            policy: stage.retry.clone(),
+            deadline: [definition.deadline, stage.retry.deadline()].into_iter().flatten().min(),
+        })
+        .collect();
+    if found.is_empty() {
+        let stage = stage.unwrap_or_default();
+        let known = definition.all_stages().map(|stage| stage.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(
+            Failure::usage(format!("{file} has no stage {stage:?}")).hint(format!("its stages are {known}"))
+        );
+    }
+    Ok(found)
+}
+
+/// Tells every problem there is, each on a line, and sums them up.
+pub fn wrong(problems: &[Problem]) -> Failure {
+    problems.iter().for_each(wiring::tell);
+    let mut files: Vec<&str> = problems.iter().map(|problem| problem.file.as_str()).collect();
+    files.dedup();
+    let (n, s) = (problems.len(), if problems.len() == 1 { "" } else { "s" });
+    Failure::usage(format!("{n} problem{s} in {}", files.join(", ")))
+}

@@ -1,0 +1,172 @@
+//! `redrive run` and `redrive resume`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redrive_core::status::Control;
+use redrive_engine::{admin, crash};
+use redrive_pipeline::Definition;
+use redrive_store::{NewRun, RunChange, RunFilter, RunRow, Store};
+
+use super::work::{Work, work};
+use super::{Answer, Context, known_run};
+use crate::args::{ResumeArgs, RunArgs};
+use crate::exit::Failure;
+use crate::output::note;
+use crate::wiring;
+
+/// Runs a pipeline over its source, or goes on with an unfinished run of both.
+pub async fn run(context: &Context, args: RunArgs) -> Answer {
+    let text = wiring::read_pipeline(&args.file)?;
+    let definition = wiring::definition(&text, &args.file.display().to_string())?;
+    warn(context, &definition);
+    let folder = folder_of(&args.file)?;
+    let recipe = wiring::recipe(&definition, &folder)?;
+    let source = source_name(&definition, args.input.as_deref(), &folder)?;
+    // A source that is not there is told before a run is made of it.
+    let unread = wiring::source(&source, definition.source.key.clone(), None)?;
+    let store = wiring::open_store(&context.global.store)?;
+    let unfinished = if args.new { None } else { unfinished(&*store, &definition.name, &source).await? };
+    let (row, source) = match unfinished {
+        Some(row) => {
+            let row = go_on(context, &store, row, &definition, &text).await?;
+            let left = if row.admitted_all {
+                None
+            } else if source == "-" {
+                Some(unread)
+            } else {
+                Some(wiring::source(&source, definition.source.key.clone(), row.cursor.as_deref())?)
+            };
+            (row, left)
+        }
+        None => {
+            let new = NewRun {
+                pipeline: definition.name.clone(),
+                source,
+                category: definition.category.clone(),
+                priority: definition.priority,
+                definition: text,
+                folder: folder.display().to_string(),
+            };
+            let row = store.create_run(new, context.env.clock.now()).await?;
+            crash::point("run.created");
+            (row, Some(unread))
+        }
+    };
+    work(context, Work { store, row, recipe, source }, &args.work).await
+}
+
+/// Lets a paused or interrupted run go on, and works on it.
+pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
+    let store = context.store()?;
+    let known = known_run(&*store, Some(args.run)).await?;
+    let (mut row, mut definition) = (known.row, known.definition);
+    if row.control == Control::Cancelled {
+        return Err(Failure::usage(format!("run {} was cancelled", row.id))
+            .hint("`redrive run PIPELINE.toml --new` starts anew"));
+    }
+    let mut folder = PathBuf::from(&row.spec.folder);
+    if let Some(file) = &args.pipeline {
+        let text = wiring::read_pipeline(file)?;
+        definition = wiring::definition(&text, &file.display().to_string())?;
+        folder = folder_of(file)?;
+        row = change_definition(&*store, row, &definition, &text).await?;
+    }
+    warn(context, &definition);
+    let recipe = wiring::recipe(&definition, &folder)?;
+    let source = if row.admitted_all || row.spec.source == "-" {
+        None
+    } else {
+        Some(wiring::source(&row.spec.source, definition.source.key.clone(), row.cursor.as_deref())?)
+    };
+    if row.spec.source == "-" && !row.admitted_all {
+        return Err(Failure::usage(format!(
+            "run {} reads standard input, which was not read to its end",
+            row.id
+        ))
+        .hint("give the same input to the same `redrive run` command; what is known is not admitted twice"));
+    }
+    row = admin::resume(&*store, row.id).await?;
+    work(context, Work { store, row, recipe, source }, &args.work).await
+}
+
+async fn unfinished(store: &dyn Store, pipeline: &str, source: &str) -> Result<Option<RunRow>, Failure> {
+    let filter =
+        RunFilter { pipeline: Some(pipeline.to_owned()), source: Some(source.to_owned()), unfinished: true };
+    Ok(store.runs(filter, None, 1).await?.into_iter().next())
+}
+
+async fn go_on(
+    context: &Context,
+    store: &Arc<dyn Store>,
+    row: RunRow,
+    definition: &Definition,
+    text: &str,
+) -> Result<RunRow, Failure> {
+    if row.control != Control::Go {
+        let why = row.reason.as_deref().unwrap_or("an operator asked for it");
+        return Err(Failure::paused(format!("run {} of this pipeline and source is paused: {why}", row.id))
+            .hint(format!("`redrive resume {}` goes on; --new starts another run", row.id)));
+    }
+    if !context.global.quiet {
+        note(&format!("going on with run {}", row.id));
+    }
+    change_definition(&**store, row, definition, text).await
+}
+
+/// Takes over an edited pipeline file, as long as the items of the run can find their stages in it.
+async fn change_definition(
+    store: &dyn Store,
+    row: RunRow,
+    definition: &Definition,
+    text: &str,
+) -> Result<RunRow, Failure> {
+    if row.spec.definition == text {
+        return Ok(row);
+    }
+    let names = |definition: &Definition| -> Vec<(String, usize)> {
+        definition.all_stages().map(|stage| (stage.name.clone(), stage.children.len())).collect()
+    };
+    let before = wiring::definition_of(&row).map(|before| names(&before));
+    if before.is_some_and(|before| before != names(definition)) {
+        return Err(Failure::usage(format!(
+            "run {} is under way with other stages than this file has",
+            row.id
+        ))
+        .hint("finish it with the old stages, `redrive cancel` it, or start another run with --new"));
+    }
+    let change = RunChange { definition: Some(text.to_owned()), ..RunChange::default() };
+    Ok(store.change_run(row.id, change).await?)
+}
+
+fn source_name(definition: &Definition, input: Option<&str>, folder: &Path) -> Result<String, Failure> {
+    let path = match (input, definition.source.path.as_deref()) {
+        (Some("-"), _) | (None, Some("-")) => return Ok("-".to_owned()),
+        (Some(input), _) => PathBuf::from(input),
+        (None, Some(path)) => folder.join(path),
+        (None, None) => {
+            return Err(Failure::usage("the pipeline names no source")
+                .hint("say --input FILE, or give the file a [source] with a path"));
+        }
+    };
+    let path = std::fs::canonicalize(&path).map_err(|error| {
+        Failure::usage(format!("cannot read the source {}: {error}", path.display()))
+            .hint("say --input FILE, or mend path in the pipeline's [source]")
+    })?;
+    Ok(path.display().to_string())
+}
+
+fn folder_of(file: &Path) -> Result<PathBuf, Failure> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Ok(std::fs::canonicalize(folder)?)
+}
+
+fn warn(context: &Context, definition: &Definition) {
+    if context.global.quiet {
+        return;
+    }
+    definition.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
+    if !definition.gates.is_empty() {
+        note("warning: [gate] settings are checked, but this version does not apply them yet");
+    }
+}

@@ -1,0 +1,72 @@
+//! `redrive stats`.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use redrive_core::id::RunId;
+use redrive_engine::report::{StageStats, stats as gather};
+
+use super::{Answer, Context, known_run};
+use crate::output::text::{count, span};
+use crate::output::{json, lines};
+
+const BAR: u64 = 40;
+
+/// Shows how reliable the stages of a run are.
+pub async fn stats(context: &Context, run: Option<RunId>) -> Answer {
+    let store = context.store()?;
+    let known = known_run(&*store, run).await?;
+    let stats = gather(&*store, known.row.id, &known.row.spec.pipeline, &known.plan).await?;
+    if context.global.json {
+        json(&stats)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = format!("run {} of {}", stats.run, stats.pipeline);
+    for stage in &stats.stages {
+        text.push_str("\n\n");
+        text.push_str(&describe(stage));
+    }
+    lines(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe(stage: &StageStats) -> String {
+    let percent =
+        |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
+    let mut text = format!(
+        "{}: {} passed, {} at the first try; {} attempts, {} of them passed ({} throttled, not counted)\n",
+        stage.stage,
+        count(stage.passed),
+        percent(stage.first_try_rate),
+        count(stage.attempts.total),
+        percent(stage.attempt_success_rate),
+        count(stage.attempts.throttles),
+    );
+    text.push_str(&bars("  passed after retries", stage.retry_histogram.iter()));
+    text.push_str(&bars("  failures", stage.errors.iter()));
+    text.push_str(&bars("  HTTP statuses of failures", stage.statuses.iter()));
+    if let Some(healing) = &stage.time_to_successful_retry {
+        let ms = |ms: u64| span(i64::try_from(ms).unwrap_or(i64::MAX));
+        text.push_str(&format!(
+            "  from first failure to success: mean {}, half below {}, 95 % below {} ({} items)\n",
+            ms(healing.mean_ms),
+            ms(healing.p50_below_ms),
+            ms(healing.p95_below_ms),
+            count(healing.items)
+        ));
+    }
+    text.trim_end().to_owned()
+}
+
+fn bars<'a, K: Display + 'a>(title: &str, rows: impl Iterator<Item = (&'a K, &'a u64)> + Clone) -> String {
+    let most = rows.clone().map(|(_, n)| *n).max().unwrap_or(0);
+    if most == 0 {
+        return String::new();
+    }
+    let mut text = format!("{title}\n");
+    for (name, n) in rows {
+        let length = usize::try_from((n * BAR).div_ceil(most)).unwrap_or(1);
+        text.push_str(&format!("    {name:<24} {:>9} {}\n", count(*n), "▇".repeat(length)));
+    }
+    text
+}

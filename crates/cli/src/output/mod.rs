@@ -1,0 +1,35 @@
+//! How things are shown. Data goes to standard output, everything else to standard error.
+
+pub mod log;
+pub mod plot;
+pub mod progress;
+pub mod summary;
+pub mod table;
+pub mod text;
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Writes one JSON document to standard output.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::internal(error.to_string()))?;
+    lines(&text)
+}
+
+/// Writes text to standard output. A reader that has gone away is no failure.
+pub fn lines(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line for people to standard error.
+pub fn note(text: &str) {
+    // Nothing can be done about a closed standard error.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,63 @@
+//! Text that is safe and short enough for a terminal.
+
+/// Replaces control characters, so that an error text cannot move the cursor or change colours.
+pub fn safe(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// The first line of a text, cut at `most` characters.
+pub fn short(text: &str, most: usize) -> String {
+    let line = safe(text.lines().next().unwrap_or_default());
+    if line.chars().count() <= most {
+        return line;
+    }
+    let mut cut: String = line.chars().take(most.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+/// A number with its digits grouped.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A span of milliseconds, in the two largest units that matter.
+pub fn span(ms: i64) -> String {
+    let ms = ms.max(0);
+    let (seconds, rest) = (ms / 1_000, ms % 1_000);
+    match seconds {
+        0 => format!("{rest}ms"),
+        1..60 => format!("{seconds}.{}s", rest / 100),
+        60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{}d {:02}h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_text_cannot_drive_the_terminal() {
+        assert!(!safe("\u{1b}[2J\u{7}ok\r").contains(['\u{1b}', '\u{7}', '\r']));
+        assert_eq!(short("one\ntwo", 10), "one");
+        assert_eq!(short("abcdefgh", 4), "abc…");
+    }
+
+    #[test]
+    fn numbers_and_spans_are_readable() {
+        assert_eq!((count(0), count(999), count(1_234_567)), ("0".into(), "999".into(), "1,234,567".into()));
+        assert_eq!(span(250), "250ms");
+        assert_eq!(span(61_000), "1m 01s");
+        assert_eq!(span(90_000_000), "1d 01h");
+    }
+}

@@ -1,0 +1,217 @@
+//! The composition root: the only file that names concrete stores and handlers.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redrive_core::id::{ContentHash, StageNo};
+use redrive_core::plan::{Plan, StagePlan};
+use redrive_engine::crash;
+use redrive_engine::env::system_now;
+use redrive_engine::handler::Handler;
+use redrive_engine::recipe::{Recipe, StageWork};
+use redrive_engine::source::{JsonLines, Source};
+use redrive_pipeline::{Body, Definition, Problem, StageDef, StageKind};
+use redrive_sqlite::{Options, SqliteStore};
+use redrive_stages::{
+    BodyForm, CommandHandler, CommandSpec, FilterHandler, HttpHandler, HttpSpec, PassHandler,
+};
+use redrive_store::{RunRow, Store};
+
+use crate::exit::Failure;
+use crate::output::note;
+
+/// Opens the store, and makes it when it is not there.
+pub fn open_store(url: &str) -> Result<Arc<dyn Store>, Failure> {
+    let options = Options { crash_hook: crash::point, ..Options::default() };
+    Ok(Arc::new(SqliteStore::open(&store_path(url)?, options)?))
+}
+
+/// Opens a store that has to be there.
+pub fn existing_store(url: &str) -> Result<Arc<dyn Store>, Failure> {
+    let path = store_path(url)?;
+    if !path.exists() {
+        return Err(Failure::usage(format!("there is no store at {}", path.display()))
+            .hint("`redrive run PIPELINE.toml` makes one, or name another with --store sqlite:PATH"));
+    }
+    open_store(url)
+}
+
+/// The file a store's URL names.
+pub fn store_path(url: &str) -> Result<PathBuf, Failure> {
+    match url.split_once(':') {
+        Some(("sqlite", path)) if !path.is_empty() => Ok(PathBuf::from(path.trim_start_matches("//"))),
+        Some(("postgres" | "postgresql", _)) => {
+            Err(Failure::usage("this version keeps its state in SQLite only").hint("use --store sqlite:PATH"))
+        }
+        _ => Err(Failure::usage(format!("'{url}' is not a store")).hint("use --store sqlite:PATH")),
+    }
+}
+
+/// Reads a pipeline file's text.
+pub fn read_pipeline(file: &Path) -> Result<String, Failure> {
+    let bytes = std::fs::read(file).map_err(|error| {
+        Failure::usage(format!("cannot read {}: {error}", file.display()))
+            .hint("examples/flaky/pipeline.toml is one to begin with")
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        Failure::usage(format!(
+            "{} is not UTF-8 text (byte {})",
+            file.display(),
+            error.utf8_error().valid_up_to()
+        ))
+    })
+}
+
+/// Takes a pipeline's text apart; every problem is told.
+pub fn definition(text: &str, file: &str) -> Result<Definition, Failure> {
+    redrive_pipeline::parse(text, file).map_err(|problems| {
+        problems.iter().for_each(tell);
+        let n = problems.len();
+        Failure::usage(format!("{file} has {n} problem{}", if n == 1 { "" } else { "s" }))
+    })
+}
+
+/// Tells one problem of a pipeline file.
+pub fn tell(problem: &Problem) {
+    note(&crate::output::text::safe(&problem.to_string()));
+    if let Some(hint) = &problem.hint {
+        note(&format!("  hint: {}", crate::output::text::safe(hint)));
+    }
+}
+
+/// What decisions need to know of a pipeline.
+pub fn plan(definition: &Definition) -> Plan {
+    let mut stages = Vec::new();
+    flatten(&definition.stages, None, &mut stages);
+    Plan::new(stages, definition.deadline)
+}
+
+/// The pipeline of a run, where it can still be read.
+pub fn definition_of(row: &RunRow) -> Option<Definition> {
+    redrive_pipeline::parse(&row.spec.definition, &row.spec.pipeline).ok()
+}
+
+/// The plan of a run, where its pipeline can still be read.
+pub fn plan_of(row: &RunRow) -> Option<Plan> {
+    definition_of(row).map(|definition| plan(&definition))
+}
+
+fn flatten(list: &[StageDef], owner: Option<StageNo>, stages: &mut Vec<StagePlan>) {
+    let mut before: Option<usize> = None;
+    for def in list {
+        let no = stages.len();
+        if let Some(before) = before {
+            stages[before].next = Some(number(no));
+        }
+        stages.push(StagePlan {
+            name: def.name.clone(),
+            next: None,
+            first_child: None,
+            owner,
+            policy: def.retry.clone(),
+            timeout: def.timeout,
+            config: config(def),
+            child_failure: def.on_child_failure,
+        });
+        if !def.children.is_empty() {
+            stages[no].first_child = Some(number(no + 1));
+            flatten(&def.children, Some(number(no)), stages);
+        }
+        before = Some(no);
+    }
+}
+
+fn number(index: usize) -> StageNo {
+    StageNo(u16::try_from(index).unwrap_or(u16::MAX))
+}
+
+/// Mark of everything that changes what a stage does and how it retries; attempts carry it.
+fn config(def: &StageDef) -> i64 {
+    let policy = serde_json::to_vec(&def.retry).unwrap_or_default();
+    let timeout = def.timeout.as_millis().to_le_bytes();
+    ContentHash::of(&[def.config_hash().as_bytes(), &policy, &timeout]).short()
+}
+
+/// Makes a pipeline ready to run. Relative paths start from `folder`.
+pub fn recipe(definition: &Definition, folder: &Path) -> Result<Recipe, Failure> {
+    redrive_stages::install_tls();
+    let mut problems = Vec::new();
+    let mut stages = Vec::new();
+    for def in definition.all_stages() {
+        match handler(def, folder) {
+            Ok(handler) => stages.push(StageWork {
+                handler,
+                batch: def.batch as usize,
+                concurrency: def.concurrency as usize,
+                reuse: def.reuse.then(|| ContentHash::of(&[def.config_hash().as_bytes()]).short()),
+            }),
+            Err(problem) => problems.push(format!("stage {}: {problem}", def.name)),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Failure::usage(problems.join("\n       ")));
+    }
+    Ok(Recipe {
+        plan: plan(definition),
+        stages,
+        order: definition.order,
+        share: definition.retry_share,
+        budget: definition.budget.clone(),
+        thresholds: definition.thresholds,
+    })
+}
+
+fn handler(def: &StageDef, folder: &Path) -> Result<Arc<dyn Handler>, String> {
+    let concurrency = def.concurrency as usize;
+    match &def.kind {
+        StageKind::Http { url, body, headers, header_env, max_answer, output } => {
+            let secret = |(name, variable): (&String, &String)| {
+                let value = std::env::var(variable).map_err(|_| {
+                    format!("header_env.{name}: the environment variable {variable} is not set")
+                })?;
+                Ok((name.clone(), value))
+            };
+            let spec = HttpSpec {
+                body: match body {
+                    Body::Protocol => BodyForm::Protocol,
+                    Body::Payload => BodyForm::Payload,
+                },
+                headers: headers.clone().into_iter().collect(),
+                secret_headers: header_env.iter().map(secret).collect::<Result<_, String>>()?,
+                max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
+                output: output.clone(),
+                concurrency,
+                ..HttpSpec::new(url)
+            };
+            Ok(Arc::new(HttpHandler::new(spec, Arc::new(system_now))?))
+        }
+        StageKind::Command { command, env, max_answer, cwd, output } => {
+            let given =
+                env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
+            let spec = CommandSpec {
+                cwd: Some(cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd))),
+                env: given.collect(),
+                max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
+                processes: concurrency,
+                output: output.clone(),
+                ..CommandSpec::new(command.clone())
+            };
+            Ok(Arc::new(CommandHandler::new(spec)?))
+        }
+        StageKind::Filter { keep } => Ok(Arc::new(FilterHandler::new(keep)?)),
+        StageKind::Pass => Ok(Arc::new(PassHandler)),
+    }
+}
+
+/// Opens a source. `position` is how far it was read before.
+pub fn source(name: &str, key: Option<String>, position: Option<&str>) -> Result<Box<dyn Source>, Failure> {
+    if name == "-" {
+        let stdin = std::io::BufReader::new(std::io::stdin());
+        return Ok(Box::new(JsonLines::stream("standard input", Box::new(stdin), key)));
+    }
+    let lines = JsonLines::open(Path::new(name), key, position).map_err(|error| {
+        Failure::usage(error.to_string())
+            .hint("name the source with --input FILE, or in the pipeline's [source] path")
+    })?;
+    Ok(Box::new(lines))
+}

@@ -1,0 +1,118 @@
+//! Finding and sending back the dead.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::event::Event;
+use redrive_core::failure::Class;
+use redrive_core::item::{DeadReason, Item, StateKind};
+use redrive_core::time::Timestamp;
+use redrive_store::{ItemFilter, ItemQuery, Store};
+
+use crate::world::{PART, SPLIT, STORE, World, failed, passed, split};
+
+pub(crate) async fn groups_are_counted_largest_first(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    world.bury(&["a"], "disk broken").await;
+    world.advance(Duration::from_secs(1));
+    let many = world.bury(&["b", "c", "d"], "no such model").await;
+    world.advance(Duration::from_secs(1));
+    world.bury(&["e"], "disk broken").await;
+    let unnamed = world.admit(&["f"]).await.remove(0);
+    let late = Timestamp(world.now.0 + 1_000);
+    world.now = late;
+    world.happen(&unnamed, Event::DeadlinePassed).await;
+    let groups = world.store.groups(ItemFilter::default(), 9).await.expect("groups");
+    let counts: Vec<_> = groups.iter().map(|group| (group.items, group.message.as_str())).collect();
+    assert_eq!(counts, [(3, "no such model"), (2, "disk broken"), (1, "")]);
+    assert_eq!((groups[0].example, groups[0].run, groups[0].stage), (many[0].id, world.run, SPLIT));
+    assert_eq!((groups[0].class, groups[2].class, groups[2].group.as_str()), (Some(Class::Final), None, ""));
+    assert_eq!(groups[1].last_at.since(groups[1].first_at), Duration::from_secs(2));
+    assert_eq!(world.store.groups(ItemFilter::default(), 1).await.expect("groups"), groups[..1]);
+    let only = ItemFilter { text: Some("model".to_owned()), ..ItemFilter::default() };
+    assert_eq!(world.store.groups(only, 9).await.expect("groups"), groups[..1]);
+    let of_one = ItemFilter { group: Some(groups[1].group.clone()), ..ItemFilter::default() };
+    assert_eq!(world.store.groups(of_one, 9).await.expect("groups"), groups[1..2]);
+}
+
+pub(crate) async fn filters_mean_what_matches_means(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    let dead = world.bury(&["a", "b", "under_score"], "disk 100% broken").await;
+    world.advance(Duration::from_secs(5));
+    world.happen(&dead[0], Event::Redriven { due: world.now, payload: None }).await;
+    world.admit(&["c", "d", "e"]).await;
+    let held = world.claim(SPLIT, 3).await;
+    let parent = world.happen(&held[0].item, split(&["x", "y"])).await;
+    world.happen(&held[1].item, failed(Class::Timeout, "slow")).await;
+    let part = world.claim_one(PART).await;
+    world.happen(&part, Event::Killed { why: "an operator".to_owned() }).await;
+    let other = World::new(world.store.clone()).await;
+    other.bury(&["a"], "disk 100% broken").await;
+    let group = dead[0].last.as_ref().expect("failed").group.to_string();
+    let none = ItemFilter::default;
+    let text = |text: &str| Some(text.to_owned());
+    let filters = [
+        none(),
+        ItemFilter { run: Some(world.run), ..none() },
+        ItemFilter { state: Some(StateKind::Dead), ..none() },
+        ItemFilter { state: Some(StateKind::Dead), run: Some(other.run), ..none() },
+        ItemFilter { state: Some(StateKind::Waiting), ..none() },
+        ItemFilter { state: Some(StateKind::Running), run: Some(world.run), ..none() },
+        ItemFilter { state: Some(StateKind::Joining), ..none() },
+        ItemFilter { stages: vec![SPLIT, STORE], ..none() },
+        ItemFilter { stages: vec![PART], state: Some(StateKind::Waiting), ..none() },
+        ItemFilter { parent: Some(parent.seq), ..none() },
+        ItemFilter { parent: Some(parent.seq), state: Some(StateKind::Waiting), ..none() },
+        ItemFilter { top: true, ..none() },
+        ItemFilter { class: Some(Class::Timeout), ..none() },
+        ItemFilter { reason: Some(DeadReason::Operator), ..none() },
+        ItemFilter { reason: Some(DeadReason::Final), state: Some(StateKind::Waiting), ..none() },
+        ItemFilter { group: Some(group), ..none() },
+        ItemFilter { text: text("broken"), ..none() },
+        ItemFilter { text: text("un"), run: Some(world.run), ..none() },
+        ItemFilter { text: text(""), ..none() },
+        ItemFilter { since: Some(world.now), ..none() },
+        ItemFilter { until: Some(world.now), ..none() },
+        ItemFilter { ids: Some(parent.id.versions()), ..none() },
+        ItemFilter { key: text("a"), ..none() },
+        ItemFilter { failed: true, ..none() },
+    ];
+    let all = page(&world, none()).await;
+    assert_eq!(all.len(), 9);
+    for filter in filters {
+        let expected: Vec<_> = all.iter().filter(|item| filter.matches(item)).cloned().collect();
+        assert_eq!(page(&world, filter.clone()).await, expected, "{filter:?}");
+    }
+}
+
+pub(crate) async fn redriven_items_keep_their_history(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let dead = world.bury(&["a"], "no").await.remove(0);
+    let edited: Arc<[u8]> = Arc::from(&b"edited"[..]);
+    let back = world.happen(&dead, Event::Redriven { due: world.now, payload: Some(edited.clone()) }).await;
+    assert_eq!((back.generation, back.attempt, back.last.clone()), (1, 0, None));
+    let held = world.claim(SPLIT, 1).await.remove(0);
+    assert_eq!(held.payload, edited);
+    world.happen(&held.item, passed()).await;
+    let history = world.store.history(dead.seq).await.expect("history");
+    let attempts: Vec<_> =
+        history.attempts.iter().map(|record| (record.generation, record.attempt)).collect();
+    assert_eq!(attempts, [(0, 1), (1, 1)]);
+    let marks: Vec<_> = history.marks.iter().map(|mark| (mark.what, &*mark.detail)).collect();
+    assert_eq!(marks, [("redriven", "with edited content")]);
+    world.assert_counters().await;
+}
+
+pub(crate) async fn text_is_searched_literally(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.admit(&["50%", "50x", "a_b", "aXb", "O'Brien", "Groß"]).await;
+    let cases = [("50%", 1), ("a_b", 1), ("%", 1), ("_", 1), ("'", 1), ("o'b", 0), ("ß", 1), ("50", 2)];
+    for (text, expected) in cases {
+        let filter = ItemFilter { text: Some(text.to_owned()), ..ItemFilter::default() };
+        assert_eq!(page(&world, filter).await.len(), expected, "{text}");
+    }
+}
+
+async fn page(world: &World, filter: ItemFilter) -> Vec<Item> {
+    world.store.items(ItemQuery { filter, after: None, limit: 99 }).await.expect("items")
+}

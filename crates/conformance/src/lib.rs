@@ -1,0 +1,102 @@
+//! Tests only: one suite that every store must pass.
+//!
+//! Cases are grouped by what they are about and are private; a store's own tests call [`run`] with a way to make an
+//! empty store. Times are made up, nothing sleeps, and no case depends on another.
+
+mod children;
+mod claim;
+mod commit;
+mod concurrency;
+mod dead_letter;
+mod lease;
+mod operations;
+mod oracle;
+mod outbox;
+mod paging;
+mod retention;
+mod submit;
+mod world;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use redrive_store::Store;
+
+/// A case: a claim about an empty store that panics when it does not hold.
+pub type CaseFn = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Cases that run at the same time; each may have threads of its own.
+const AT_ONCE: usize = 8;
+
+macro_rules! table {
+    ($($file:ident: $($case:ident),+;)+) => {
+        &[$($((
+            concat!(stringify!($file), "::", stringify!($case)),
+            |store| Box::pin($file::$case(store)),
+        )),+),+]
+    };
+}
+
+const CASES: &[(&str, CaseFn)] = table! {
+    commit: stale_token_cannot_commit, all_or_nothing_writes_nothing_when_one_is_stale, others_commit_beside_a_stale_one,
+        run_and_operation_change_with_the_items, unknown_run_fails_the_whole_commit, a_purged_item_is_stale,
+        attempts_are_kept_in_order, contents_of_every_size_come_back, outputs_are_found_by_what_was_done_to_what,
+        counters_equal_a_recount_after_every_step;
+    lease: a_retired_worker_gets_nothing, a_lost_worker_is_not_renewed_back, an_expired_worker_gets_nothing,
+        a_renewed_worker_goes_on, orphans_are_those_without_a_living_holder, the_clock_may_step_back,
+        retired_workers_are_not_listed, held_items_come_in_pages;
+    claim: claim_equals_decide, a_paused_run_gives_nothing, only_due_items_are_given, next_due_is_the_earliest_later_one,
+        fresh_first_keeps_a_share_for_retries, retry_first_keeps_a_share_for_new_items,
+        oldest_lets_both_lanes_compete, items_come_by_slot_and_order_of_submission, a_stage_gives_only_its_own,
+        a_claim_is_counted;
+    concurrency: two_hundred_claimers_share_without_overlap, rivals_for_one_token_have_one_winner,
+        concurrent_submissions_admit_once;
+    submit: the_same_item_is_admitted_once, another_place_is_a_duplicate, other_content_is_changed,
+        new_versions_are_admitted_beside, a_superseded_version_is_no_obstacle, the_cursor_waits_for_a_changed_item,
+        repeated_lines_are_counted_with_the_cursor, a_refused_item_is_dead_at_once, unknown_run_is_refused,
+        keys_within_one_call_are_compared;
+    children: children_come_with_their_parent, a_stale_parent_has_no_children, the_same_children_come_once,
+        settled_are_those_without_live_children, a_tally_counts_how_children_ended,
+        grandchildren_do_not_count_for_the_grandparent;
+    dead_letter: groups_are_counted_largest_first, filters_mean_what_matches_means, redriven_items_keep_their_history,
+        text_is_searched_literally;
+    outbox: facts_come_in_order_until_passed_on, a_stale_change_has_no_fact, numbers_of_facts_are_not_given_again;
+    paging: pages_show_every_item_once_while_items_change, runs_come_newest_first, next_due_of_a_run_is_its_earliest;
+    retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
+        a_purged_item_can_be_submitted_again, prune_goes_in_pages, prune_leaves_young_and_unfinished_runs,
+        numbers_of_items_are_not_given_again;
+    operations: a_saved_operation_gets_a_number, progress_replaces_the_operation, runs_change_as_told,
+        unknown_runs_do_not_change;
+    oracle: random_lives_0, random_lives_1, random_lives_2, random_lives_3, random_lives_4, random_lives_5;
+};
+
+/// Every case with its name.
+#[must_use]
+pub fn cases() -> &'static [(&'static str, CaseFn)] {
+    CASES
+}
+
+/// Runs every case, each on an empty store of its own.
+///
+/// # Panics
+/// When cases fail: all of them have run by then, and every one that failed is named with its reason.
+pub fn run(make: impl Fn() -> Arc<dyn Store>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().expect("a runtime");
+    let mut failed = Vec::new();
+    for some in cases().chunks(AT_ONCE) {
+        let running: Vec<_> = some.iter().map(|(name, case)| (*name, runtime.spawn(case(make())))).collect();
+        for (name, case) in running {
+            if let Err(error) = runtime.block_on(case) {
+                failed.push(format!("{name}: {}", reason(error)));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{} of {} cases failed:\n{}", failed.len(), cases().len(), failed.join("\n"));
+}
+
+fn reason(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "it was cancelled".to_owned() };
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+        .unwrap_or_else(|| "a panic".to_owned())
+}

@@ -1,0 +1,103 @@
+//! Random things that happen to items.
+
+use std::sync::Arc;
+
+use redrive_core::decide::{Moment, decide};
+use redrive_core::draw::Draw;
+use redrive_core::event::{Event, Transition, Verdict};
+use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::id::ItemId;
+use redrive_core::item::{Item, LastFailure, StateKind};
+use redrive_core::time::Timestamp;
+
+use super::super::snapshot::Items;
+use super::Lives;
+use crate::world::SPLIT;
+
+/// Why a source refuses an item.
+pub(super) fn refusal() -> LastFailure {
+    LastFailure {
+        class: Class::Final,
+        kind: Kind::Input,
+        message: Arc::from("not an item"),
+        group: Arc::from("refused"),
+        shared: false,
+    }
+}
+
+impl Lives {
+    /// Decides about a few items, for each store in terms of its own rows.
+    pub(super) async fn decide_some(&mut self) -> Vec<[Transition; 2]> {
+        let [memory, tested] =
+            [Items::of(&*self.stores[0], self.run).await, Items::of(&*self.stores[1], self.run).await];
+        let ids: Vec<ItemId> = memory.by_id.keys().copied().collect();
+        let mut pairs: Vec<[Transition; 2]> = Vec::new();
+        if ids.is_empty() {
+            return pairs;
+        }
+        for _ in 0..6 {
+            let id = self.dice.of(&ids);
+            if pairs.iter().any(|pair| pair[0].after.id == id) {
+                continue;
+            }
+            let item = &memory.by_id[&id];
+            let event = self.event(item).await;
+            let at = Moment { now: self.now, draw: Draw::from_bits(self.dice.bits()) };
+            let decided = decide(item, event.clone(), &self.plan, at);
+            let other = decide(&tested.by_id[&id], event, &self.plan, at);
+            // An event that cannot happen in this state happens to nobody.
+            if let (Ok(one), Ok(two)) = (decided, other) {
+                pairs.push([one, two]);
+            }
+        }
+        pairs
+    }
+
+    async fn event(&mut self, item: &Item) -> Event {
+        match item.state.kind() {
+            StateKind::Running => self.running().await,
+            StateKind::Joining if !self.dice.one_in(4) => {
+                Event::ChildrenSettled(self.stores[0].children(item.seq).await.expect("children"))
+            }
+            StateKind::Dead if !self.dice.one_in(4) => {
+                let due = Timestamp(self.now.0 + self.dice.of(&[0, 0, 4_000]));
+                let payload = self.dice.one_in(3).then(|| self.content());
+                Event::Redriven { due, payload }
+            }
+            StateKind::Waiting if self.dice.one_in(2) => Event::DeadlinePassed,
+            _ => match self.dice.below(4) {
+                0 if item.parent.is_none() => Event::ChildReopened { stage: SPLIT },
+                1 => Event::CancelRequested,
+                2 => Event::Superseded,
+                _ => Event::Killed { why: "an operator".to_owned() },
+            },
+        }
+    }
+
+    async fn running(&mut self) -> Event {
+        let verdict = match self.dice.below(16) {
+            0..=2 => Verdict::Output(None),
+            3 | 4 => Verdict::Output(Some(self.content())),
+            5 => Verdict::Reused(self.content()),
+            6 => Verdict::Filtered("dull".to_owned()),
+            7..=9 => {
+                let count = self.dice.index(4);
+                let mut children: Vec<_> = (0..count).map(|_| self.new_item(5)).collect();
+                children.dedup_by(|a, b| a.key == b.key);
+                Verdict::Children(children)
+            }
+            10 => return Event::Released,
+            11 => return Event::Interrupted,
+            12 => return Event::LeaseExpired,
+            _ => {
+                let class = self.dice.of(&Class::ALL);
+                let kind = self.dice.of(&Kind::ALL);
+                let texts = ["timed out after 31 ms", "no such model", "503 from 10.0.0.7"];
+                let failure = Failure::new(class, kind, self.dice.of(&texts));
+                let failure = if self.dice.one_in(2) { failure.with_status(503) } else { failure };
+                Verdict::Failed { failure, shared: self.dice.one_in(3) }
+            }
+        };
+        Event::Finished(verdict)
+    }
+}

@@ -1,0 +1,91 @@
+//! Reading in pages.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::event::Event;
+use redrive_core::failure::Class;
+use redrive_core::status::Control;
+use redrive_store::{ItemFilter, ItemQuery, RunChange, RunFilter, Store};
+
+use crate::world::{SPLIT, START, World, failed, new_run, passed, split};
+
+pub(crate) async fn pages_show_every_item_once_while_items_change(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let keys: Vec<String> = (0..40).map(|n| format!("k{n}")).collect();
+    world.admit(&keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let filter = ItemFilter { run: Some(world.run), top: true, ..ItemFilter::default() };
+    let mut seen = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let query = ItemQuery { filter: filter.clone(), after, limit: 3 };
+        let page = world.store.items(query).await.expect("items");
+        let Some(last) = page.last() else { break };
+        after = Some(last.seq);
+        for item in page {
+            *seen.entry(item.id).or_insert(0) += 1;
+        }
+        for (n, held) in world.claim(SPLIT, 4).await.into_iter().enumerate() {
+            let event = match n {
+                0 => passed(),
+                1 => failed(Class::Final, "no"),
+                2 => split(&["x", "y"]),
+                _ => Event::Released,
+            };
+            world.happen(&held.item, event).await;
+        }
+    }
+    assert_eq!(seen.len(), 40);
+    assert!(seen.values().all(|times| *times == 1));
+    world.assert_counters().await;
+}
+
+pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {
+    let mut ids = Vec::new();
+    for source in ["a", "b", "a", "c"] {
+        let new =
+            redrive_store::NewRun { category: Some("mail".to_owned()), priority: -3, ..new_run(source) };
+        let row = store.create_run(new.clone(), START).await.expect("run");
+        assert_eq!((&row.spec, row.control, row.created_at), (&new, Control::Go, START));
+        assert_eq!(store.run(row.id).await, Ok(Some(row.clone())));
+        ids.push(row.id);
+    }
+    let list = |filter: RunFilter, before, limit| {
+        let store = store.clone();
+        async move {
+            let rows = store.runs(filter, before, limit).await.expect("runs");
+            rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+        }
+    };
+    let all = RunFilter::default;
+    assert_eq!(list(all(), None, 9).await, [ids[3], ids[2], ids[1], ids[0]]);
+    assert_eq!(list(all(), None, 2).await, [ids[3], ids[2]]);
+    assert_eq!(list(all(), Some(ids[2]), 9).await, [ids[1], ids[0]]);
+    let of_a =
+        RunFilter { source: Some("a".to_owned()), pipeline: Some("pipeline".to_owned()), unfinished: false };
+    assert_eq!(list(of_a, None, 9).await, [ids[2], ids[0]]);
+    let finished = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+    store.change_run(ids[3], finished).await.expect("change");
+    let cancelled = RunChange { control: Some((Control::Cancelled, None)), ..RunChange::default() };
+    store.change_run(ids[1], cancelled).await.expect("change");
+    assert_eq!(list(RunFilter { unfinished: true, ..all() }, None, 9).await, [ids[2], ids[0]]);
+    assert_eq!(list(RunFilter { pipeline: Some("x".to_owned()), ..all() }, None, 9).await, []);
+}
+
+pub(crate) async fn next_due_of_a_run_is_its_earliest(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    assert_eq!(world.store.next_due(world.run).await, Ok((None, false)));
+    world.admit(&["a", "b"]).await;
+    assert_eq!(world.store.next_due(world.run).await, Ok((Some(START), true)));
+    let held = world.claim(SPLIT, 2).await;
+    assert_eq!(world.store.next_due(world.run).await, Ok((None, false)));
+    let later = world.happen(&held[0].item, failed(Class::Retryable, "oops")).await;
+    let redrive_core::item::State::Waiting { due, .. } = later.state else { panic!("it waits") };
+    assert_eq!(world.store.next_due(world.run).await, Ok((Some(due), false)), "only a retry is left");
+    world.advance(Duration::from_millis(10));
+    world.happen(&held[1].item, passed()).await;
+    assert_eq!(world.store.next_due(world.run).await, Ok((Some(world.now), true)), "at any stage");
+    let other = world.store.create_run(new_run("other"), START).await.expect("run").id;
+    assert_eq!(world.store.next_due(other).await, Ok((None, false)));
+}

@@ -1,0 +1,156 @@
+//! Admitting items.
+
+use std::sync::Arc;
+
+use redrive_core::event::Event;
+use redrive_core::failure::{Class, Kind};
+use redrive_core::id::{ContentHash, ItemId, RunId};
+use redrive_core::item::{DeadReason, LastFailure, NewItem, State};
+use redrive_core::time::Timestamp;
+use redrive_store::{Cursor, Error, RunRow, Store, Submit, Submitted};
+
+use crate::world::{SPLIT, World};
+
+pub(crate) async fn the_same_item_is_admitted_once(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let first = world.store.submit(world.submission(&["a", "b"])).await.expect("submit");
+    let id = |key: &str| ItemId::derive(world.run, None, key, ContentHash::of(&[key.as_bytes()]));
+    assert_eq!(first, [Submitted::Admitted(id("a")), Submitted::Admitted(id("b"))]);
+    world.claim_one(SPLIT).await;
+    let second = world.store.submit(world.submission(&["a", "b"])).await.expect("submit");
+    assert_eq!(second, [Submitted::Known(id("a")), Submitted::Known(id("b"))]);
+    assert_eq!(world.items().await.len(), 2);
+    let other = World::new(world.store.clone()).await;
+    let elsewhere = other.store.submit(other.submission(&["a"])).await.expect("submit");
+    assert!(matches!(elsewhere[..], [Submitted::Admitted(other)] if other != id("a")), "another run");
+    world.assert_counters().await;
+    other.assert_counters().await;
+}
+
+pub(crate) async fn another_place_is_a_duplicate(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let item = world.admit(&["a"]).await.remove(0);
+    for (origin, expected) in [(0, Submitted::Known(item.id)), (7, Submitted::Duplicate(item.id))] {
+        let submit = Submit { items: vec![NewItem::new("a", &b"a"[..], origin)], ..world.submission(&[]) };
+        assert_eq!(world.store.submit(submit).await, Ok(vec![expected]));
+    }
+    let large = Submit { items: vec![NewItem::new("z", &b"z"[..], u64::MAX)], ..world.submission(&[]) };
+    assert!(matches!(world.store.submit(large.clone()).await.expect("submit")[..], [Submitted::Admitted(_)]));
+    assert!(matches!(world.store.submit(large).await.expect("submit")[..], [Submitted::Known(_)]));
+}
+
+pub(crate) async fn other_content_is_changed(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let item = world.admit(&["a"]).await.remove(0);
+    let answers = world.store.submit(version(&world, "new")).await.expect("submit");
+    assert_eq!(answers, [Submitted::Changed(Box::new(item.clone()))]);
+    assert_eq!(world.items().await, [item]);
+    world.assert_counters().await;
+}
+
+pub(crate) async fn new_versions_are_admitted_beside(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let old = world.admit(&["a"]).await.remove(0);
+    let submit = Submit { new_versions: true, ..version(&world, "new") };
+    let answers = world.store.submit(submit.clone()).await.expect("submit");
+    assert!(
+        matches!(answers[..], [Submitted::Admitted(id)] if id != old.id && id.versions() == old.id.versions())
+    );
+    assert!(matches!(world.store.submit(submit).await.expect("submit")[..], [Submitted::Known(_)]));
+    assert_eq!(world.items().await.len(), 2);
+    world.assert_counters().await;
+}
+
+pub(crate) async fn a_superseded_version_is_no_obstacle(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let old = world.admit(&["a"]).await.remove(0);
+    world.happen(&old, Event::Superseded).await;
+    let answers = world.store.submit(version(&world, "new")).await.expect("submit");
+    assert!(matches!(answers[..], [Submitted::Admitted(_)]));
+    let third = world.store.submit(version(&world, "third")).await.expect("submit");
+    assert!(matches!(&third[..], [Submitted::Changed(item)] if item.id != old.id));
+    assert!(matches!(
+        world.store.submit(world.submission(&["a"])).await.expect("submit")[..],
+        [Submitted::Known(_)]
+    ));
+    world.assert_counters().await;
+}
+
+pub(crate) async fn the_cursor_waits_for_a_changed_item(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.admit(&["a"]).await;
+    let cursor = Cursor { position: "line 9".to_owned(), done: true, duplicates: 2 };
+    let mut submit = Submit { cursor: Some(cursor), ..version(&world, "new") };
+    submit.items.push(NewItem::new("b", &b"b"[..], 9));
+    world.store.submit(submit.clone()).await.expect("submit");
+    let row = row(&world).await;
+    assert_eq!((row.cursor, row.admitted_all, row.duplicates), (None, false, 0));
+    assert_eq!(world.items().await.len(), 2, "what could be admitted was");
+    submit.new_versions = true;
+    world.store.submit(submit).await.expect("submit");
+    let row = self::row(&world).await;
+    assert_eq!((row.cursor.as_deref(), row.admitted_all, row.duplicates), (Some("line 9"), true, 2));
+    world.assert_counters().await;
+}
+
+pub(crate) async fn repeated_lines_are_counted_with_the_cursor(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let cursor = |position: &str| Cursor { position: position.to_owned(), done: false, duplicates: 1 };
+    let mut submit = Submit { cursor: Some(cursor("2")), ..world.submission(&["a", "b"]) };
+    submit.items.push(NewItem::new("a", &b"a"[..], 40));
+    world.store.submit(submit).await.expect("submit");
+    assert_eq!(row(&world).await.duplicates, 2, "the one the source told of, and the one that was found");
+    let again = Submit { cursor: Some(cursor("3")), ..world.submission(&["a"]) };
+    world.store.submit(again).await.expect("submit");
+    let row = row(&world).await;
+    assert_eq!((row.cursor.as_deref(), row.duplicates), (Some("3"), 3));
+}
+
+pub(crate) async fn a_refused_item_is_dead_at_once(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let refused = LastFailure {
+        class: Class::Final,
+        kind: Kind::Input,
+        message: Arc::from("not JSON"),
+        group: Arc::from("g"),
+        shared: false,
+    };
+    let bad = NewItem { refused: Some(refused.clone()), ..NewItem::new("bad", &b"{"[..], 3) };
+    let deadline = Some(Timestamp(world.now.0 + 5));
+    let submit = Submit { items: vec![bad], deadline, ..world.submission(&[]) };
+    world.store.submit(submit).await.expect("submit");
+    let item = world.items().await.remove(0);
+    assert_eq!(item.state, State::Dead { reason: DeadReason::Final });
+    assert_eq!((item.last.clone(), item.deadline, item.attempt), (Some(refused), deadline, 0));
+    assert!(world.claim(SPLIT, 9).await.is_empty());
+    world.assert_counters().await;
+}
+
+pub(crate) async fn unknown_run_is_refused(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let submit = Submit { run: RunId(4_711), ..world.submission(&["a"]) };
+    assert!(matches!(world.store.submit(submit).await, Err(Error::NotFound(_))));
+    assert!(world.items().await.is_empty());
+}
+
+pub(crate) async fn keys_within_one_call_are_compared(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let items = [("a", "x", 1), ("a", "x", 1), ("a", "x", 2), ("a", "y", 3)];
+    let items = items.map(|(key, content, origin)| NewItem::new(key, content.as_bytes(), origin));
+    let submit = Submit { items: items.to_vec(), ..world.submission(&[]) };
+    let answers = world.store.submit(submit).await.expect("submit");
+    assert!(matches!(
+        answers[..],
+        [Submitted::Admitted(_), Submitted::Known(_), Submitted::Duplicate(_), Submitted::Changed(_)]
+    ));
+    world.assert_counters().await;
+}
+
+/// The key "a" with this content.
+fn version(world: &World, content: &str) -> Submit {
+    Submit { items: vec![NewItem::new("a", content.as_bytes(), 0)], ..world.submission(&[]) }
+}
+
+async fn row(world: &World) -> RunRow {
+    world.store.run(world.run).await.expect("run").expect("there")
+}

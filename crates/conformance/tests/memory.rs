@@ -1,0 +1,10 @@
+//! The store that specifies all others passes its own suite.
+
+use std::sync::Arc;
+
+use redrive_store::MemoryStore;
+
+#[test]
+fn memory_store_conforms() {
+    redrive_conformance::run(|| Arc::new(MemoryStore::new()));
+}

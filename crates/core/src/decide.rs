@@ -1,0 +1,500 @@
+//! The state machine: the one place that says what follows from what.
+//!
+//! Success, failure, crash, lost lease, cancel, redrive: every event goes through [`decide`], which is handed the
+//! clock and the dice as values and returns a [`Transition`] for a store to commit. It performs nothing.
+//!
+//! Every match over states is exhaustive on purpose: a new state has to be thought through here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::attempt::{AttemptFailure, AttemptRecord, Outcome};
+use crate::draw::Draw;
+use crate::event::{ChildTally, Children, Event, Joined, Mark, Transition, Verdict};
+use crate::failure::{Class, Failure, Kind};
+use crate::fingerprint::fingerprint;
+use crate::id::{ItemId, StageNo, WorkerId};
+use crate::item::{DeadReason, Item, LastFailure, NewItem, Payload, State, StateKind};
+use crate::plan::{ChildFailure, Plan, StagePlan};
+use crate::policy::{Cause, Next, Wait};
+use crate::tally::place;
+use crate::time::Timestamp;
+
+/// Most children one item may expand into; they are admitted in one transaction.
+pub const MAX_CHILDREN: usize = 10_000;
+
+/// When a decision is made, and its luck.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// The time.
+    pub now: Timestamp,
+    /// The dice.
+    pub draw: Draw,
+}
+
+/// An event that cannot happen to an item in its state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("item {item} is {state}: {what}")]
+pub struct Illegal {
+    /// Which item.
+    pub item: ItemId,
+    /// Its state.
+    pub state: StateKind,
+    /// What cannot be done.
+    pub what: &'static str,
+}
+
+/// Says what follows from `event` for `item`.
+///
+/// # Errors
+/// [`Illegal`] when the event cannot happen in the item's state; nothing is to be written then.
+pub fn decide(item: &Item, event: Event, plan: &Plan, at: Moment) -> Result<Transition, Illegal> {
+    let Some(stage) = plan.stage(item.stage) else {
+        return Err(illegal(item, "its stage is not in this version of the pipeline"));
+    };
+    let desk = Desk { item, stage, plan, at };
+    match event {
+        Event::Claimed { worker } => desk.claimed(worker),
+        Event::Finished(verdict) => desk.finished(verdict),
+        Event::Released => desk.released(),
+        Event::Interrupted => desk.interrupted(),
+        Event::LeaseExpired => desk.lease_expired(),
+        Event::DeadlinePassed => desk.deadline_passed(),
+        Event::ChildrenSettled(tally) => desk.children_settled(tally),
+        Event::ChildReopened { stage } => desk.child_reopened(stage),
+        Event::CancelRequested => desk.cancelled(),
+        Event::Superseded => desk.superseded(),
+        Event::Redriven { due, payload } => desk.redriven(due, payload),
+        Event::Killed { why } => desk.killed(&why),
+    }
+}
+
+fn illegal(item: &Item, what: &'static str) -> Illegal {
+    Illegal { item: item.id, state: item.state.kind(), what }
+}
+
+/// Everything a decision looks at.
+struct Desk<'a> {
+    item: &'a Item,
+    stage: &'a StagePlan,
+    plan: &'a Plan,
+    at: Moment,
+}
+
+impl Desk<'_> {
+    fn illegal<T>(&self, what: &'static str) -> Result<T, Illegal> {
+        Err(illegal(self.item, what))
+    }
+
+    /// The holder, for events that only a held item can have.
+    fn held(&self, what: &'static str) -> Result<(WorkerId, Timestamp), Illegal> {
+        match self.item.state {
+            State::Running { worker, since } => Ok((worker, since)),
+            State::Waiting { .. }
+            | State::Joining
+            | State::Succeeded
+            | State::Filtered { .. }
+            | State::Superseded
+            | State::Cancelled
+            | State::Dead { .. } => self.illegal(what),
+        }
+    }
+
+    fn to(&self, state: State) -> Transition {
+        let mut after = self.item.clone();
+        after.state = state;
+        after.rev = self.item.rev.next();
+        after.updated_at = self.at.now;
+        Transition {
+            guard: self.item.rev,
+            from: place(self.item),
+            after,
+            payload: None,
+            record: None,
+            children: None,
+            mark: None,
+            healed: None,
+        }
+    }
+
+    fn claimed(&self, worker: WorkerId) -> Result<Transition, Illegal> {
+        match self.item.state {
+            State::Waiting { due, .. } if due <= self.at.now => {
+                let mut next = self.to(State::Running { worker, since: self.at.now });
+                next.after.attempt = self.item.attempt.saturating_add(1);
+                Ok(next)
+            }
+            State::Waiting { .. } => self.illegal("it is not due yet"),
+            State::Running { .. }
+            | State::Joining
+            | State::Succeeded
+            | State::Filtered { .. }
+            | State::Superseded
+            | State::Cancelled
+            | State::Dead { .. } => self.illegal("only a waiting item can be claimed"),
+        }
+    }
+
+    fn finished(&self, verdict: Verdict) -> Result<Transition, Illegal> {
+        let held = self.held("only a running item can finish")?;
+        Ok(match verdict {
+            Verdict::Output(payload) => self.passed(held, Outcome::Succeeded, payload),
+            Verdict::Reused(payload) => self.passed(held, Outcome::Reused, Some(payload)),
+            Verdict::Filtered(reason) => {
+                let mut next = self.to(State::Filtered { reason: reason.chars().take(500).collect() });
+                next.after.last = None;
+                next.record = Some(self.record(held, Outcome::Filtered, None, None));
+                next
+            }
+            Verdict::Children(children) => match self.refuse_children(&children) {
+                Some(failure) => self.failed(held, failure, false),
+                None => self.expanded(held, children),
+            },
+            Verdict::Failed { failure, shared } => self.failed(held, failure, shared),
+        })
+    }
+
+    fn passed(&self, held: (WorkerId, Timestamp), outcome: Outcome, payload: Option<Payload>) -> Transition {
+        let mut next = self.advance();
+        next.payload = payload;
+        next.record = Some(self.record(held, outcome, None, None));
+        next.healed = self.item.first_failed_at.map(|failed| self.at.now.since(failed));
+        next
+    }
+
+    /// On to the next stage of the list, with counters that start anew, or to success.
+    fn advance(&self) -> Transition {
+        let mut next = match self.stage.next {
+            Some(stage) => {
+                let mut next = self.to(State::Waiting { due: self.at.now, cause: None });
+                next.after.stage = stage;
+                next.after.attempt = 0;
+                next.after.failures = 0;
+                next.after.throttles = 0;
+                next.after.crashes = 0;
+                next
+            }
+            None => self.to(State::Succeeded),
+        };
+        next.after.first_failed_at = None;
+        next.after.last = None;
+        next
+    }
+
+    fn refuse_children(&self, children: &[NewItem]) -> Option<Failure> {
+        let complaint = |text: String| Some(Failure::new(Class::Retryable, Kind::Answer, text));
+        if self.stage.first_child.is_none() && !children.is_empty() {
+            return complaint(format!(
+                "stage {} answered with {} children, but the pipeline gives it no [[stage.children]]",
+                self.stage.name,
+                children.len()
+            ));
+        }
+        if children.len() > MAX_CHILDREN {
+            return complaint(format!("{} children, more than the {MAX_CHILDREN} allowed", children.len()));
+        }
+        let mut keys: Vec<&str> = children.iter().map(|child| &*child.key).collect();
+        keys.sort_unstable();
+        let twice = keys.windows(2).find(|pair| pair[0] == pair[1])?;
+        complaint(format!("two children with the key {:?}", twice[0]))
+    }
+
+    fn expanded(&self, held: (WorkerId, Timestamp), children: Vec<NewItem>) -> Transition {
+        let record = self.record(held, Outcome::Expanded, None, None);
+        let mut next = match self.stage.first_child {
+            Some(stage) if !children.is_empty() => {
+                let mut next = self.to(State::Joining);
+                next.after.last = None;
+                next.children = Some(Children { stage, deadline: self.item.deadline, items: children });
+                next
+            }
+            // Nothing to wait for: an item without children is complete at once.
+            _ => self.advance(),
+        };
+        next.record = Some(record);
+        next.healed = self.item.first_failed_at.map(|failed| self.at.now.since(failed));
+        next
+    }
+
+    fn failed(&self, held: (WorkerId, Timestamp), failure: Failure, shared: bool) -> Transition {
+        let failure = self.stage.policy.reclassify(failure);
+        let item = self.item;
+        let (mut failures, mut throttles, mut crashes) = (item.failures, item.throttles, item.crashes);
+        let (outcome, fate) = match failure.class {
+            Class::Final | Class::Oversized => {
+                failures += 1;
+                (Outcome::Failed, Fate::Dead(DeadReason::Final))
+            }
+            Class::Retryable | Class::Timeout => {
+                failures += 1;
+                let next = self.stage.policy.after_failure(failures, &failure, self.at.draw);
+                (Outcome::Failed, Fate::of(next, DeadReason::Exhausted))
+            }
+            Class::RateLimited => {
+                throttles += 1;
+                let wait = self.stage.policy.after_throttle(throttles, failure.hint, self.at.draw);
+                (Outcome::Throttled, Fate::Wait(wait))
+            }
+            // A human has to act: the run is paused by whoever records this, and the item is due when it goes on.
+            Class::Quota => {
+                throttles += 1;
+                (Outcome::Throttled, Fate::Wait(Wait { delay: Duration::ZERO, cause: Cause::Quota }))
+            }
+            Class::Crash => {
+                crashes += 1;
+                let next = self.stage.policy.after_crash(crashes, self.at.draw);
+                (Outcome::Crashed, Fate::of(next, DeadReason::Quarantined))
+            }
+        };
+        let fate = self.within_deadline(fate);
+        let (state, wait) = match fate {
+            Fate::Dead(reason) => (State::Dead { reason }, None),
+            Fate::Wait(wait) => {
+                let due = self.at.now.after(wait.delay);
+                (State::Waiting { due, cause: Some(wait.cause) }, Some((wait.delay, wait.cause)))
+            }
+        };
+        let mut next = self.to(state);
+        next.after.failures = failures;
+        next.after.throttles = throttles;
+        next.after.crashes = crashes;
+        if outcome != Outcome::Throttled {
+            next.after.first_failed_at = item.first_failed_at.or(Some(self.at.now));
+        }
+        next.after.last = Some(self.last_failure(&failure, shared));
+        next.record = Some(self.record(held, outcome, Some(&failure), wait));
+        next
+    }
+
+    /// A wait that would end after the deadline is not worth waiting.
+    fn within_deadline(&self, fate: Fate) -> Fate {
+        match fate {
+            Fate::Wait(wait) if self.item.deadline.is_some_and(|d| self.at.now.after(wait.delay) > d) => {
+                Fate::Dead(DeadReason::Expired)
+            }
+            Fate::Wait(_) | Fate::Dead(_) => fate,
+        }
+    }
+
+    fn released(&self) -> Result<Transition, Illegal> {
+        self.held("only a running item can be given back")?;
+        let attempt = self.item.attempt.saturating_sub(1);
+        // Nothing was called, so the number is given back, and a fresh item keeps its old place in line.
+        let due = if attempt == 0 { self.item.created_at.min(self.at.now) } else { self.at.now };
+        let mut next = self.to(State::Waiting { due, cause: None });
+        next.after.attempt = attempt;
+        Ok(next)
+    }
+
+    fn interrupted(&self) -> Result<Transition, Illegal> {
+        let held = self.held("only a running item can be interrupted")?;
+        let wait = (Duration::ZERO, Cause::Immediate);
+        let mut next = self.to(State::Waiting { due: self.at.now, cause: Some(wait.1) });
+        next.record = Some(self.record(held, Outcome::Interrupted, None, Some(wait)));
+        Ok(next)
+    }
+
+    fn lease_expired(&self) -> Result<Transition, Illegal> {
+        let held = self.held("only a running item has a lease")?;
+        let text = format!("worker {} vanished while it held the item", held.0);
+        Ok(self.failed(held, Failure::new(Class::Crash, Kind::Worker, text), false))
+    }
+
+    fn deadline_passed(&self) -> Result<Transition, Illegal> {
+        match self.item.state {
+            State::Running { worker, since } => {
+                let mut next = self.to(State::Dead { reason: DeadReason::Expired });
+                next.record = Some(self.record((worker, since), Outcome::Expired, None, None));
+                Ok(next)
+            }
+            State::Waiting { .. } => {
+                let mut next = self.to(State::Dead { reason: DeadReason::Expired });
+                next.mark = Some(self.mark("expired", "its deadline passed while it waited"));
+                Ok(next)
+            }
+            State::Joining
+            | State::Succeeded
+            | State::Filtered { .. }
+            | State::Superseded
+            | State::Cancelled
+            | State::Dead { .. } => self.illegal("only a waiting or running item can expire"),
+        }
+    }
+
+    fn children_settled(&self, tally: ChildTally) -> Result<Transition, Illegal> {
+        match self.item.state {
+            State::Joining => {}
+            State::Waiting { .. }
+            | State::Running { .. }
+            | State::Succeeded
+            | State::Filtered { .. }
+            | State::Superseded
+            | State::Cancelled
+            | State::Dead { .. } => return self.illegal("it is not waiting for children"),
+        }
+        let dead = match (tally.joined(), self.stage.child_failure) {
+            (Joined::Open, _) => return self.illegal("some of its children are not finished"),
+            (Joined::Complete, _) | (Joined::CompleteWithFailures, ChildFailure::Continue) => false,
+            (Joined::Failed, _) | (Joined::CompleteWithFailures, ChildFailure::Dead) => true,
+        };
+        let total = tally.done + tally.dead + tally.gone;
+        let mut next = if dead {
+            let text = format!("{} of {total} children are dead", tally.dead);
+            let mut next = self.to(State::Dead { reason: DeadReason::Final });
+            next.after.last =
+                Some(self.last_failure(&Failure::new(Class::Final, Kind::Handler, text), false));
+            next
+        } else {
+            self.advance()
+        };
+        next.mark = Some(
+            self.mark("joined", &format!("{} done, {} dead of {total} children", tally.done, tally.dead)),
+        );
+        Ok(next)
+    }
+
+    fn child_reopened(&self, stage: StageNo) -> Result<Transition, Illegal> {
+        let mut next = self.to(State::Joining);
+        match self.item.state {
+            State::Joining | State::Waiting { .. } | State::Succeeded | State::Dead { .. } => {}
+            // The change number moves on, so the holder's result is refused; the stage runs again after the join.
+            State::Running { worker, since } => {
+                next.record = Some(self.record((worker, since), Outcome::Cancelled, None, None));
+            }
+            State::Filtered { .. } | State::Superseded | State::Cancelled => {
+                return self.illegal("an item that was taken out does not wait for children");
+            }
+        }
+        next.after.stage = stage;
+        if stage != self.item.stage {
+            next.after.generation = self.item.generation.saturating_add(1);
+            next.after.attempt = 0;
+            next.after.failures = 0;
+            next.after.throttles = 0;
+            next.after.crashes = 0;
+            next.after.first_failed_at = None;
+        }
+        next.after.last = None;
+        next.mark = Some(self.mark("reopened", "a child lives again"));
+        Ok(next)
+    }
+
+    fn cancelled(&self) -> Result<Transition, Illegal> {
+        self.taken_out(State::Cancelled, "cancelled", "its run was cancelled")
+    }
+
+    fn superseded(&self) -> Result<Transition, Illegal> {
+        if let State::Dead { .. } = self.item.state {
+            let mut next = self.to(State::Superseded);
+            next.mark = Some(self.mark("superseded", "a newer version was admitted"));
+            return Ok(next);
+        }
+        self.taken_out(State::Superseded, "superseded", "a newer version was admitted")
+    }
+
+    fn killed(&self, why: &str) -> Result<Transition, Illegal> {
+        let why = crate::redact::clean(why.as_bytes(), 500);
+        let mut next = self.taken_out(State::Dead { reason: DeadReason::Operator }, "killed", &why)?;
+        let failure = Failure::new(Class::Final, Kind::Handler, why);
+        next.after.last = Some(self.last_failure(&failure, false));
+        Ok(next)
+    }
+
+    fn taken_out(&self, state: State, what: &'static str, detail: &str) -> Result<Transition, Illegal> {
+        let mut next = self.to(state);
+        match self.item.state {
+            State::Waiting { .. } | State::Joining => {}
+            State::Running { worker, since } => {
+                next.record = Some(self.record((worker, since), Outcome::Cancelled, None, None));
+            }
+            State::Succeeded
+            | State::Filtered { .. }
+            | State::Superseded
+            | State::Cancelled
+            | State::Dead { .. } => return self.illegal("it is finished already"),
+        }
+        next.mark = Some(self.mark(what, detail));
+        Ok(next)
+    }
+
+    fn redriven(&self, due: Timestamp, payload: Option<Payload>) -> Result<Transition, Illegal> {
+        match self.item.state {
+            State::Dead { .. } => {}
+            State::Waiting { .. }
+            | State::Running { .. }
+            | State::Joining
+            | State::Succeeded
+            | State::Filtered { .. }
+            | State::Superseded
+            | State::Cancelled => return self.illegal("only a dead item can be redriven"),
+        }
+        let mut next = self.to(State::Waiting { due, cause: None });
+        next.after.generation = self.item.generation.saturating_add(1);
+        next.after.attempt = 0;
+        next.after.failures = 0;
+        next.after.throttles = 0;
+        next.after.crashes = 0;
+        next.after.first_failed_at = None;
+        next.after.last = None;
+        next.after.deadline = self.plan.deadline().map(|span| self.at.now.max(due).after(span));
+        let detail = if payload.is_some() { "with edited content" } else { "" };
+        next.mark = Some(self.mark("redriven", detail));
+        next.payload = payload;
+        Ok(next)
+    }
+
+    fn record(
+        &self,
+        (worker, since): (WorkerId, Timestamp),
+        outcome: Outcome,
+        failure: Option<&Failure>,
+        wait: Option<(Duration, Cause)>,
+    ) -> AttemptRecord {
+        AttemptRecord {
+            stage: self.item.stage,
+            generation: self.item.generation,
+            attempt: self.item.attempt,
+            started_at: since,
+            ended_at: self.at.now.max(since),
+            outcome,
+            failure: failure.map(|failure| AttemptFailure {
+                class: failure.class,
+                kind: failure.kind,
+                status: failure.status,
+                message: Arc::from(failure.message()),
+            }),
+            wait,
+            worker,
+            config: self.stage.config,
+        }
+    }
+
+    fn last_failure(&self, failure: &Failure, shared: bool) -> LastFailure {
+        LastFailure {
+            class: failure.class,
+            kind: failure.kind,
+            message: Arc::from(failure.message()),
+            group: Arc::from(fingerprint(failure.class, &self.stage.name, failure.message())),
+            shared,
+        }
+    }
+
+    fn mark(&self, what: &'static str, detail: &str) -> Mark {
+        Mark { at: self.at.now, what, detail: Arc::from(detail) }
+    }
+}
+
+/// What becomes of an item that failed.
+enum Fate {
+    Wait(Wait),
+    Dead(DeadReason),
+}
+
+impl Fate {
+    fn of(next: Next, reason: DeadReason) -> Self {
+        match next {
+            Next::Retry(wait) => Self::Wait(wait),
+            Next::GiveUp => Self::Dead(reason),
+        }
+    }
+}

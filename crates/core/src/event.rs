@@ -1,0 +1,166 @@
+//! What can happen to an item, and what follows from it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::attempt::AttemptRecord;
+use crate::failure::Failure;
+use crate::id::{Rev, StageNo, WorkerId};
+use crate::item::{Item, NewItem, Payload, StateKind};
+use crate::time::Timestamp;
+
+/// Something that happened to an item.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A worker took it.
+    Claimed {
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// Its attempt ended with this verdict.
+    Finished(Verdict),
+    /// It was taken but never started, and is given back.
+    Released,
+    /// It was started and then broken off by a clean stop.
+    Interrupted,
+    /// Its holder vanished.
+    LeaseExpired,
+    /// Its deadline passed before it was started.
+    DeadlinePassed,
+    /// All of its children are finished.
+    ChildrenSettled(ChildTally),
+    /// A child of it lives again, so that it has to join once more.
+    ChildReopened {
+        /// The stage that gave the children.
+        stage: StageNo,
+    },
+    /// Its run was cancelled.
+    CancelRequested,
+    /// A newer version of the same key was admitted.
+    Superseded,
+    /// An operator sends it back from the dead.
+    Redriven {
+        /// Not to be claimed earlier.
+        due: Timestamp,
+        /// New content, when it was edited.
+        payload: Option<Payload>,
+    },
+    /// An operator gives it up.
+    Killed {
+        /// The operator's words.
+        why: String,
+    },
+}
+
+/// What a stage said of one item.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It passed; the content for the next stage, or `None` when it stays the same.
+    Output(Option<Payload>),
+    /// It passed without a call: the output for this input was known.
+    Reused(Payload),
+    /// It was taken out.
+    Filtered(String),
+    /// It becomes these children.
+    Children(Vec<NewItem>),
+    /// It failed.
+    Failed {
+        /// How.
+        failure: Failure,
+        /// Whether it was a whole batch that failed, with no item to blame.
+        shared: bool,
+    },
+}
+
+/// How an item's children ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChildTally {
+    /// Children that succeeded or were filtered.
+    pub done: u64,
+    /// Children that are dead.
+    pub dead: u64,
+    /// Children that were cancelled or superseded.
+    pub gone: u64,
+    /// Children that are not finished.
+    pub live: u64,
+}
+
+/// A parent's state as derived from its children (law L11).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joined {
+    /// Some are not finished.
+    Open,
+    /// All are done.
+    Complete,
+    /// Some are dead.
+    CompleteWithFailures,
+    /// None is done, and at least one is dead.
+    Failed,
+}
+
+impl ChildTally {
+    /// Derives the parent's state.
+    #[must_use]
+    pub fn joined(self) -> Joined {
+        match self {
+            Self { live: 1.., .. } => Joined::Open,
+            Self { dead: 0, .. } => Joined::Complete,
+            Self { done: 0, .. } => Joined::Failed,
+            Self { .. } => Joined::CompleteWithFailures,
+        }
+    }
+}
+
+/// What follows from an event: everything that has to be written, in one transaction, or not at all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transition {
+    /// The change number the item must still have.
+    pub guard: Rev,
+    /// Where the item was.
+    pub from: Place,
+    /// The item as it is to be, with its new change number.
+    pub after: Item,
+    /// New content, where it changed.
+    pub payload: Option<Payload>,
+    /// The attempt that ended by this.
+    pub record: Option<AttemptRecord>,
+    /// Items that come into being below it.
+    pub children: Option<Children>,
+    /// A mark in the item's history that is not an attempt.
+    pub mark: Option<Mark>,
+    /// From first failure to passing the stage, for an item that passed after failing.
+    pub healed: Option<Duration>,
+}
+
+/// Where an item stands, as counters see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Stage.
+    pub stage: StageNo,
+    /// State.
+    pub kind: StateKind,
+    /// Dead reason and class, for the counters of the dead.
+    pub dead: Option<crate::tally::DeadMark>,
+}
+
+/// Children to be admitted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Children {
+    /// The stage they begin at.
+    pub stage: StageNo,
+    /// Their deadline, the parent's own.
+    pub deadline: Option<Timestamp>,
+    /// The children.
+    pub items: Vec<NewItem>,
+}
+
+/// Something in an item's life that was not an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// When.
+    pub at: Timestamp,
+    /// What: `redriven`, `cancelled`, `superseded`, `killed`, `joined`, `reopened`, `expired`.
+    pub what: &'static str,
+    /// More about it.
+    pub detail: Arc<str>,
+}

@@ -1,0 +1,305 @@
+//! The unit of accounting, and the states it can be in.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Class, Kind};
+use crate::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
+use crate::policy::Cause;
+use crate::time::Timestamp;
+
+/// JSON bytes of an item, shared rather than copied.
+pub type Payload = Arc<[u8]>;
+
+/// A file, message, chunk, thread or sample on its way through the stages.
+///
+/// `attempt`, `failures`, `throttles`, `crashes` and `first_failed_at` belong to the present stage and generation and
+/// start anew with either; what they were before is in the attempt rows, which are never changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Place in the order of submission.
+    pub seq: ItemSeq,
+    /// Public name.
+    pub id: ItemId,
+    /// The run it belongs to.
+    pub run: RunId,
+    /// The item it was expanded from.
+    pub parent: Option<ItemSeq>,
+    /// Identity in its source.
+    pub key: Arc<str>,
+    /// Hash of the content it was submitted with.
+    pub version: ContentHash,
+    /// Line or ordinal in its source; tells a line that was read again from a second line with the same key.
+    pub origin: u64,
+    /// The stage it is at, or ended at.
+    pub stage: StageNo,
+    /// What it is doing.
+    pub state: State,
+    /// How often it was sent back from the dead.
+    pub generation: u32,
+    /// Number of its last change; the fencing token while it runs.
+    pub rev: Rev,
+    /// Attempts given at this stage, the running one included.
+    pub attempt: u32,
+    /// Attempts that failed and spent one of `max_attempts`.
+    pub failures: u32,
+    /// Attempts that were throttled; they spend nothing.
+    pub throttles: u32,
+    /// Attempts whose process died under them.
+    pub crashes: u32,
+    /// When it first failed at this stage.
+    pub first_failed_at: Option<Timestamp>,
+    /// The last failure, until a stage is passed.
+    pub last: Option<LastFailure>,
+    /// When it was submitted.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When it stops being worth another try.
+    pub deadline: Option<Timestamp>,
+}
+
+/// What an item is doing; each state owns the data that is valid in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Waits for its due time and a worker.
+    Waiting {
+        /// Not to be claimed earlier.
+        due: Timestamp,
+        /// Why it waits; `None` when it has not been tried at this stage.
+        cause: Option<Cause>,
+    },
+    /// Is held by a worker.
+    Running {
+        /// The holder; the lease lives as long as the holder's.
+        worker: WorkerId,
+        /// When it was claimed.
+        since: Timestamp,
+    },
+    /// Waits for its children.
+    Joining,
+    /// Passed its last stage.
+    Succeeded,
+    /// Was taken out on purpose by a stage.
+    Filtered {
+        /// The stage's reason.
+        reason: String,
+    },
+    /// A newer version of the same key took its place.
+    Superseded,
+    /// Was taken out by an operator together with its run.
+    Cancelled,
+    /// Is parked with a reason, its history, and a way back.
+    Dead {
+        /// Why.
+        reason: DeadReason,
+    },
+}
+
+/// A state without its data, for counting and querying.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateKind {
+    /// See [`State::Waiting`].
+    Waiting,
+    /// See [`State::Running`].
+    Running,
+    /// See [`State::Joining`].
+    Joining,
+    /// See [`State::Succeeded`].
+    Succeeded,
+    /// See [`State::Filtered`].
+    Filtered,
+    /// See [`State::Superseded`].
+    Superseded,
+    /// See [`State::Cancelled`].
+    Cancelled,
+    /// See [`State::Dead`].
+    Dead,
+}
+
+impl StateKind {
+    /// Every state, in the order of their codes.
+    pub const ALL: [Self; 8] = [
+        Self::Waiting,
+        Self::Running,
+        Self::Joining,
+        Self::Succeeded,
+        Self::Filtered,
+        Self::Superseded,
+        Self::Cancelled,
+        Self::Dead,
+    ];
+
+    /// The number by which stores keep it.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The state with that number.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    /// The name used in JSON, metrics and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Joining => "joining",
+            Self::Succeeded => "succeeded",
+            Self::Filtered => "filtered",
+            Self::Superseded => "superseded",
+            Self::Cancelled => "cancelled",
+            Self::Dead => "dead",
+        }
+    }
+
+    /// Whether nothing more happens to the item unless somebody asks for it.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Waiting | Self::Running | Self::Joining => false,
+            Self::Succeeded | Self::Filtered | Self::Superseded | Self::Cancelled | Self::Dead => true,
+        }
+    }
+}
+
+impl fmt::Display for StateKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl State {
+    /// The state without its data.
+    #[must_use]
+    pub fn kind(&self) -> StateKind {
+        match self {
+            Self::Waiting { .. } => StateKind::Waiting,
+            Self::Running { .. } => StateKind::Running,
+            Self::Joining => StateKind::Joining,
+            Self::Succeeded => StateKind::Succeeded,
+            Self::Filtered { .. } => StateKind::Filtered,
+            Self::Superseded => StateKind::Superseded,
+            Self::Cancelled => StateKind::Cancelled,
+            Self::Dead { .. } => StateKind::Dead,
+        }
+    }
+}
+
+/// Why an item is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadReason {
+    /// Another try could not help.
+    Final,
+    /// Its attempts are spent.
+    Exhausted,
+    /// Its deadline passed.
+    Expired,
+    /// It was running when its worker or its process died, too often.
+    Quarantined,
+    /// Somebody said so.
+    Operator,
+}
+
+impl DeadReason {
+    /// Every reason, in the order of their codes.
+    pub const ALL: [Self; 5] =
+        [Self::Final, Self::Exhausted, Self::Expired, Self::Quarantined, Self::Operator];
+
+    /// The name used in JSON, SQL, metrics and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Final => "final",
+            Self::Exhausted => "exhausted",
+            Self::Expired => "expired",
+            Self::Quarantined => "quarantined",
+            Self::Operator => "operator",
+        }
+    }
+
+    /// The reason of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+}
+
+impl fmt::Display for DeadReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The last failure at the present stage, as shown in lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastFailure {
+    /// What it meant.
+    pub class: Class,
+    /// Where it came from.
+    pub kind: Kind,
+    /// Redacted text.
+    pub message: Arc<str>,
+    /// Group of alike errors.
+    pub group: Arc<str>,
+    /// Whether it hit a whole batch, so that this item need not be the culprit.
+    pub shared: bool,
+}
+
+/// Which of the two queues of a stage a waiting item stands in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// Not yet tried at this stage.
+    Fresh,
+    /// Tried before.
+    Retry,
+}
+
+impl Item {
+    /// The queue it stands in while it waits.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        if self.attempt == 0 { Lane::Fresh } else { Lane::Retry }
+    }
+
+    /// Whether its deadline has passed.
+    #[must_use]
+    pub fn is_past_deadline(&self, now: Timestamp) -> bool {
+        self.deadline.is_some_and(|deadline| now > deadline)
+    }
+}
+
+/// An item to be admitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewItem {
+    /// Identity in its source.
+    pub key: Arc<str>,
+    /// Content.
+    pub payload: Payload,
+    /// Line or ordinal in its source.
+    pub origin: u64,
+    /// Set when the source already knows that it cannot be worked on: it is admitted as dead.
+    pub refused: Option<LastFailure>,
+}
+
+impl NewItem {
+    /// An item with this key and content.
+    #[must_use]
+    pub fn new(key: impl Into<Arc<str>>, payload: impl Into<Payload>, origin: u64) -> Self {
+        Self { key: key.into(), payload: payload.into(), origin, refused: None }
+    }
+
+    /// Hash of the content.
+    #[must_use]
+    pub fn version(&self) -> ContentHash {
+        ContentHash::of(&[&self.payload])
+    }
+}

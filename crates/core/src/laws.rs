@@ -1,0 +1,343 @@
+//! What must hold whatever happens, as predicates.
+//!
+//! The same functions are used after every commit of a simulated run, in tests of the real binary, and by
+//! `redrive check`. Some laws are about a course of events rather than a state (L7, L8, L9): what a state can show of
+//! them is checked here, and the simulation checks the rest.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::attempt::{AttemptRecord, Outcome};
+use crate::event::{ChildTally, Mark};
+use crate::id::{ItemId, RunId, StageNo};
+use crate::item::{DeadReason, Item, State, StateKind};
+use crate::plan::Plan;
+use crate::tally::{Metric, place};
+use crate::time::Timestamp;
+
+/// The laws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Law {
+    /// Admitted = the sum of the states, for every run and stage.
+    L1,
+    /// Attempt numbers are given at claim, without gaps.
+    L2,
+    /// An outcome is one transaction: no state without the attempt or mark that led to it.
+    L3,
+    /// Failures, throttles and crashes are counted apart, and each stays within its limit.
+    L4,
+    /// A stage's output is durable before the next stage starts.
+    L5,
+    /// The new version is there before the old one goes.
+    L6,
+    /// A due item runs without new work having to arrive.
+    L7,
+    /// No lane starves.
+    L8,
+    /// A clean stop costs no attempt.
+    L9,
+    /// A dead item holds nothing.
+    L10,
+    /// A parent's state follows from its children.
+    L11,
+}
+
+impl Law {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::L1,
+        Self::L2,
+        Self::L3,
+        Self::L4,
+        Self::L5,
+        Self::L6,
+        Self::L7,
+        Self::L8,
+        Self::L9,
+        Self::L10,
+        Self::L11,
+    ];
+
+    /// The law in a sentence.
+    #[must_use]
+    pub fn says(self) -> &'static str {
+        match self {
+            Self::L1 => "every admitted item is in exactly one state",
+            Self::L2 => "attempt numbers have no gaps",
+            Self::L3 => "every state has the attempt or mark that led to it",
+            Self::L4 => "failures, throttles and crashes are counted apart and within their limits",
+            Self::L5 => "no stage was entered before the one before it was passed",
+            Self::L6 => "a superseded version has a successor",
+            Self::L7 => "everything that waits has a time at which it goes on",
+            Self::L8 => "nothing waits past its deadline",
+            Self::L9 => "interrupted attempts spent nothing",
+            Self::L10 => "dead items hold nothing",
+            Self::L11 => "parents stand as their children do",
+        }
+    }
+}
+
+impl fmt::Display for Law {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A broken law.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Which law.
+    pub law: Law,
+    /// Whose.
+    pub item: Option<ItemId>,
+    /// In what way.
+    pub what: String,
+}
+
+/// Everything the laws look at for one item.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    /// The item.
+    pub item: &'a Item,
+    /// Its attempts.
+    pub attempts: &'a [AttemptRecord],
+    /// The other marks in its history.
+    pub marks: &'a [Mark],
+    /// Its pipeline, where it is known.
+    pub plan: Option<&'a Plan>,
+    /// How its children stand.
+    pub children: ChildTally,
+    /// Whether another version of its key is there.
+    pub has_successor: bool,
+}
+
+/// Checks one item against every law that can be told from it.
+#[must_use]
+pub fn check_item(case: &Case<'_>) -> Vec<Violation> {
+    let mut broken = Vec::new();
+    let mut complain = |law: Law, what: Option<String>| {
+        broken.extend(what.map(|what| Violation { law, item: Some(case.item.id), what }));
+    };
+    complain(Law::L2, attempts_without_gaps(case));
+    complain(Law::L3, state_with_its_cause(case));
+    complain(Law::L4, counters_apart(case));
+    complain(Law::L5, stages_in_order(case));
+    complain(Law::L6, superseded_by_another(case));
+    complain(Law::L7, waits_for_a_time(case.item));
+    complain(Law::L9, interruptions_are_free(case));
+    complain(Law::L10, dead_holds_nothing(case));
+    complain(Law::L11, parent_as_children(case));
+    broken
+}
+
+/// The attempts of the present stage and generation.
+fn present<'a>(case: &Case<'a>) -> impl Iterator<Item = &'a AttemptRecord> {
+    let (stage, generation) = (case.item.stage, case.item.generation);
+    case.attempts.iter().filter(move |row| row.stage == stage && row.generation == generation)
+}
+
+fn attempts_without_gaps(case: &Case<'_>) -> Option<String> {
+    let mut by_place: BTreeMap<(u32, StageNo), Vec<u32>> = BTreeMap::new();
+    for row in case.attempts {
+        by_place.entry((row.generation, row.stage)).or_default().push(row.attempt);
+    }
+    for ((generation, stage), mut numbers) in by_place {
+        numbers.sort_unstable();
+        let gap = numbers.iter().zip(1..).find(|(number, expected)| **number != *expected);
+        if let Some((number, expected)) = gap {
+            return Some(format!(
+                "attempt {number} of stage {} in generation {generation} where {expected} was to come",
+                stage.0
+            ));
+        }
+    }
+    let running = u32::from(matches!(case.item.state, State::Running { .. }));
+    let recorded = u32::try_from(present(case).count()).unwrap_or(u32::MAX);
+    (recorded + running != case.item.attempt).then(|| {
+        format!("{recorded} attempts recorded and {running} running, but {} given", case.item.attempt)
+    })
+}
+
+fn state_with_its_cause(case: &Case<'_>) -> Option<String> {
+    let last = present(case).max_by_key(|row| row.attempt).map(|row| row.outcome);
+    let marked = |names: &[&str]| case.marks.iter().any(|mark| names.contains(&mark.what));
+    let fits = match &case.item.state {
+        State::Waiting { .. } | State::Running { .. } => true,
+        State::Joining => last == Some(Outcome::Expanded) || marked(&["reopened"]),
+        State::Succeeded => last.is_some_and(Outcome::is_pass) || marked(&["joined"]),
+        State::Filtered { .. } => last == Some(Outcome::Filtered),
+        State::Superseded => marked(&["superseded"]),
+        State::Cancelled => marked(&["cancelled"]),
+        State::Dead { reason: DeadReason::Final | DeadReason::Exhausted } => {
+            last == Some(Outcome::Failed)
+                || marked(&["joined"])
+                || (case.item.attempt == 0 && case.item.last.is_some())
+        }
+        State::Dead { reason: DeadReason::Quarantined } => last == Some(Outcome::Crashed),
+        State::Dead { reason: DeadReason::Expired } => last.is_some() || marked(&["expired"]),
+        State::Dead { reason: DeadReason::Operator } => marked(&["killed"]),
+    };
+    (!fits).then(|| format!("it is {}, but its last attempt ended as {last:?}", case.item.state.kind()))
+}
+
+fn counters_apart(case: &Case<'_>) -> Option<String> {
+    let count = |outcome: Outcome| {
+        u32::try_from(present(case).filter(|row| row.outcome == outcome).count()).unwrap_or(u32::MAX)
+    };
+    let item = case.item;
+    let told = [
+        ("failures", item.failures, count(Outcome::Failed)),
+        ("throttles", item.throttles, count(Outcome::Throttled)),
+        ("crashes", item.crashes, count(Outcome::Crashed)),
+    ];
+    if let Some((name, kept, counted)) = told.into_iter().find(|(_, kept, counted)| kept != counted) {
+        return Some(format!("{kept} {name} kept, {counted} recorded"));
+    }
+    let stage = case.plan?.stage(item.stage)?;
+    // A policy may have been changed since; the limit then holds from the next failure on.
+    if present(case).any(|row| row.config != stage.config) {
+        return None;
+    }
+    let over = stage.policy.max_attempts().is_some_and(|most| item.failures > most.get());
+    if over {
+        return Some(format!("{} failures, more than max_attempts", item.failures));
+    }
+    let most = stage.policy.crash_limit().get();
+    (item.crashes > most).then(|| format!("{} crashes, more than {most}", item.crashes))
+}
+
+fn stages_in_order(case: &Case<'_>) -> Option<String> {
+    let plan = case.plan?;
+    let here = plan.stage(case.item.stage)?;
+    for (no, stage) in plan.stages() {
+        let before = stage.owner == here.owner && no < case.item.stage;
+        let passed = || case.attempts.iter().any(|row| row.stage == no && row.outcome.is_pass());
+        if before && !passed() {
+            return Some(format!("it is at {} without having passed {}", here.name, stage.name));
+        }
+    }
+    None
+}
+
+fn superseded_by_another(case: &Case<'_>) -> Option<String> {
+    let gone = case.item.state == State::Superseded && case.item.parent.is_none() && !case.has_successor;
+    gone.then(|| "it was superseded, but no other version of its key is there".to_owned())
+}
+
+fn waits_for_a_time(item: &Item) -> Option<String> {
+    match item.state {
+        State::Waiting { due, .. } if due == Timestamp::MAX => Some("it waits for ever".to_owned()),
+        _ => None,
+    }
+}
+
+fn interruptions_are_free(case: &Case<'_>) -> Option<String> {
+    let spent = present(case).any(|row| row.outcome == Outcome::Interrupted && row.failure.is_some());
+    spent.then(|| "an interrupted attempt was recorded as a failure".to_owned())
+}
+
+fn dead_holds_nothing(case: &Case<'_>) -> Option<String> {
+    let gone = match case.item.state.kind() {
+        StateKind::Dead | StateKind::Cancelled | StateKind::Superseded => true,
+        StateKind::Waiting
+        | StateKind::Running
+        | StateKind::Joining
+        | StateKind::Succeeded
+        | StateKind::Filtered => false,
+    };
+    (gone && case.children.live > 0)
+        .then(|| format!("it is {}, and {} of its children live", case.item.state.kind(), case.children.live))
+}
+
+fn parent_as_children(case: &Case<'_>) -> Option<String> {
+    match case.item.state.kind() {
+        StateKind::Succeeded | StateKind::Filtered if case.children.live > 0 => {
+            Some(format!("it is {}, and {} of its children live", case.item.state.kind(), case.children.live))
+        }
+        _ => None,
+    }
+}
+
+/// Counts items and attempts anew, to be compared with the kept counters (law L1).
+#[derive(Debug, Clone, Default)]
+pub struct Census {
+    counted: BTreeMap<(RunId, StageNo, Metric), i64>,
+}
+
+impl Census {
+    /// Counts an item and its attempts.
+    pub fn observe(&mut self, item: &Item, attempts: &[AttemptRecord]) {
+        let mut add = |stage: StageNo, metric: Metric| {
+            *self.counted.entry((item.run, stage, metric)).or_default() += 1;
+        };
+        let stands = place(item);
+        add(item.stage, Metric::State(stands.kind));
+        if let Some(dead) = stands.dead {
+            add(item.stage, Metric::DeadReason(dead.reason));
+            if let Some(class) = dead.class {
+                add(item.stage, Metric::DeadClass(class));
+            }
+        }
+        for row in attempts {
+            add(row.stage, Metric::Outcome(row.outcome));
+        }
+    }
+
+    /// Compares with the kept counters of one run.
+    #[must_use]
+    pub fn compare(&self, run: RunId, kept: &[(StageNo, Metric, i64)]) -> Vec<Violation> {
+        let sum = |wanted: &dyn Fn(Metric) -> bool| -> i64 {
+            kept.iter().filter(|(_, metric, _)| wanted(*metric)).map(|(_, _, n)| n).sum()
+        };
+        let purged = sum(&|metric| metric == Metric::Purged);
+        let mut broken = Vec::new();
+        let mut differ = |what: String| broken.push(Violation { law: Law::L1, item: None, what });
+        let kept_now: BTreeMap<_, _> =
+            kept.iter().map(|(stage, metric, n)| ((run, *stage, *metric), *n)).collect();
+        let keys = kept_now.keys().chain(self.counted.keys().filter(|(of, _, _)| *of == run));
+        let mut keys: Vec<_> = keys.filter(|(_, _, metric)| comparable(*metric, purged)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in keys {
+            let (kept, counted) = (kept_now.get(key).unwrap_or(&0), self.counted.get(key).unwrap_or(&0));
+            if kept != counted {
+                differ(format!("run {run}, stage {}, {:?}: {kept} kept, {counted} counted", key.1.0, key.2));
+            }
+        }
+        let admitted = sum(&|metric| metric == Metric::Admitted);
+        let states = sum(&|metric| matches!(metric, Metric::State(_)));
+        if admitted != states + purged {
+            differ(format!("run {run}: {admitted} admitted, but {states} in a state and {purged} purged"));
+        }
+        broken
+    }
+}
+
+/// Attempts go with the items that are purged, so their counters can only be compared while none was.
+fn comparable(metric: Metric, purged: i64) -> bool {
+    match metric {
+        Metric::State(_) | Metric::DeadReason(_) | Metric::DeadClass(_) => true,
+        Metric::Outcome(_) => purged == 0,
+        Metric::Admitted
+        | Metric::Purged
+        | Metric::Failure(..)
+        | Metric::Status(_)
+        | Metric::PassedAfter(_)
+        | Metric::HealedWithin(_)
+        | Metric::HealMillis => false,
+    }
+}
+
+/// Checks that a waiting item is not left past its deadline by a lane that starves (law L8).
+#[must_use]
+pub fn check_starved(item: &Item, now: Timestamp, grace_ms: i64) -> Option<Violation> {
+    let deadline = item.deadline?;
+    let left = matches!(item.state, State::Waiting { .. }) && now.0 > deadline.0.saturating_add(grace_ms);
+    left.then(|| Violation {
+        law: Law::L8,
+        item: Some(item.id),
+        what: format!("it still waits, though its deadline was {deadline}"),
+    })
+}

@@ -1,0 +1,90 @@
+//! What a decision needs to know of a pipeline: which stage follows which, and how each one retries.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::StageNo;
+use crate::policy::Policy;
+
+/// A pipeline as decisions see it: its stages, nested lists flattened depth first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    stages: Vec<StagePlan>,
+    deadline: Option<Duration>,
+}
+
+/// One stage of a [`Plan`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct StagePlan {
+    /// Name, unique in the pipeline.
+    pub name: String,
+    /// The next stage of the same list.
+    pub next: Option<StageNo>,
+    /// The first stage of the list its children run through.
+    pub first_child: Option<StageNo>,
+    /// The stage whose children run through this one; `None` at the top.
+    pub owner: Option<StageNo>,
+    /// How it retries.
+    pub policy: Policy,
+    /// How long one call may take, before any lengthening.
+    pub timeout: Duration,
+    /// Mark of everything in its configuration that changes what it does.
+    pub config: i64,
+    /// What a child's death means for its parent.
+    pub child_failure: ChildFailure,
+}
+
+/// What the death of some, not all, of an item's children means for the item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChildFailure {
+    /// The item goes on as `complete_with_failures`.
+    #[default]
+    Continue,
+    /// The item is dead as well, until the children are redriven.
+    Dead,
+}
+
+impl Plan {
+    /// Puts stages together.
+    ///
+    /// # Panics
+    /// When there is no stage, or a stage points outside the list: such a plan is a mistake in the program.
+    #[must_use]
+    pub fn new(stages: Vec<StagePlan>, deadline: Option<Duration>) -> Self {
+        assert!(!stages.is_empty(), "a plan has at least one stage");
+        for stage in &stages {
+            for no in [stage.next, stage.first_child, stage.owner].into_iter().flatten() {
+                assert!(no.index() < stages.len(), "stage {} points outside the plan", stage.name);
+            }
+        }
+        Self { stages, deadline }
+    }
+
+    /// The stage with that number; `None` when an item comes from another version of the pipeline.
+    #[must_use]
+    pub fn stage(&self, no: StageNo) -> Option<&StagePlan> {
+        self.stages.get(no.index())
+    }
+
+    /// All stages with their numbers, depth first.
+    pub fn stages(&self) -> impl Iterator<Item = (StageNo, &StagePlan)> {
+        self.stages
+            .iter()
+            .enumerate()
+            .map(|(no, stage)| (StageNo(u16::try_from(no).unwrap_or(u16::MAX)), stage))
+    }
+
+    /// How old an item may grow.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    /// The stage of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<StageNo> {
+        self.stages().find(|(_, stage)| stage.name == name).map(|(no, _)| no)
+    }
+}

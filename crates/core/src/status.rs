@@ -1,0 +1,266 @@
+//! How a run stands, derived from its items and from what was asked of it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::item::StateKind;
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// Work goes on.
+    Running,
+    /// Work is left and nobody is at it; the same command goes on.
+    Interrupted,
+    /// Everything is finished, and enough of it well.
+    Completed,
+    /// Everything is finished, at least half of it well.
+    PartialSuccess,
+    /// Only retries that are due later remain.
+    PartiallyCompleted,
+    /// Everything is finished, most of it badly.
+    Failed,
+    /// Stopped by its failure budget.
+    PausedBudget,
+    /// Stopped because credit is exhausted.
+    PausedQuota,
+    /// Stopped because a dependency stays away.
+    PausedOutage,
+    /// Stopped by an operator.
+    Paused,
+    /// Taken out by an operator.
+    Cancelled,
+}
+
+impl RunStatus {
+    /// The name used in JSON and on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Completed => "completed",
+            Self::PartialSuccess => "partial_success",
+            Self::PartiallyCompleted => "partially_completed",
+            Self::Failed => "failed",
+            Self::PausedBudget => "paused_budget",
+            Self::PausedQuota => "paused_quota",
+            Self::PausedOutage => "paused_outage",
+            Self::Paused => "paused",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for RunStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What was asked of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Control {
+    /// Go on.
+    #[default]
+    Go,
+    /// Stop, by an operator.
+    Paused,
+    /// Stop: the failure budget is spent.
+    PausedBudget,
+    /// Stop: credit is exhausted.
+    PausedQuota,
+    /// Stop: a dependency stays away.
+    PausedOutage,
+    /// Never go on.
+    Cancelled,
+}
+
+impl Control {
+    const ALL: [Self; 6] =
+        [Self::Go, Self::Paused, Self::PausedBudget, Self::PausedQuota, Self::PausedOutage, Self::Cancelled];
+
+    /// The number by which stores keep it.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The control with that number.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+
+    fn status(self) -> Option<RunStatus> {
+        match self {
+            Self::Go => None,
+            Self::Paused => Some(RunStatus::Paused),
+            Self::PausedBudget => Some(RunStatus::PausedBudget),
+            Self::PausedQuota => Some(RunStatus::PausedQuota),
+            Self::PausedOutage => Some(RunStatus::PausedOutage),
+            Self::Cancelled => Some(RunStatus::Cancelled),
+        }
+    }
+}
+
+/// From which share of success on a run counts as what.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Thresholds {
+    /// `completed` from here.
+    pub completed_at: f64,
+    /// `partial_success` from here.
+    pub partial_at: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { completed_at: 0.95, partial_at: 0.50 }
+    }
+}
+
+/// How many items are in each state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Items that were ever admitted, less the purged ones.
+    pub admitted: u64,
+    /// See [`StateKind::Succeeded`].
+    pub succeeded: u64,
+    /// See [`StateKind::Filtered`].
+    pub filtered: u64,
+    /// See [`StateKind::Superseded`].
+    pub superseded: u64,
+    /// See [`StateKind::Cancelled`].
+    pub cancelled: u64,
+    /// See [`StateKind::Dead`].
+    pub dead: u64,
+    /// See [`StateKind::Waiting`].
+    pub waiting: u64,
+    /// See [`StateKind::Running`].
+    pub running: u64,
+    /// See [`StateKind::Joining`].
+    pub joining: u64,
+}
+
+impl Counts {
+    /// The number for one state.
+    pub fn of(&mut self, kind: StateKind) -> &mut u64 {
+        match kind {
+            StateKind::Waiting => &mut self.waiting,
+            StateKind::Running => &mut self.running,
+            StateKind::Joining => &mut self.joining,
+            StateKind::Succeeded => &mut self.succeeded,
+            StateKind::Filtered => &mut self.filtered,
+            StateKind::Superseded => &mut self.superseded,
+            StateKind::Cancelled => &mut self.cancelled,
+            StateKind::Dead => &mut self.dead,
+        }
+    }
+
+    /// Items that are not finished.
+    #[must_use]
+    pub fn live(&self) -> u64 {
+        self.waiting + self.running + self.joining
+    }
+
+    /// Items that are finished.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.succeeded + self.filtered + self.superseded + self.cancelled + self.dead
+    }
+
+    /// Share of success among the items that succeeded or died; 1 when there are none.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    pub fn success_rate(&self) -> f64 {
+        match self.succeeded + self.dead {
+            0 => 1.0,
+            judged => self.succeeded as f64 / judged as f64,
+        }
+    }
+}
+
+/// What a run's status is derived from.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing {
+    /// What was asked of it.
+    pub control: Control,
+    /// Whether its source was read to the end.
+    pub admitted_all: bool,
+    /// Whether somebody works on it now.
+    pub attended: bool,
+    /// Whether every waiting item has been tried before, so that only retries remain.
+    pub only_retries: bool,
+    /// Its own items.
+    pub counts: Counts,
+}
+
+/// Derives a run's status.
+#[must_use]
+pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
+    let Standing { control, admitted_all, attended, only_retries, counts } = *standing;
+    if let Some(asked) = control.status() {
+        return asked;
+    }
+    if !admitted_all || counts.live() > 0 {
+        return match (attended, admitted_all && only_retries) {
+            (true, _) => RunStatus::Running,
+            (false, true) => RunStatus::PartiallyCompleted,
+            (false, false) => RunStatus::Interrupted,
+        };
+    }
+    match counts.success_rate() {
+        rate if rate >= thresholds.completed_at => RunStatus::Completed,
+        rate if rate >= thresholds.partial_at => RunStatus::PartialSuccess,
+        _ => RunStatus::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(succeeded: u64, dead: u64, filtered: u64) -> RunStatus {
+        let counts = Counts { succeeded, dead, filtered, ..Counts::default() };
+        let standing = Standing {
+            control: Control::Go,
+            admitted_all: true,
+            attended: false,
+            only_retries: false,
+            counts,
+        };
+        run_status(&standing, Thresholds::default())
+    }
+
+    #[test]
+    fn thresholds_are_inclusive_and_filtered_items_stay_out() {
+        assert_eq!(finished(95, 5, 0), RunStatus::Completed);
+        assert_eq!(finished(94, 6, 1000), RunStatus::PartialSuccess);
+        assert_eq!(finished(50, 50, 0), RunStatus::PartialSuccess);
+        assert_eq!(finished(49, 51, 0), RunStatus::Failed);
+        assert_eq!(finished(0, 0, 7), RunStatus::Completed);
+        assert_eq!(finished(0, 0, 0), RunStatus::Completed);
+    }
+
+    #[test]
+    fn waiting_retries_are_not_a_verdict() {
+        let counts = Counts { succeeded: 10, waiting: 1, ..Counts::default() };
+        let mut standing = Standing {
+            control: Control::Go,
+            admitted_all: true,
+            attended: false,
+            only_retries: true,
+            counts,
+        };
+        assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::PartiallyCompleted);
+        standing.only_retries = false;
+        assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::Interrupted);
+        standing.attended = true;
+        assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::Running);
+        standing.control = Control::PausedBudget;
+        assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::PausedBudget);
+    }
+}

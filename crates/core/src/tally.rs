@@ -1,0 +1,212 @@
+//! Counters that are kept beside the items, in the same transaction.
+//!
+//! Every store gets its counters from the functions here, so there is one author of what is counted; `redrive check`
+//! compares them with the items themselves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::attempt::{AttemptRecord, Outcome};
+use crate::event::{Place, Transition};
+use crate::failure::{Class, Kind};
+use crate::id::{RunId, StageNo};
+use crate::item::{DeadReason, Item, State, StateKind};
+use crate::time::millis;
+
+/// Highest number of attempts that has a counter of its own; more are counted there.
+pub const MAX_ATTEMPT_BUCKET: u16 = 50;
+
+/// One thing that is counted, per run and stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Items that are in this state now.
+    State(StateKind),
+    /// Items that were admitted here.
+    Admitted,
+    /// Items that were purged here.
+    Purged,
+    /// Items that are dead now for this reason.
+    DeadReason(DeadReason),
+    /// Items that are dead now after a failure of this class.
+    DeadClass(Class),
+    /// Attempts that ended so.
+    Outcome(Outcome),
+    /// Attempts that failed so.
+    Failure(Class, Kind),
+    /// Attempts that were answered with this HTTP status.
+    Status(u16),
+    /// Items that passed the stage with this many attempts.
+    PassedAfter(u16),
+    /// Items that passed after failing, by the power of two of the milliseconds from first failure to success.
+    HealedWithin(u16),
+    /// Sum of the milliseconds from first failure to success.
+    HealMillis,
+}
+
+impl Metric {
+    /// The number by which stores keep it.
+    #[must_use]
+    pub fn code(self) -> i64 {
+        let (family, value) = match self {
+            Self::State(kind) => (1, i64::from(kind.code())),
+            Self::Admitted => (2, 0),
+            Self::Purged => (2, 1),
+            Self::DeadReason(reason) => (3, reason as i64),
+            Self::DeadClass(class) => (4, class as i64),
+            Self::Outcome(outcome) => (5, i64::from(outcome.code())),
+            Self::Failure(class, kind) => (6, class as i64 * 100 + kind as i64),
+            Self::Status(status) => (7, i64::from(status)),
+            Self::PassedAfter(attempts) => (8, i64::from(attempts)),
+            Self::HealedWithin(power) => (9, i64::from(power)),
+            Self::HealMillis => (10, 0),
+        };
+        family * 100_000 + value
+    }
+
+    /// The metric with that number.
+    #[must_use]
+    pub fn from_code(code: i64) -> Option<Self> {
+        let (family, value) = (code.div_euclid(100_000), code.rem_euclid(100_000));
+        let index = usize::try_from(value).ok()?;
+        let small = u16::try_from(value).ok();
+        match family {
+            1 => StateKind::from_code(u8::try_from(value).ok()?).map(Self::State),
+            2 if value == 0 => Some(Self::Admitted),
+            2 if value == 1 => Some(Self::Purged),
+            3 => DeadReason::ALL.get(index).copied().map(Self::DeadReason),
+            4 => Class::ALL.get(index).copied().map(Self::DeadClass),
+            5 => Outcome::from_code(u8::try_from(value).ok()?).map(Self::Outcome),
+            6 => Some(Self::Failure(*Class::ALL.get(index / 100)?, *Kind::ALL.get(index % 100)?)),
+            7 => small.map(Self::Status),
+            8 => small.map(Self::PassedAfter),
+            9 => small.map(Self::HealedWithin),
+            10 => Some(Self::HealMillis),
+            _ => None,
+        }
+    }
+}
+
+/// Reason and class of a dead item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadMark {
+    /// Why.
+    pub reason: DeadReason,
+    /// After which class of failure.
+    pub class: Option<Class>,
+}
+
+/// Where an item stands.
+#[must_use]
+pub fn place(item: &Item) -> Place {
+    let dead = match item.state {
+        State::Dead { reason } => Some(DeadMark { reason, class: item.last.as_ref().map(|last| last.class) }),
+        _ => None,
+    };
+    Place { stage: item.stage, kind: item.state.kind(), dead }
+}
+
+/// Changes of counters, summed up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Deltas(BTreeMap<(RunId, StageNo, Metric), i64>);
+
+impl Deltas {
+    /// Adds to one counter.
+    pub fn add(&mut self, run: RunId, stage: StageNo, metric: Metric, n: i64) {
+        *self.0.entry((run, stage, metric)).or_default() += n;
+    }
+
+    /// Adds what an admitted item changes.
+    pub fn admitted(&mut self, item: &Item) {
+        self.add(item.run, item.stage, Metric::Admitted, 1);
+        self.stands(item.run, place(item), 1);
+    }
+
+    /// Adds what a claim changes.
+    pub fn claimed(&mut self, run: RunId, stage: StageNo, n: i64) {
+        self.add(run, stage, Metric::State(StateKind::Waiting), -n);
+        self.add(run, stage, Metric::State(StateKind::Running), n);
+    }
+
+    /// Adds what a purge changes.
+    pub fn purged(&mut self, item: &Item) {
+        self.stands(item.run, place(item), -1);
+        self.add(item.run, item.stage, Metric::Purged, 1);
+    }
+
+    /// Adds what a transition changes, its children not included.
+    pub fn transition(&mut self, transition: &Transition) {
+        let run = transition.after.run;
+        let to = place(&transition.after);
+        if to != transition.from {
+            self.stands(run, transition.from, -1);
+            self.stands(run, to, 1);
+        }
+        if let Some(record) = &transition.record {
+            self.attempt(run, record);
+        }
+        if let Some(took) = transition.healed {
+            self.healed(run, transition.from.stage, took);
+        }
+    }
+
+    fn healed(&mut self, run: RunId, stage: StageNo, took: Duration) {
+        let ms = millis(took);
+        let power = u16::try_from(64 - ms.leading_zeros()).unwrap_or(64);
+        self.add(run, stage, Metric::HealedWithin(power), 1);
+        self.add(run, stage, Metric::HealMillis, ms);
+    }
+
+    fn attempt(&mut self, run: RunId, record: &AttemptRecord) {
+        self.add(run, record.stage, Metric::Outcome(record.outcome), 1);
+        if let Some(failure) = &record.failure {
+            self.add(run, record.stage, Metric::Failure(failure.class, failure.kind), 1);
+            if let Some(status) = failure.status {
+                self.add(run, record.stage, Metric::Status(status), 1);
+            }
+        }
+        if record.outcome.is_pass() {
+            let attempts = u16::try_from(record.attempt).unwrap_or(u16::MAX).min(MAX_ATTEMPT_BUCKET);
+            self.add(run, record.stage, Metric::PassedAfter(attempts), 1);
+        }
+    }
+
+    fn stands(&mut self, run: RunId, place: Place, n: i64) {
+        self.add(run, place.stage, Metric::State(place.kind), n);
+        if let Some(DeadMark { reason, class }) = place.dead {
+            self.add(run, place.stage, Metric::DeadReason(reason), n);
+            if let Some(class) = class {
+                self.add(run, place.stage, Metric::DeadClass(class), n);
+            }
+        }
+    }
+
+    /// The changes that are not zero, in a fixed order.
+    pub fn iter(&self) -> impl Iterator<Item = ((RunId, StageNo, Metric), i64)> + '_ {
+        self.0.iter().filter(|(_, n)| **n != 0).map(|(key, n)| (*key, *n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_survives_its_code() {
+        let mut all = vec![Metric::Admitted, Metric::Purged, Metric::HealMillis];
+        all.extend(StateKind::ALL.map(Metric::State));
+        all.extend(DeadReason::ALL.map(Metric::DeadReason));
+        all.extend(Class::ALL.map(Metric::DeadClass));
+        all.extend(Outcome::ALL.map(Metric::Outcome));
+        all.extend(Class::ALL.iter().flat_map(|c| Kind::ALL.map(|k| Metric::Failure(*c, k))));
+        all.extend([0, 1, 50, 599].map(Metric::Status));
+        all.extend([0, 1, 50].map(Metric::PassedAfter));
+        all.extend([0, 1, 64].map(Metric::HealedWithin));
+        let codes: std::collections::BTreeSet<_> = all.iter().map(|m| m.code()).collect();
+        assert_eq!(codes.len(), all.len(), "codes are distinct");
+        for metric in all {
+            assert_eq!(Metric::from_code(metric.code()), Some(metric));
+        }
+        assert_eq!(Metric::from_code(-1), None);
+        assert_eq!(Metric::from_code(9_999_999), None);
+    }
+}

@@ -1,0 +1,50 @@
+//! A run is taken out: nothing new is claimed, and everything that is not finished is cancelled.
+
+use redrive_core::decide::{Moment, decide};
+use redrive_core::event::Event;
+use redrive_core::id::RunId;
+use redrive_core::item::StateKind;
+use redrive_core::plan::Plan;
+use redrive_core::status::Control;
+use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, OperationKind, Result, RunChange, Store};
+
+use super::{Done, PAGE, close, open};
+use crate::crash;
+use crate::env::Env;
+
+/// Cancels a run. Doing it again after a crash goes on where it was.
+///
+/// # Errors
+/// When the store fails; the run is cancelled all the same once the first step is done.
+pub async fn cancel(store: &dyn Store, run: RunId, plan: &Plan, actor: &str, env: &Env) -> Result<Done> {
+    let reason = Some(format!("cancelled by {actor}"));
+    store
+        .change_run(run, RunChange { control: Some((Control::Cancelled, reason)), ..RunChange::default() })
+        .await?;
+    let mut operation =
+        open(store, OperationKind::Cancel, actor, format!("{{\"run\":\"{run}\"}}"), env.clock.now()).await?;
+    for state in [StateKind::Joining, StateKind::Waiting, StateKind::Running] {
+        let filter = ItemFilter { run: Some(run), state: Some(state), ..ItemFilter::default() };
+        loop {
+            let page = store.items(ItemQuery { filter: filter.clone(), after: None, limit: PAGE }).await?;
+            let now = env.clock.now();
+            let decided = page.iter().filter_map(|item| {
+                let at = Moment { now, draw: env.dice.draw() };
+                decide(item, Event::CancelRequested, plan, at).ok()
+            });
+            let changes: Vec<_> = decided.map(Into::into).collect();
+            if changes.is_empty() {
+                break;
+            }
+            operation.updated_at = now;
+            crash::point("cancel.before_page");
+            let commit = Commit { changes, operation: Some(operation.clone()), now, ..Commit::default() };
+            let applied = store.commit(commit).await?;
+            crash::point("cancel.after_page");
+            operation.changed += applied.iter().filter(|applied| **applied == Applied::Done).count() as u64;
+        }
+    }
+    let finished_at = Some(Some(env.clock.now()));
+    store.change_run(run, RunChange { finished_at, ..RunChange::default() }).await?;
+    close(store, operation, env.clock.now()).await
+}

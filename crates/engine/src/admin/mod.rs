@@ -1,0 +1,98 @@
+//! What operators do: send back, remove, take out, let go on.
+//!
+//! An operation on many items is durable: it is kept with how far it is, in the same transaction as the items it
+//! changed, so that it can be gone on with after a crash, and tells afterwards who asked for what.
+
+mod cancel;
+mod purge;
+mod redrive;
+mod resume;
+
+pub use cancel::cancel;
+pub use purge::purge;
+pub use redrive::{Redrive, redrive, redrive_edited};
+pub use resume::resume;
+
+use redrive_core::id::{OperationId, RunId};
+use redrive_core::item::StateKind;
+use redrive_core::plan::Plan;
+use redrive_core::time::Timestamp;
+use redrive_store::{ItemFilter, ItemQuery, Operation, OperationKind, OperationState, Result, Store};
+use serde::Serialize;
+
+/// Items changed in one transaction.
+const PAGE: usize = 500;
+
+/// Gives the plan of a run, where its pipeline can still be read.
+pub type Plans<'a> = &'a (dyn Fn(RunId) -> Option<Plan> + Sync);
+
+/// How an operation went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Done {
+    /// The operation.
+    pub operation: OperationId,
+    /// Items changed.
+    pub changed: u64,
+    /// Items that were left alone: they had changed meanwhile, or their run does not go on.
+    pub skipped: u64,
+}
+
+/// Counts the dead items a filter means, page by page.
+///
+/// # Errors
+/// When the store fails.
+pub async fn count_dead(store: &dyn Store, filter: &ItemFilter) -> Result<u64> {
+    let mut query = ItemQuery { filter: dead(filter), after: None, limit: PAGE };
+    let mut count = 0;
+    loop {
+        let page = store.items(query.clone()).await?;
+        count += page.len() as u64;
+        match page.last() {
+            Some(last) if page.len() == PAGE => query.after = Some(last.seq),
+            _ => return Ok(count),
+        }
+    }
+}
+
+fn dead(filter: &ItemFilter) -> ItemFilter {
+    ItemFilter { state: Some(StateKind::Dead), ..filter.clone() }
+}
+
+/// Opens an operation, or goes on with one that was broken off.
+async fn open(
+    store: &dyn Store,
+    kind: OperationKind,
+    actor: &str,
+    request: String,
+    now: Timestamp,
+) -> Result<Operation> {
+    let unfinished = store.operations(100).await?.into_iter().find(|operation| {
+        operation.state == OperationState::Open && operation.kind == kind && operation.request == request
+    });
+    if let Some(operation) = unfinished {
+        return Ok(operation);
+    }
+    let mut operation = Operation {
+        id: OperationId(0),
+        kind,
+        state: OperationState::Open,
+        actor: actor.to_owned(),
+        request,
+        after: None,
+        upto: redrive_core::id::ItemSeq(i64::MAX),
+        changed: 0,
+        skipped: 0,
+        created_at: now,
+        updated_at: now,
+    };
+    operation.id = store.save_operation(operation.clone()).await?;
+    Ok(operation)
+}
+
+async fn close(store: &dyn Store, mut operation: Operation, now: Timestamp) -> Result<Done> {
+    operation.state = OperationState::Done;
+    operation.updated_at = now;
+    let done = Done { operation: operation.id, changed: operation.changed, skipped: operation.skipped };
+    store.save_operation(operation).await?;
+    Ok(done)
+}

@@ -1,0 +1,30 @@
+//! Dead items are removed, with everything that came from them; a tombstone stays.
+
+use redrive_store::{ItemFilter, ItemQuery, OperationKind, Result, Store};
+
+use super::{Done, PAGE, close, dead, open};
+use crate::crash;
+use crate::env::Env;
+
+/// Removes dead items, page by page. The same request after a crash goes on where it was.
+///
+/// # Errors
+/// When the store fails; the pages before stay done.
+pub async fn purge(store: &dyn Store, filter: &ItemFilter, actor: &str, env: &Env) -> Result<Done> {
+    let words = serde_json::to_string(filter).unwrap_or_default();
+    let mut operation = open(store, OperationKind::Purge, actor, words, env.clock.now()).await?;
+    let mut query = ItemQuery { filter: dead(filter), after: operation.after, limit: PAGE };
+    loop {
+        let page = store.items(query.clone()).await?;
+        let Some(last) = page.last().map(|item| item.seq) else { break };
+        query.after = Some(last);
+        let now = env.clock.now();
+        operation.after = Some(last);
+        operation.updated_at = now;
+        crash::point("purge.before_page");
+        let items = page.iter().map(|item| (item.seq, item.rev)).collect();
+        operation.changed += store.purge(items, operation.clone(), now).await?;
+        crash::point("purge.after_page");
+    }
+    close(store, operation, env.clock.now()).await
+}

@@ -1,0 +1,28 @@
+//! A paused run is let go on, with its failure budget forgiven.
+
+use redrive_core::budget::Budget;
+use redrive_core::id::RunId;
+use redrive_core::status::Control;
+use redrive_store::{Error, Result, RunChange, RunRow, Store};
+
+/// Lets a run go on. A run that is not paused stays as it is; a cancelled one cannot go on.
+///
+/// # Errors
+/// When the store fails or there is no such run.
+pub async fn resume(store: &dyn Store, run: RunId) -> Result<RunRow> {
+    let row = store.run(run).await?.ok_or_else(|| Error::NotFound(format!("run {run}")))?;
+    match row.control {
+        Control::Go | Control::Cancelled => Ok(row),
+        Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
+            let saved = row.budget.as_deref().and_then(|saved| serde_json::from_str(saved).ok());
+            let mut budget: Budget = saved.unwrap_or_default();
+            budget.forgive();
+            let change = RunChange {
+                control: Some((Control::Go, None)),
+                budget: serde_json::to_string(&budget).ok(),
+                ..RunChange::default()
+            };
+            store.change_run(run, change).await
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a stage does its work with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redrive_core::event::Verdict;
+use redrive_core::failure::Failure;
+use redrive_core::id::ItemId;
+use redrive_core::item::Payload;
+
+/// Does one stage's work. There is one per stage of a pipeline, shared by all calls.
+///
+/// The engine owns time and retries: it drops the future of [`Handler::call`] when the call's time is up or the run is
+/// stopped, and a handler must then leave nothing behind that could answer late. A handler never retries by itself.
+#[async_trait]
+pub trait Handler: Send + Sync {
+    /// Works on a batch.
+    async fn call(&self, request: Request) -> Reply;
+
+    /// Ends whatever the handler keeps running. Called once, when the engine stops.
+    async fn close(&self) {}
+}
+
+/// A batch for a handler.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The stage's name.
+    pub stage: Arc<str>,
+    /// The items; never empty, at most the stage's batch size.
+    pub items: Vec<Input>,
+    /// How long the engine will wait for the answer.
+    pub timeout: Duration,
+}
+
+/// One item of a batch.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// Its id.
+    pub id: ItemId,
+    /// Its key.
+    pub key: Arc<str>,
+    /// Number of this attempt, from 1.
+    pub attempt: u32,
+    /// Its content: JSON.
+    pub payload: Payload,
+    /// Stays the same for this item, stage and version, whatever the attempt.
+    pub idempotency_key: Arc<str>,
+}
+
+/// A handler's answer.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// A verdict per item, in the order of the request.
+    Items(Vec<Verdict>),
+    /// The call failed as a whole; no item is known to be at fault.
+    Whole(Failure),
+}

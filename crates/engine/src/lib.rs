@@ -1,0 +1,21 @@
+//! The shell around the core: submit, claim, execute, record, maintain, report.
+//!
+//! | step | open |
+//! |---|---|
+//! | a source's lines become items | [`source`], [`admit`] |
+//! | claim, execute, record | [`worker`] |
+//! | a worker vanished, children finished, old runs | [`maintain`] |
+//! | redrive, purge, cancel, resume | [`admin`] |
+//! | what a person or a program is told | [`report`] |
+//!
+//! What follows from what is not decided here but in [`redrive_core::decide`].
+pub mod admin;
+pub mod admit;
+pub mod crash;
+pub mod env;
+pub mod handler;
+pub mod maintain;
+pub mod recipe;
+pub mod report;
+pub mod source;
+pub mod worker;

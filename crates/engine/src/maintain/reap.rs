@@ -1,0 +1,54 @@
+//! Items whose worker vanished go through the same decision as every other failure.
+
+use redrive_core::decide::{Moment, decide};
+use redrive_core::event::Event;
+use redrive_core::id::RunId;
+use redrive_core::plan::Plan;
+use redrive_store::{Commit, Result, Retired, Store};
+
+use crate::crash;
+use crate::env::Env;
+use crate::worker::is_gone;
+
+const PAGE: usize = 500;
+
+/// Retires the workers of this machine whose process is gone, so that nobody waits for their leases.
+///
+/// # Errors
+/// When the store fails.
+pub async fn take_over(store: &dyn Store) -> Result<()> {
+    for worker in store.workers().await? {
+        if is_gone(&worker.spec.identity) {
+            store.retire(worker.id, Retired::Lost).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes back the items of a run whose worker vanished. Returns how many.
+///
+/// # Errors
+/// When the store fails; what was taken back before stays so.
+pub async fn reap(store: &dyn Store, run: RunId, plan: &Plan, env: &Env) -> Result<usize> {
+    let mut reaped = 0;
+    loop {
+        let now = env.clock.now();
+        let orphans = store.orphans(run, now, PAGE).await?;
+        let full = orphans.len() == PAGE;
+        let decided = orphans.iter().filter_map(|item| {
+            let at = Moment { now, draw: env.dice.draw() };
+            decide(item, Event::LeaseExpired, plan, at).ok()
+        });
+        let changes: Vec<_> = decided.map(Into::into).collect();
+        if changes.is_empty() {
+            return Ok(reaped);
+        }
+        reaped += changes.len();
+        crash::point("reap.before_commit");
+        store.commit(Commit { changes, now, ..Commit::default() }).await?;
+        crash::point("reap.after_commit");
+        if !full {
+            return Ok(reaped);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Proves the laws over everything a store holds.
+
+use redrive_core::id::RunId;
+use redrive_core::laws::{Case, Census, Law, Violation, check_item, check_starved};
+use redrive_core::plan::Plan;
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_store::{ItemFilter, ItemQuery, Result, RunRow, Store};
+use serde::Serialize;
+
+const PAGE: usize = 1_000;
+/// Violations of one law that are listed.
+const SHOWN: usize = 20;
+
+/// What a check found, as `check --json` prints it.
+#[derive(Debug, Clone, Serialize)]
+pub struct CheckReport {
+    /// Whether every law holds.
+    pub ok: bool,
+    /// Items looked at.
+    pub items: u64,
+    /// Attempts looked at.
+    pub attempts: u64,
+    /// Law by law.
+    pub laws: Vec<LawReport>,
+}
+
+/// One law.
+#[derive(Debug, Clone, Serialize)]
+pub struct LawReport {
+    /// Which.
+    pub law: Law,
+    /// What it says.
+    pub says: &'static str,
+    /// Whether it holds.
+    pub ok: bool,
+    /// How often it does not.
+    pub broken: u64,
+    /// Where it does not; the first ones.
+    pub violations: Vec<Violation>,
+}
+
+/// Checks every law for the given runs. `plan` gives a run's pipeline, where it can still be read.
+///
+/// # Errors
+/// When the store fails.
+pub async fn check(
+    store: &dyn Store,
+    runs: &[RunRow],
+    plan: impl Fn(RunId) -> Option<Plan>,
+    now: Timestamp,
+) -> Result<CheckReport> {
+    let mut found = Found::default();
+    for row in runs {
+        check_run(store, row, plan(row.id).as_ref(), now, &mut found).await?;
+    }
+    let laws: Vec<LawReport> = Law::ALL.into_iter().map(|law| found.report(law)).collect();
+    let ok = laws.iter().all(|law| law.ok);
+    Ok(CheckReport { ok, items: found.items, attempts: found.attempts, laws })
+}
+
+#[derive(Default)]
+struct Found {
+    items: u64,
+    attempts: u64,
+    violations: Vec<Violation>,
+}
+
+impl Found {
+    fn report(&self, law: Law) -> LawReport {
+        let broken: Vec<&Violation> =
+            self.violations.iter().filter(|violation| violation.law == law).collect();
+        LawReport {
+            law,
+            says: law.says(),
+            ok: broken.is_empty(),
+            broken: broken.len() as u64,
+            violations: broken.into_iter().take(SHOWN).cloned().collect(),
+        }
+    }
+}
+
+async fn check_run(
+    store: &dyn Store,
+    row: &RunRow,
+    plan: Option<&Plan>,
+    now: Timestamp,
+    found: &mut Found,
+) -> Result<()> {
+    // A run nobody works on starves nothing: its items wait for a command, not for a lane.
+    let attended = row.control == Control::Go
+        && store.workers().await?.iter().any(|worker| worker.lease_until >= now)
+        && super::counts::all_counts(store, row.id).await?.running > 0;
+    let mut census = Census::default();
+    let mut after = None;
+    loop {
+        let filter = ItemFilter { run: Some(row.id), ..ItemFilter::default() };
+        let page = store.items(ItemQuery { filter, after, limit: PAGE }).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.seq);
+        for item in &page {
+            let history = store.history(item.seq).await?;
+            let has_successor =
+                item.state == redrive_core::item::State::Superseded && other_version(store, item).await?;
+            let has_children =
+                plan.is_none_or(|plan| plan.stages().any(|(_, stage)| stage.first_child.is_some()));
+            let children = if has_children { store.children(item.seq).await? } else { Default::default() };
+            let case = Case {
+                item,
+                attempts: &history.attempts,
+                marks: &history.marks,
+                plan,
+                children,
+                has_successor,
+            };
+            found.violations.extend(check_item(&case));
+            found.violations.extend(check_starved(item, now, 60_000).filter(|_| attended));
+            census.observe(item, &history.attempts);
+            found.items += 1;
+            found.attempts += history.attempts.len() as u64;
+        }
+    }
+    found.violations.extend(census.compare(row.id, &store.counters(row.id).await?));
+    Ok(())
+}
+
+async fn other_version(store: &dyn Store, item: &redrive_core::item::Item) -> Result<bool> {
+    let filter = ItemFilter { ids: Some(item.id.versions()), ..ItemFilter::default() };
+    let versions = store.items(ItemQuery { filter, after: None, limit: 16 }).await?;
+    Ok(versions.iter().any(|version| version.seq > item.seq))
+}

@@ -1,0 +1,41 @@
+//! Counters of a run, put together.
+
+use redrive_core::id::{RunId, StageNo};
+use redrive_core::plan::Plan;
+use redrive_core::status::Counts;
+use redrive_core::tally::Metric;
+use redrive_store::{Result, Store};
+
+/// Adds up the state counters of the stages that are wanted.
+pub(super) fn counts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageNo) -> bool) -> Counts {
+    let mut counts = Counts::default();
+    for (_, metric, n) in counters.iter().filter(|(stage, _, _)| wanted(*stage)) {
+        let n = u64::try_from(*n).unwrap_or(0);
+        if let Metric::State(kind) = metric {
+            *counts.of(*kind) += n;
+            counts.admitted += n;
+        }
+    }
+    counts
+}
+
+/// Counts of all items of a run, children included.
+///
+/// # Errors
+/// When the store fails.
+pub async fn all_counts(store: &dyn Store, run: RunId) -> Result<Counts> {
+    Ok(counts(&store.counters(run).await?, |_| true))
+}
+
+/// How many items of a run are not finished, children included.
+///
+/// # Errors
+/// When the store fails.
+pub async fn live_items(store: &dyn Store, run: RunId) -> Result<u64> {
+    Ok(all_counts(store, run).await?.live())
+}
+
+/// Counts of the run's own items, those that were not expanded from another.
+pub(super) fn own_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
+    counts(counters, |stage| plan.stage(stage).is_none_or(|stage| stage.owner.is_none()))
+}

@@ -1,0 +1,322 @@
+//! One item's whole life, and why it is not running now.
+
+use redrive_core::attempt::AttemptRecord;
+use redrive_core::id::{ItemId, RunId};
+use redrive_core::item::{Item, State, StateKind};
+use redrive_core::plan::Plan;
+use redrive_core::policy::Cause;
+use redrive_core::status::Control;
+use redrive_core::time::{Timestamp, millis};
+use redrive_store::{History, ItemFilter, ItemQuery, Result, RunRow, Store};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// An item's life, as `explain --json` prints it.
+#[derive(Debug, Serialize)]
+pub struct Explanation {
+    /// The item.
+    pub item: ItemView,
+    /// Its attempts, the running one last.
+    pub attempts: Vec<AttemptView>,
+    /// What else happened to it.
+    pub marks: Vec<MarkView>,
+    /// What it is doing now, and why.
+    pub now: String,
+}
+
+/// An item, as JSON shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ItemView {
+    /// Its id.
+    pub id: ItemId,
+    /// Its key.
+    pub key: String,
+    /// Its run.
+    pub run: RunId,
+    /// The id of the item it came from.
+    pub parent: Option<ItemId>,
+    /// Its stage.
+    pub stage: String,
+    /// Its state.
+    pub state: StateKind,
+    /// Why it is dead, or was filtered.
+    pub reason: Option<String>,
+    /// Class of the last failure.
+    pub class: Option<&'static str>,
+    /// Text of the last failure.
+    pub message: Option<String>,
+    /// Group of alike errors.
+    pub group: Option<String>,
+    /// Attempts at the present stage.
+    pub attempts: u32,
+    /// Failures at the present stage.
+    pub failures: u32,
+    /// Throttles at the present stage.
+    pub throttles: u32,
+    /// Crashes at the present stage.
+    pub crashes: u32,
+    /// How often it was redriven.
+    pub generation: u32,
+    /// Whether it has failed so often that it looks permanent.
+    pub looks_permanent: bool,
+    /// When it is due.
+    pub due: Option<String>,
+    /// When it was submitted.
+    pub created_at: String,
+    /// When it last changed.
+    pub updated_at: String,
+    /// When it stops being worth a try.
+    pub deadline: Option<String>,
+    /// Its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Box<RawValue>>,
+}
+
+impl ItemView {
+    /// Shows an item without its content.
+    #[must_use]
+    pub fn new(item: &Item, plan: &Plan) -> Self {
+        let stage = plan.stage(item.stage);
+        let last = item.last.as_ref();
+        Self {
+            id: item.id,
+            key: item.key.to_string(),
+            run: item.run,
+            parent: None,
+            stage: stage.map_or_else(|| format!("#{}", item.stage.0), |stage| stage.name.clone()),
+            state: item.state.kind(),
+            reason: match &item.state {
+                State::Dead { reason } => Some(reason.name().to_owned()),
+                State::Filtered { reason } => Some(reason.clone()),
+                _ => None,
+            },
+            class: last.map(|last| last.class.name()),
+            message: last.map(|last| last.message.to_string()),
+            group: last.map(|last| last.group.to_string()),
+            attempts: item.attempt,
+            failures: item.failures,
+            throttles: item.throttles,
+            crashes: item.crashes,
+            generation: item.generation,
+            looks_permanent: stage.is_some_and(|stage| stage.policy.looks_permanent(item.failures)),
+            due: match item.state {
+                State::Waiting { due, .. } => Some(due.to_string()),
+                _ => None,
+            },
+            created_at: item.created_at.to_string(),
+            updated_at: item.updated_at.to_string(),
+            deadline: item.deadline.map(|deadline| deadline.to_string()),
+            payload: None,
+        }
+    }
+}
+
+/// An attempt, as JSON shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct AttemptView {
+    /// The stage.
+    pub stage: String,
+    /// Its number.
+    pub attempt: u32,
+    /// The item's generation at the time.
+    pub generation: u32,
+    /// When it was claimed.
+    pub started_at: String,
+    /// When it ended; `null` while it runs.
+    pub ended_at: Option<String>,
+    /// How it ended; `running` while it runs.
+    pub outcome: &'static str,
+    /// Class of its failure.
+    pub class: Option<&'static str>,
+    /// Kind of its failure.
+    pub kind: Option<&'static str>,
+    /// HTTP status.
+    pub status: Option<u16>,
+    /// Text of its failure.
+    pub message: Option<String>,
+    /// How long the item waits after it.
+    pub wait_ms: Option<i64>,
+    /// Why.
+    pub wait_cause: Option<&'static str>,
+    /// Who did it.
+    pub worker: String,
+    /// Mark of the stage's configuration at the time.
+    pub config: String,
+}
+
+/// Something that was not an attempt, as JSON shows it.
+#[derive(Debug, Clone, Serialize)]
+pub struct MarkView {
+    /// When.
+    pub at: String,
+    /// What.
+    pub what: String,
+    /// More about it.
+    pub detail: String,
+}
+
+/// Finds an item by id, by the beginning of its id, or by its key. Several may match; at most `limit` are returned.
+///
+/// # Errors
+/// When the store fails.
+pub async fn find_item(store: &dyn Store, name: &str, run: Option<RunId>, limit: usize) -> Result<Vec<Item>> {
+    if let Some(ids) = ItemId::with_prefix(name).filter(|_| name.len() >= 4) {
+        let filter = ItemFilter { run, ids: Some(ids), ..ItemFilter::default() };
+        let found = store.items(ItemQuery { filter, after: None, limit }).await?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    let filter = ItemFilter { run, key: Some(name.to_owned()), ..ItemFilter::default() };
+    store.items(ItemQuery { filter, after: None, limit }).await
+}
+
+/// Tells an item's whole life.
+///
+/// # Errors
+/// When the store fails.
+pub async fn explain(
+    store: &dyn Store,
+    row: &RunRow,
+    item: &Item,
+    plan: &Plan,
+    now: Timestamp,
+) -> Result<Explanation> {
+    let History { attempts, marks } = store.history(item.seq).await?;
+    let mut view = ItemView::new(item, plan);
+    if let Some(parent) = item.parent {
+        view.parent = store.item(parent).await?.map(|parent| parent.id);
+    }
+    let payload = store.payload(item.seq).await?;
+    view.payload = payload.and_then(|payload| {
+        let text = String::from_utf8(payload.to_vec()).ok()?;
+        RawValue::from_string(text).ok()
+    });
+    let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
+    shown.extend(running_attempt(item, plan));
+    let children = store.children(item.seq).await?;
+    let sentence = match item.state {
+        State::Joining => format!(
+            "It waits for its children: {} of {} are not finished.",
+            children.live,
+            children.live + children.done + children.dead + children.gone
+        ),
+        _ => sentence(item, row, plan, now),
+    };
+    let marks = marks.iter().map(|mark| MarkView {
+        at: mark.at.to_string(),
+        what: mark.what.to_owned(),
+        detail: mark.detail.to_string(),
+    });
+    Ok(Explanation { item: view, attempts: shown, marks: marks.collect(), now: sentence })
+}
+
+fn stage_name(plan: &Plan, no: redrive_core::id::StageNo) -> String {
+    plan.stage(no).map_or_else(|| format!("#{}", no.0), |stage| stage.name.clone())
+}
+
+fn attempt_view(row: &AttemptRecord, plan: &Plan) -> AttemptView {
+    let failure = row.failure.as_ref();
+    AttemptView {
+        stage: stage_name(plan, row.stage),
+        attempt: row.attempt,
+        generation: row.generation,
+        started_at: row.started_at.to_string(),
+        ended_at: Some(row.ended_at.to_string()),
+        outcome: row.outcome.name(),
+        class: failure.map(|failure| failure.class.name()),
+        kind: failure.map(|failure| failure.kind.name()),
+        status: failure.and_then(|failure| failure.status),
+        message: failure.map(|failure| failure.message.to_string()),
+        wait_ms: row.wait.map(|(delay, _)| millis(delay)),
+        wait_cause: row.wait.map(|(_, cause)| cause.name()),
+        worker: row.worker.to_string(),
+        config: format!("{:016x}", row.config),
+    }
+}
+
+/// The attempt that is under way: its number is kept with the item from the claim on, its row comes with its end.
+fn running_attempt(item: &Item, plan: &Plan) -> Option<AttemptView> {
+    let State::Running { worker, since } = item.state else { return None };
+    Some(AttemptView {
+        stage: stage_name(plan, item.stage),
+        attempt: item.attempt,
+        generation: item.generation,
+        started_at: since.to_string(),
+        ended_at: None,
+        outcome: "running",
+        class: None,
+        kind: None,
+        status: None,
+        message: None,
+        wait_ms: None,
+        wait_cause: None,
+        worker: worker.to_string(),
+        config: plan.stage(item.stage).map(|stage| format!("{:016x}", stage.config)).unwrap_or_default(),
+    })
+}
+
+fn sentence(item: &Item, row: &RunRow, plan: &Plan, now: Timestamp) -> String {
+    let stage = stage_name(plan, item.stage);
+    match &item.state {
+        State::Waiting { due, cause } => waiting(item, row, &stage, *due, *cause, now),
+        State::Running { worker, since } => {
+            format!("Attempt {} at {stage} runs on {worker} since {since}.", item.attempt)
+        }
+        State::Joining => "It waits for its children.".to_owned(),
+        State::Succeeded => "It has passed every stage.".to_owned(),
+        State::Filtered { reason } => format!("Stage {stage} took it out: {reason}."),
+        State::Superseded => "A newer version of the same key took its place.".to_owned(),
+        State::Cancelled => "Its run was cancelled.".to_owned(),
+        State::Dead { reason } => {
+            let last = item.last.as_ref().map(|last| format!(": {}", last.message)).unwrap_or_default();
+            format!(
+                "It is dead ({reason}) at {stage} after {} attempts{last}. `redrive dead redrive --item {}` sends it back.",
+                item.attempt, item.id
+            )
+        }
+    }
+}
+
+fn waiting(
+    item: &Item,
+    row: &RunRow,
+    stage: &str,
+    due: Timestamp,
+    cause: Option<Cause>,
+    now: Timestamp,
+) -> String {
+    match row.control {
+        Control::Go => {}
+        Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
+            let why = row.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+            return format!(
+                "It waits at {stage}: run {} is paused{why}. `redrive resume {}` goes on.",
+                row.id, row.id
+            );
+        }
+        Control::Cancelled => return format!("Run {} was cancelled.", row.id),
+    }
+    if due <= now {
+        return format!(
+            "It is due at {stage} and waits for a worker; the same command goes on with the run."
+        );
+    }
+    let why = match cause {
+        None => "it was scheduled",
+        Some(Cause::Immediate) => "it goes on at once",
+        Some(Cause::Backoff | Cause::SlowTier) => "its policy backs off after a failure",
+        Some(Cause::Hint) => "the service asked to be left alone that long",
+        Some(Cause::Throttle) => "the service asked for less",
+        Some(Cause::Parked) => {
+            "the service asked for a longer wait than the policy's hint_cap; it is parked until then"
+        }
+        Some(Cause::Quota) => "credit is exhausted",
+        Some(Cause::Crash) => "its process died",
+    };
+    format!(
+        "It waits at {stage} until {due} ({} ms from now): {why}. Failed {} times.",
+        due.0 - now.0,
+        item.failures
+    )
+}

@@ -1,0 +1,17 @@
+//! What a person or a program is told. Counters are read, never counted; lists go page by page.
+
+mod check;
+mod counts;
+mod explain;
+mod failures;
+mod results;
+mod run;
+mod stats;
+
+pub use check::{CheckReport, LawReport, check};
+pub use counts::{all_counts, live_items};
+pub use explain::{AttemptView, Explanation, ItemView, MarkView, explain, find_item};
+pub use failures::{FailedItem, FailureReport, failures};
+pub use results::write_results;
+pub use run::{Attempts, DeadBy, RunReport, StageReport, run_report};
+pub use stats::{Healing, StageStats, Stats, stats};

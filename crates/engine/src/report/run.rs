@@ -1,0 +1,182 @@
+//! The run report: how a run stands.
+
+use std::collections::BTreeMap;
+
+use redrive_core::attempt::Outcome;
+use redrive_core::id::{RunId, StageNo};
+use redrive_core::plan::Plan;
+use redrive_core::status::{Counts, RunStatus, Standing, Thresholds, run_status};
+use redrive_core::tally::Metric;
+use redrive_core::time::{Timestamp, millis};
+use redrive_store::{Result, RunRow, Store};
+use serde::Serialize;
+
+use super::counts::{counts, own_counts};
+
+/// How a run stands, as `--json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunReport {
+    /// The run.
+    pub run: RunId,
+    /// Its pipeline.
+    pub pipeline: String,
+    /// Its source.
+    pub source: String,
+    /// Its category.
+    pub category: Option<String>,
+    /// How it stands.
+    pub status: RunStatus,
+    /// Why it is paused.
+    pub reason: Option<String>,
+    /// Its own items by state.
+    pub counts: Counts,
+    /// Attempts of all its items, children included.
+    pub attempts: Attempts,
+    /// Its dead items, children included.
+    pub dead: DeadBy,
+    /// Source lines that repeated an earlier one and were admitted once.
+    pub duplicates: u64,
+    /// Whether the source was read to the end.
+    pub admitted_all: bool,
+    /// When the next waiting item is due.
+    pub next_due: Option<String>,
+    /// The same, as a value.
+    #[serde(skip)]
+    pub next_due_at: Option<Timestamp>,
+    /// When it was created.
+    pub created_at: String,
+    /// When it finished.
+    pub finished_at: Option<String>,
+    /// From creation to its end, or to now.
+    pub elapsed_ms: i64,
+    /// The same per stage; stages below another one hold its children.
+    pub stages: Vec<StageReport>,
+}
+
+/// Attempts, added up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Attempts {
+    /// All that ended.
+    pub total: u64,
+    /// Those that failed.
+    pub failures: u64,
+    /// Those that were turned away.
+    pub throttles: u64,
+    /// Those whose process died.
+    pub crashes: u64,
+}
+
+/// Dead items, by why.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct DeadBy {
+    /// By reason.
+    pub by_reason: BTreeMap<&'static str, u64>,
+    /// By class of the last failure.
+    pub by_class: BTreeMap<&'static str, u64>,
+}
+
+/// One stage of a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StageReport {
+    /// Its name.
+    pub name: String,
+    /// The stage whose children run through it.
+    pub below: Option<String>,
+    /// Items that are at it, or ended at it.
+    pub counts: Counts,
+    /// Its attempts.
+    pub attempts: Attempts,
+}
+
+/// Reports on a run.
+///
+/// # Errors
+/// When the store fails.
+pub async fn run_report(
+    store: &dyn Store,
+    row: &RunRow,
+    plan: &Plan,
+    thresholds: Thresholds,
+    now: Timestamp,
+) -> Result<RunReport> {
+    let counters = store.counters(row.id).await?;
+    let (next_due, any_fresh) = store.next_due(row.id).await?;
+    let own = own_counts(&counters, plan);
+    let all = counts(&counters, |_| true);
+    let live_workers = store.workers().await?.iter().any(|worker| worker.lease_until >= now);
+    let standing = Standing {
+        control: row.control,
+        admitted_all: row.admitted_all,
+        // Who works on which run is not kept; an item in somebody's hands shows that this one is worked on.
+        attended: live_workers && (all.running > 0),
+        only_retries: !any_fresh && all.running == 0,
+        counts: own,
+    };
+    let status = run_status(&standing, thresholds);
+    let end = row.finished_at.unwrap_or(now);
+    Ok(RunReport {
+        run: row.id,
+        pipeline: row.spec.pipeline.clone(),
+        source: row.spec.source.clone(),
+        category: row.spec.category.clone(),
+        status,
+        reason: row.reason.clone(),
+        counts: own,
+        attempts: attempts(&counters, |_| true),
+        dead: dead_by(&counters),
+        duplicates: row.duplicates,
+        admitted_all: row.admitted_all,
+        next_due: next_due.map(|due| due.to_string()),
+        next_due_at: next_due,
+        created_at: row.created_at.to_string(),
+        finished_at: row.finished_at.map(|at| at.to_string()),
+        elapsed_ms: millis(end.since(row.created_at)),
+        stages: stages(&counters, plan),
+    })
+}
+
+fn stages(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Vec<StageReport> {
+    let report = |(no, stage): (StageNo, &redrive_core::plan::StagePlan)| StageReport {
+        name: stage.name.clone(),
+        below: stage.owner.and_then(|owner| plan.stage(owner)).map(|owner| owner.name.clone()),
+        counts: counts(counters, |at| at == no),
+        attempts: attempts(counters, |at| at == no),
+    };
+    plan.stages().map(report).collect()
+}
+
+pub(super) fn attempts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageNo) -> bool) -> Attempts {
+    let mut sum = Attempts::default();
+    for (stage, metric, n) in counters {
+        if let (Metric::Outcome(outcome), true) = (metric, wanted(*stage)) {
+            let n = u64::try_from(*n).unwrap_or(0);
+            sum.total += n;
+            match outcome {
+                Outcome::Failed => sum.failures += n,
+                Outcome::Throttled => sum.throttles += n,
+                Outcome::Crashed => sum.crashes += n,
+                Outcome::Succeeded
+                | Outcome::Reused
+                | Outcome::Filtered
+                | Outcome::Expanded
+                | Outcome::Interrupted
+                | Outcome::Cancelled
+                | Outcome::Expired => {}
+            }
+        }
+    }
+    sum
+}
+
+fn dead_by(counters: &[(StageNo, Metric, i64)]) -> DeadBy {
+    let mut dead = DeadBy::default();
+    for (_, metric, n) in counters.iter().filter(|(_, _, n)| *n > 0) {
+        let n = u64::try_from(*n).unwrap_or(0);
+        match metric {
+            Metric::DeadReason(reason) => *dead.by_reason.entry(reason.name()).or_default() += n,
+            Metric::DeadClass(class) => *dead.by_class.entry(class.name()).or_default() += n,
+            _ => {}
+        }
+    }
+    dead
+}

@@ -1,0 +1,11 @@
+//! A worker: claims, executes, records, and keeps its lease.
+
+mod desk;
+mod execute;
+mod heartbeat;
+mod identity;
+mod session;
+
+pub use desk::{Call, CallId, Desk, Halt};
+pub use identity::{identity, is_gone};
+pub use session::{Ending, Session, Settings, Stop};

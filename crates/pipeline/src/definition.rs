@@ -1,0 +1,229 @@
+//! What a pipeline file says, once it is known to be right.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redrive_core::budget::BudgetSpec;
+use redrive_core::order::Order;
+use redrive_core::plan::ChildFailure;
+use redrive_core::policy::Policy;
+use redrive_core::status::Thresholds;
+use serde::Serialize;
+
+use crate::problem::Problem;
+
+/// A validated pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    /// Its name.
+    pub name: String,
+    /// What workers can be limited to.
+    pub category: Option<String>,
+    /// Higher goes first; default 0.
+    pub priority: i32,
+    /// How new items and due retries share a stage; default oldest.
+    pub order: Order,
+    /// The share reserved for the lane that goes second, 0 to 1; default 0.2.
+    pub retry_share: f64,
+    /// The greatest age of an item; default 24 h, none is without limit.
+    pub deadline: Option<Duration>,
+    /// Where items come from.
+    pub source: SourceDef,
+    /// From which success rate on a run counts as what.
+    pub thresholds: Thresholds,
+    /// How much failure stops a run; none is off.
+    pub budget: Option<BudgetSpec>,
+    /// The stages in order, at least one.
+    pub stages: Vec<StageDef>,
+    /// Gates by name. A stage may name a gate that is not listed: it has the defaults.
+    pub gates: BTreeMap<String, GateDef>,
+    /// What is valid and probably not meant.
+    pub warnings: Vec<Problem>,
+}
+
+impl Definition {
+    /// Every stage, nested ones after the stage they belong to.
+    pub fn all_stages(&self) -> impl Iterator<Item = &StageDef> {
+        let mut stack: Vec<&StageDef> = self.stages.iter().rev().collect();
+        std::iter::from_fn(move || {
+            let stage = stack.pop()?;
+            stack.extend(stage.children.iter().rev());
+            Some(stage)
+        })
+    }
+}
+
+/// Where items come from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SourceDef {
+    /// The format.
+    pub kind: SourceKind,
+    /// The file, `-` for standard input; none where the command line names it.
+    pub path: Option<String>,
+    /// JSON pointer to the key of an item; none for the hash of the line.
+    pub key: Option<String>,
+}
+
+/// The format of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SourceKind {
+    /// One JSON document per line.
+    #[default]
+    Jsonl,
+}
+
+/// One stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageDef {
+    /// Its name, unique in the pipeline.
+    pub name: String,
+    /// What it does.
+    pub kind: StageKind,
+    /// Most items of one call, 1 to 10 000; default 1.
+    pub batch: u32,
+    /// Most calls at once, 1 to 1024; default 16, for commands 4.
+    pub concurrency: u32,
+    /// How long one call may take; default 60 s.
+    pub timeout: Duration,
+    /// The gate it passes through; none for one gate per host.
+    pub gate: Option<String>,
+    /// How it retries; default the preset `sample`.
+    pub retry: Policy,
+    /// The stages its children run through.
+    pub children: Vec<StageDef>,
+    /// What a child's death means for its parent; default `continue`.
+    pub on_child_failure: ChildFailure,
+    /// Whether an output that exists for the same input and configuration is used again; default false.
+    pub reuse: bool,
+}
+
+impl StageDef {
+    /// A hash, as 64 hexadecimal digits, of everything that changes what the stage makes of an item.
+    ///
+    /// How often, how fast and how patiently it is called (batch, concurrency, timeout, gate, retry) is left out, so
+    /// that tuning a pipeline does not throw away outputs that were paid for.
+    #[must_use]
+    pub fn config_hash(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"redrive stage 1\n");
+        // Maps are sorted and fields have a fixed order, so equal stages have equal bytes.
+        hasher.update(serde_json::json!(self.kind).to_string().as_bytes());
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
+/// What a stage does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum StageKind {
+    /// Calls a service.
+    Http {
+        /// Where, by POST.
+        url: String,
+        /// The form of the request.
+        body: Body,
+        /// Fixed headers.
+        headers: BTreeMap<String, String>,
+        /// Headers whose values are read from environment variables: header to variable.
+        header_env: BTreeMap<String, String>,
+        /// Largest answer in bytes; default 16 MiB.
+        max_answer: u64,
+        /// JSON pointer at which the output is put into the payload; none replaces the payload.
+        output: Option<String>,
+    },
+    /// Calls long-lived child processes.
+    Command {
+        /// Program and arguments, not interpreted by a shell.
+        command: Vec<String>,
+        /// Names of the environment variables it may see besides the basic ones.
+        env: Vec<String>,
+        /// Largest answer in bytes; default 16 MiB.
+        max_answer: u64,
+        /// The folder it runs in; none for the pipeline file's own.
+        cwd: Option<String>,
+        /// JSON pointer at which the output is put into the payload; none replaces the payload.
+        output: Option<String>,
+    },
+    /// Lets only those items on for which an expression holds.
+    Filter {
+        /// The expression.
+        keep: String,
+    },
+    /// Does nothing.
+    Pass,
+}
+
+impl StageKind {
+    /// The name used in pipeline files.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Http { .. } => "http",
+            Self::Command { .. } => "command",
+            Self::Filter { .. } => "filter",
+            Self::Pass => "pass",
+        }
+    }
+}
+
+/// The form of an HTTP request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Body {
+    /// The handler protocol, with a list of items.
+    #[default]
+    Protocol,
+    /// The bare payload of one item.
+    Payload,
+}
+
+/// Flow control for one dependency.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateDef {
+    /// Most calls at once.
+    pub max_concurrency: Option<u32>,
+    /// Most requests per minute.
+    pub requests_per_minute: Option<u64>,
+    /// Most tokens per minute.
+    pub tokens_per_minute: Option<u64>,
+    /// When the gate closes because calls fail; none is never.
+    pub breaker: Option<BreakerDef>,
+}
+
+impl Default for GateDef {
+    fn default() -> Self {
+        Self {
+            max_concurrency: None,
+            requests_per_minute: None,
+            tokens_per_minute: None,
+            breaker: Some(BreakerDef::default()),
+        }
+    }
+}
+
+/// When a gate closes because calls fail.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BreakerDef {
+    /// The share of failed calls at which it closes, above 0, at most 1; default 0.5.
+    pub failure_rate: f64,
+    /// Fewer calls than this say nothing; default 20.
+    pub min_calls: u32,
+    /// The span that is looked at; default 30 s.
+    pub window: Duration,
+    /// How long it stays closed before a probe; default 10 s.
+    pub open_for: Duration,
+    /// After how long without a success the run is paused; default 5 min.
+    pub pause_after: Duration,
+}
+
+impl Default for BreakerDef {
+    fn default() -> Self {
+        Self {
+            failure_rate: 0.5,
+            min_calls: 20,
+            window: Duration::from_secs(30),
+            open_for: Duration::from_secs(10),
+            pause_after: Duration::from_secs(300),
+        }
+    }
+}

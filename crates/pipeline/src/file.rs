@@ -1,0 +1,166 @@
+//! The top of a pipeline file.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redrive_core::order::Order;
+use toml::de::DeTable;
+
+use crate::definition::{Definition, GateDef, SourceDef, SourceKind, StageDef};
+use crate::problem::{Problem, Report};
+use crate::reader::{Node, Table};
+use crate::stage::Stages;
+use crate::suggest;
+use crate::{gate, run, scalar};
+
+/// Largest file that is read.
+const FILE_MAX: usize = 4 * 1024 * 1024;
+const DEADLINE: Duration = Duration::from_secs(24 * 3_600);
+const ORDERS: [&str; 3] = ["oldest", "fresh-first", "retry-first"];
+
+/// Reads a pipeline from TOML text, or reports everything that is wrong with it, in the order of the lines.
+///
+/// `file` is what the text is called in problems.
+pub fn parse(text: &str, file: &str) -> Result<Definition, Vec<Problem>> {
+    let mut report = Report::new(file, text);
+    if text.len() > FILE_MAX {
+        report.problem(0, "", format!("the file is larger than {FILE_MAX} bytes"), None);
+        return Err(report.problems);
+    }
+    let (tree, errors) = DeTable::parse_recoverable(text);
+    for error in errors {
+        let at = error.span().map_or(0, |span| span.start);
+        report.problem(at, "", error.message().trim().replace('\n', ", "), None);
+    }
+    let definition = if report.problems.is_empty() {
+        definition(Table::new(String::new(), 0, tree.get_ref()), &mut report)
+    } else {
+        None
+    };
+    match definition {
+        Some(definition) if report.problems.is_empty() => {
+            let mut warnings = report.warnings;
+            warnings.sort_by_key(|warning| warning.line);
+            Ok(Definition { warnings, ..definition })
+        }
+        _ => {
+            report.problems.sort_by_key(|problem| problem.line);
+            Err(report.problems)
+        }
+    }
+}
+
+fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definition> {
+    let name = top.require("name", report).and_then(|node| node.parsed(report, scalar::title));
+    let category = top.take("category").and_then(|node| node.parsed(report, scalar::title));
+    let priority =
+        top.take("priority").and_then(|node| node.integer(report, i32::MIN.into(), i32::MAX.into()));
+    let order = top.take("order").and_then(|node| order(&node, report)).unwrap_or_default();
+    let retry_share = top.take("retry_share").and_then(|node| share(&node, order, report));
+    let deadline = top.take("deadline").map_or(Some(DEADLINE), |node| deadline(&node, report));
+    let source = top.take("source").and_then(|node| source(&node, report)).unwrap_or_default();
+    let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
+    let mut reader = Stages::new(deadline);
+    let stages = match top.take("stage") {
+        Some(node) => reader.list(&node, report),
+        None => {
+            report.problem(0, "stage", "missing: a pipeline has at least one [[stage]]", None);
+            Vec::new()
+        }
+    };
+    let gates = top.take("gate").map_or_else(BTreeMap::new, |node| gates(&node, &stages, report));
+    top.finish(report);
+    Some(Definition {
+        name: name?,
+        category,
+        priority: priority.and_then(|number| i32::try_from(number).ok()).unwrap_or(0),
+        order,
+        retry_share: retry_share.unwrap_or(Order::DEFAULT_SHARE),
+        deadline,
+        source,
+        thresholds,
+        budget,
+        stages,
+        gates,
+        warnings: Vec::new(),
+    })
+}
+
+fn order(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Order> {
+    let word = node.string(report)?;
+    let order = Order::from_name(word);
+    if order.is_none() {
+        let message = format!("unknown order {word:?}; known are {}", ORDERS.join(", "));
+        node.fail_with(report, message, suggest::hint(word, &ORDERS));
+    }
+    order
+}
+
+fn share(node: &Node<'_, '_>, order: Order, report: &mut Report<'_>) -> Option<f64> {
+    if order == Order::Oldest {
+        report.warn(
+            node.at,
+            &node.path,
+            "never used: with order \"oldest\" there are no lanes to share between",
+        );
+    }
+    node.share(report)
+}
+
+fn deadline(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Duration> {
+    if node.as_str() == Some("none") {
+        return None;
+    }
+    // A wrong deadline is reported; the default stands in, so that no further problem follows from it.
+    node.duration(report).or(Some(DEADLINE))
+}
+
+fn source(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<SourceDef> {
+    let mut table = node.table(report)?;
+    let kind = table.take("kind").and_then(|node| Some((node.string(report)?, node)));
+    match kind {
+        None | Some(("jsonl", _)) => {}
+        Some((word @ ("files" | "mbox"), node)) => {
+            let later = if word == "files" { "index" } else { "mail" };
+            node.fail_with(report, format!("{word:?} arrives with `redrive {later}`"), "use \"jsonl\"");
+        }
+        Some((word, node)) => {
+            node.fail_with(report, format!("unknown source {word:?}"), "use \"jsonl\"");
+        }
+    }
+    let path = table.take("path").and_then(|node| {
+        let path = node.string(report)?;
+        if path.is_empty() || path.contains('\0') {
+            node.fail(report, "expected a file, or \"-\" for standard input");
+        }
+        Some(path.to_owned())
+    });
+    let key = table.take("key").and_then(|node| node.parsed(report, scalar::pointer));
+    table.finish(report);
+    Some(SourceDef { kind: SourceKind::Jsonl, path, key })
+}
+
+fn gates(node: &Node<'_, '_>, stages: &[StageDef], report: &mut Report<'_>) -> BTreeMap<String, GateDef> {
+    let Some(table) = node.table(report) else { return BTreeMap::new() };
+    let mut gates = BTreeMap::new();
+    for (name, node) in table.all() {
+        if let Err(message) = scalar::name(name) {
+            node.fail(report, message);
+        }
+        if !stages.iter().any(|stage| uses(stage, name)) {
+            report.warn(node.at, &node.path, "no stage names this gate");
+        }
+        if let Some(gate) = gate::read(&node, report) {
+            gates.insert(name.to_owned(), gate);
+        }
+    }
+    gates
+}
+
+fn uses(stage: &StageDef, gate: &str) -> bool {
+    stage.gate.as_deref() == Some(gate) || stage.children.iter().any(|child| uses(child, gate))
+}
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

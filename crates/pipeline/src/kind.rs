@@ -1,0 +1,184 @@
+//! What a stage does: the keys of each kind.
+
+use std::collections::BTreeMap;
+
+use crate::definition::{Body, StageKind};
+use crate::problem::Report;
+use crate::reader::{Node, Table};
+use crate::{scalar, suggest};
+
+const KINDS: [&str; 4] = ["http", "command", "filter", "pass"];
+const MAX_ANSWER: u64 = 16 << 20;
+const MAX_ANSWER_MAX: u64 = 1 << 30;
+const ARGUMENTS_MAX: usize = 1_000;
+
+/// Reads the keys of a kind; none where the kind is not known.
+pub(crate) fn read(
+    word: &str,
+    node: &Node<'_, '_>,
+    table: &mut Table<'_, '_>,
+    report: &mut Report<'_>,
+) -> Option<StageKind> {
+    match word {
+        "http" => Some(http(table, report)),
+        "command" => Some(command(table, report)),
+        "filter" => Some(filter(table, report)),
+        "pass" => Some(StageKind::Pass),
+        "embed" | "chat" | "event" => {
+            let message =
+                format!("{word:?} is not available in this version; available are {}", KINDS.join(", "));
+            node.fail(report, message);
+            None
+        }
+        _ => {
+            let message = format!("unknown kind {word:?}; available are {}", KINDS.join(", "));
+            node.fail_with(report, message, suggest::hint(word, &KINDS));
+            None
+        }
+    }
+}
+
+// A value that is wrong or missing is reported and replaced by an empty one: the definition is refused anyway, and
+// reading goes on to find the other problems.
+
+fn http(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
+    let url = table.require("url", report).and_then(|node| url(&node, report)).unwrap_or_default();
+    let body = table.take("body").and_then(|node| body(&node, report)).unwrap_or_default();
+    let plain = table.take("headers");
+    let headers =
+        plain.as_ref().map_or_else(BTreeMap::new, |node| header_table(node, scalar::header_value, report));
+    for name in headers.keys() {
+        if ["authorization", "x-api-key", "api-key", "cookie"]
+            .iter()
+            .any(|key| name.eq_ignore_ascii_case(key))
+        {
+            let at = plain.as_ref().map_or(table.at, |node| node.at);
+            report.warn(at, &format!("{}.headers.{name}", table.path), "looks like a secret; use header_env");
+        }
+    }
+    let from_env = table.take("header_env");
+    let header_env =
+        from_env.as_ref().map_or_else(BTreeMap::new, |node| header_table(node, scalar::variable, report));
+    let twice = header_env.keys().find(|name| headers.keys().any(|other| other.eq_ignore_ascii_case(name)));
+    if let (Some(name), Some(node)) = (twice, &from_env) {
+        node.fail(report, format!("{name} is given in headers as well"));
+    }
+    let max_answer = max_answer(table, report);
+    let output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
+    StageKind::Http { url, body, headers, header_env, max_answer, output }
+}
+
+fn command(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
+    let command =
+        table.require("command", report).and_then(|node| arguments(&node, report)).unwrap_or_default();
+    let env = table.take("env").and_then(|node| {
+        let mut names = Vec::new();
+        for (node, text) in node.strings(report)? {
+            match scalar::variable(text) {
+                Ok(name) => names.push(name),
+                Err(message) => node.fail(report, message),
+            }
+        }
+        Some(names)
+    });
+    let cwd = table.take("cwd").and_then(|node| {
+        let folder = node.string(report)?;
+        if folder.is_empty() || folder.contains('\0') {
+            node.fail(report, "expected a folder");
+        }
+        Some(folder.to_owned())
+    });
+    let output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
+    StageKind::Command {
+        command,
+        env: env.unwrap_or_default(),
+        max_answer: max_answer(table, report),
+        cwd,
+        output,
+    }
+}
+
+fn filter(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
+    let keep = table.require("keep", report).and_then(|node| {
+        let expression = node.string(report)?.trim();
+        if expression.is_empty() {
+            node.fail(report, "expected an expression that is true for the items to keep");
+        }
+        Some(expression.to_owned())
+    });
+    StageKind::Filter { keep: keep.unwrap_or_default() }
+}
+
+fn url(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<String> {
+    match scalar::url(node.string(report)?) {
+        Ok(url) => Some(url),
+        Err(bad) => {
+            report.problem(node.at, &node.path, bad.message, bad.hint.map(str::to_owned));
+            None
+        }
+    }
+}
+
+fn body(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Body> {
+    match node.string(report)? {
+        "protocol" => Some(Body::Protocol),
+        "payload" => Some(Body::Payload),
+        word => {
+            let message = format!("expected \"protocol\" or \"payload\", found {word:?}");
+            node.fail_with(report, message, suggest::hint(word, &["protocol", "payload"]));
+            None
+        }
+    }
+}
+
+fn header_table(
+    node: &Node<'_, '_>,
+    read: fn(&str) -> Result<String, String>,
+    report: &mut Report<'_>,
+) -> BTreeMap<String, String> {
+    let mut headers = BTreeMap::new();
+    let Some(table) = node.table(report) else { return headers };
+    for (name, node) in table.all() {
+        if let Err(message) = scalar::header_name(name) {
+            node.fail(report, message);
+        } else if let Some(value) = node.parsed(report, read) {
+            headers.insert(name.to_owned(), value);
+        }
+    }
+    headers
+}
+
+fn arguments(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Vec<String>> {
+    if node.as_str().is_some() {
+        let hint = "write program and arguments apart: command = [\"python3\", \"stage.py\"]";
+        node.fail_with(report, "expected an array, found a string", hint);
+        return None;
+    }
+    let arguments = node.strings(report)?;
+    if arguments.first().is_none_or(|(_, program)| program.is_empty()) {
+        node.fail(report, "expected a program and its arguments");
+    }
+    if arguments.len() > ARGUMENTS_MAX {
+        node.fail(report, format!("more than {ARGUMENTS_MAX} arguments"));
+    }
+    if let Some((node, _)) = arguments.iter().find(|(_, argument)| argument.contains('\0')) {
+        node.fail(report, "an argument cannot hold a zero byte");
+    }
+    Some(arguments.into_iter().map(|(_, argument)| argument.to_owned()).collect())
+}
+
+fn max_answer(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> u64 {
+    let Some(node) = table.take("max_answer") else { return MAX_ANSWER };
+    let bytes = match node.as_integer() {
+        Some(bytes) => Some(u64::try_from(bytes).unwrap_or(0)),
+        None if node.as_str().is_some() => node.parsed(report, scalar::size),
+        None => {
+            node.mistyped(report, "a size: bytes, or a string such as \"16MB\"");
+            None
+        }
+    };
+    if bytes.is_some_and(|bytes| !(1..=MAX_ANSWER_MAX).contains(&bytes)) {
+        node.fail(report, "not between 1 byte and 1GiB");
+    }
+    bytes.unwrap_or(MAX_ANSWER)
+}

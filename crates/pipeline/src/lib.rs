@@ -1,0 +1,34 @@
+//! Pipeline files: TOML text to a validated definition.
+//!
+//! [`parse`] walks the spanned tree by hand, so that every problem is reported at once with its line and key, and
+//! keys that nobody reads are errors. Nothing here opens a file, reads a variable or contacts a service.
+//!
+//! ```
+//! let text = r#"
+//! name = "classify"
+//! [[stage]]
+//! name = "llm_call"
+//! kind = "http"
+//! url = "http://127.0.0.1:9000/work"
+//! concurency = 4
+//! "#;
+//! let problems = redrive_pipeline::parse(text, "classify.toml").unwrap_err();
+//! assert_eq!(problems[0].to_string(), "classify.toml:7: stage.llm_call.concurency: unknown key");
+//! assert_eq!(problems[0].hint.as_deref(), Some("did you mean \"concurrency\"?"));
+//! ```
+
+mod definition;
+mod file;
+mod gate;
+mod kind;
+mod problem;
+mod reader;
+mod retry;
+mod run;
+mod scalar;
+mod stage;
+mod suggest;
+
+pub use definition::{Body, BreakerDef, Definition, GateDef, SourceDef, SourceKind, StageDef, StageKind};
+pub use file::parse;
+pub use problem::Problem;

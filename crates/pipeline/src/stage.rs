@@ -1,0 +1,162 @@
+//! `[[stage]]` and the stages nested in it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redrive_core::plan::ChildFailure;
+use redrive_core::policy::{LintContext, Policy, lint};
+
+use crate::definition::{Body, StageDef, StageKind};
+use crate::problem::Report;
+use crate::reader::{Node, Table, join};
+use crate::{kind, retry, scalar, suggest};
+
+const BATCH_MAX: u32 = 10_000;
+const CONCURRENCY_MAX: u32 = 1_024;
+const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// How deep stages may be nested, and how many there may be.
+const DEPTH_MAX: usize = 8;
+const STAGES_MAX: usize = 256;
+
+/// Reads lists of stages; knows the names that are taken.
+pub(crate) struct Stages {
+    /// Name to the position it was first written at.
+    names: BTreeMap<String, usize>,
+    deadline: Option<Duration>,
+    depth: usize,
+    count: usize,
+}
+
+impl Stages {
+    pub(crate) fn new(deadline: Option<Duration>) -> Self {
+        Self { names: BTreeMap::new(), deadline, depth: 0, count: 0 }
+    }
+
+    /// Reads an array of stages.
+    pub(crate) fn list(&mut self, node: &Node<'_, '_>, report: &mut Report<'_>) -> Vec<StageDef> {
+        if node.is_table() {
+            node.fail_with(report, "expected an array, found a table", "write [[stage]] with two brackets");
+            return Vec::new();
+        }
+        let Some(nodes) = node.array(report) else { return Vec::new() };
+        if nodes.is_empty() {
+            node.fail(report, "needs at least one stage");
+        }
+        if self.depth >= DEPTH_MAX {
+            node.fail(report, format!("stages are nested more than {DEPTH_MAX} deep"));
+            return Vec::new();
+        }
+        self.count = self.count.saturating_add(nodes.len());
+        if self.count > STAGES_MAX {
+            node.fail(report, format!("a pipeline has at most {STAGES_MAX} stages"));
+            return Vec::new();
+        }
+        self.depth += 1;
+        let stages = nodes.iter().filter_map(|stage| self.stage(node, stage, report)).collect();
+        self.depth -= 1;
+        stages
+    }
+
+    fn stage(
+        &mut self,
+        list: &Node<'_, '_>,
+        node: &Node<'_, '_>,
+        report: &mut Report<'_>,
+    ) -> Option<StageDef> {
+        let mut table = node.table(report)?;
+        let name = self.name(list, &mut table, report);
+        let word = table.require("kind", report);
+        let word = word.and_then(|node| Some((node.string(report)?, node)));
+        let kind = word.as_ref().and_then(|(word, node)| kind::read(word, node, &mut table, report));
+        let is_command = matches!(kind, Some(StageKind::Command { .. }));
+        let batch = table.take("batch");
+        let size = batch.as_ref().and_then(|node| node.count(report, BATCH_MAX)).unwrap_or(1);
+        if let (Some(StageKind::Http { body: Body::Payload, .. }), Some(node), 2..) = (&kind, &batch, size) {
+            node.fail_with(
+                report,
+                "body = \"payload\" carries one item",
+                "use batch = 1 or body = \"protocol\"",
+            );
+        }
+        let concurrency = table.take("concurrency").and_then(|node| node.count(report, CONCURRENCY_MAX));
+        let timeout = table.take("timeout").and_then(|node| timeout(&node, report)).unwrap_or(TIMEOUT);
+        let gate = table.take("gate").and_then(|node| node.parsed(report, scalar::name));
+        let retry = table.take("retry");
+        let policy = retry.as_ref().map_or_else(Policy::default, |node| retry::read(node, report));
+        let at = retry.as_ref().map_or(table.at, |node| node.at);
+        self.lint(&policy, timeout, at, &join(&table.path, "retry"), report);
+        let children = table.take("children");
+        let nested = children.as_ref().map_or_else(Vec::new, |node| self.list(node, report));
+        let rule = table.take("on_child_failure");
+        let on_child_failure = rule.as_ref().and_then(|node| child_failure(node, report));
+        if let (Some(node), None) = (&rule, &children) {
+            report.warn(node.at, &node.path, "never used: the stage has no children");
+        }
+        let reuse = table.take("reuse").and_then(|node| node.boolean(report)).unwrap_or(false);
+        if kind.is_some() {
+            // Without a kind it is not known which keys belong to it.
+            table.finish(report);
+        }
+        Some(StageDef {
+            name: name?,
+            kind: kind?,
+            batch: size,
+            concurrency: concurrency.unwrap_or(if is_command { 4 } else { 16 }),
+            timeout,
+            gate,
+            retry: policy,
+            children: nested,
+            on_child_failure: on_child_failure.unwrap_or_default(),
+            reuse,
+        })
+    }
+
+    /// Reads the name, and calls the stage by it in every problem that follows.
+    fn name(
+        &mut self,
+        list: &Node<'_, '_>,
+        table: &mut Table<'_, '_>,
+        report: &mut Report<'_>,
+    ) -> Option<String> {
+        let node = table.require("name", report)?;
+        let name = node.parsed(report, scalar::name)?;
+        if let Some(first) = self.names.get(&name) {
+            let line = report.line(*first);
+            node.fail(report, format!("{name:?} is taken by the stage on line {line}"));
+            return None;
+        }
+        self.names.insert(name.clone(), node.at);
+        table.path = join(&list.path, &name);
+        Some(name)
+    }
+
+    fn lint(&self, policy: &Policy, timeout: Duration, at: usize, key: &str, report: &mut Report<'_>) {
+        let context =
+            LintContext { timeout: Some(timeout), deadline: self.deadline, ..LintContext::default() };
+        for warning in lint(policy, &context) {
+            report.warn(at, &join(key, &warning.key), warning.message);
+        }
+    }
+}
+
+fn timeout(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Duration> {
+    let timeout = node.duration(report)?;
+    if timeout > TIMEOUT_MAX {
+        node.fail(report, "longer than 24h");
+        return None;
+    }
+    Some(timeout)
+}
+
+fn child_failure(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<ChildFailure> {
+    match node.string(report)? {
+        "continue" => Some(ChildFailure::Continue),
+        "dead" => Some(ChildFailure::Dead),
+        word => {
+            let message = format!("expected \"continue\" or \"dead\", found {word:?}");
+            node.fail_with(report, message, suggest::hint(word, &["continue", "dead"]));
+            None
+        }
+    }
+}

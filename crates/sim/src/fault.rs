@@ -1,0 +1,191 @@
+//! What can go wrong between a process and its store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use redrive_store::Error;
+
+use crate::hub::{Event, Hub};
+use crate::met::Met;
+use crate::rng::Rng;
+
+/// What a verb does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// Writes outcomes.
+    Commit,
+    /// Leases items.
+    Claim,
+    /// Writes something else.
+    Other,
+    /// Only looks.
+    Read,
+}
+
+/// How likely each fault is in a run, in a thousand calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Faults {
+    /// [`Error::Busy`]; nothing is written.
+    pub busy: u64,
+    /// [`Error::Unavailable`]; it **is** written.
+    pub lost: u64,
+    /// [`Error::Unavailable`]; it is not written.
+    pub away: u64,
+    /// [`Error::Full`]; nothing is written.
+    pub full: u64,
+    /// A read fails.
+    pub read: u64,
+    /// Longest way to the store and back, in milliseconds each.
+    pub latency: i64,
+}
+
+impl Faults {
+    /// Some of the faults, each with a likelihood of its own: a run with all of them at once would hide some.
+    #[must_use]
+    pub fn draw(rng: &Rng) -> Self {
+        let some = |most: u64| if rng.permille(500) { rng.range(5, most) } else { 0 };
+        Self {
+            busy: some(60),
+            lost: some(120),
+            away: some(80),
+            full: some(40),
+            read: some(40),
+            latency: rng.span(1, 8),
+        }
+    }
+}
+
+/// What happens to one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// All goes well.
+    Fine,
+    /// It is written, and the answer is lost.
+    Lost,
+    /// It is refused and not written.
+    Refused(Refusal),
+}
+
+impl Fate {
+    /// A number for the log's hash.
+    #[must_use]
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Fine => 0,
+            Self::Lost => 1,
+            Self::Refused(refusal) => 2 + refusal as i64,
+        }
+    }
+}
+
+/// How a call is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// See [`Error::Busy`].
+    Busy,
+    /// See [`Error::Unavailable`].
+    Away,
+    /// See [`Error::Full`].
+    Full,
+}
+
+impl Refusal {
+    /// The error the caller gets.
+    #[must_use]
+    pub fn error(self) -> Error {
+        match self {
+            Self::Busy => Error::Busy("simulated".to_owned()),
+            Self::Away => Error::Unavailable("simulated, not applied".to_owned()),
+            Self::Full => Error::Full("simulated".to_owned()),
+        }
+    }
+}
+
+/// A process that uses the store.
+#[derive(Debug)]
+pub struct Actor {
+    /// Its place in the run; it keeps it when it comes up again.
+    pub slot: usize,
+    /// Its name in the log.
+    pub name: String,
+    doom: AtomicU8,
+}
+
+const SAFE: u8 = 0;
+const BEFORE: u8 = 1;
+const AFTER: u8 = 2;
+
+impl Actor {
+    /// A process.
+    #[must_use]
+    pub fn new(slot: usize, name: impl Into<String>) -> Arc<Self> {
+        Arc::new(Self { slot, name: name.into(), doom: AtomicU8::new(SAFE) })
+    }
+
+    /// Its place as a number for the log's hash.
+    #[must_use]
+    pub fn number(&self) -> i64 {
+        i64::try_from(self.slot).unwrap_or(i64::MAX)
+    }
+
+    /// It dies at its next write: before it, or after it and before its answer.
+    pub fn doom(&self, after: bool) {
+        self.doom.store(if after { AFTER } else { BEFORE }, Ordering::SeqCst);
+    }
+
+    /// Dies here if it is to; then the caller must never go on.
+    pub fn dies(&self, hub: &Hub, after: bool) -> bool {
+        let due = if after { AFTER } else { BEFORE };
+        if self.doom.load(Ordering::SeqCst) != due {
+            return false;
+        }
+        self.doom.store(SAFE, Ordering::SeqCst);
+        hub.meet(if after { Met::CrashAfter } else { Met::CrashBefore });
+        hub.at(hub.now(), Event::Crash(self.slot));
+        true
+    }
+}
+
+/// Draws what happens to a call.
+pub fn fate(hub: &Hub, faults: &Faults, verb: Verb) -> Fate {
+    if hub.healed() {
+        return Fate::Fine;
+    }
+    let roll = hub.rng.below(1_000);
+    if verb == Verb::Read {
+        if roll < faults.read {
+            hub.meet(Met::ReadFailed);
+            return Fate::Refused(if roll % 2 == 0 { Refusal::Busy } else { Refusal::Away });
+        }
+        return Fate::Fine;
+    }
+    let limits = [faults.busy, faults.lost, faults.away, faults.full];
+    let mut upto = 0;
+    let which = limits.iter().position(|limit| {
+        upto += limit;
+        roll < upto
+    });
+    match which {
+        Some(0) => {
+            hub.meet(Met::Busy);
+            Fate::Refused(Refusal::Busy)
+        }
+        Some(1) => {
+            hub.meet(match verb {
+                Verb::Commit => Met::LostCommit,
+                Verb::Claim => Met::LostClaim,
+                Verb::Other | Verb::Read => Met::LostOther,
+            });
+            Fate::Lost
+        }
+        Some(2) => {
+            hub.meet(Met::NotApplied);
+            Fate::Refused(Refusal::Away)
+        }
+        Some(3) => {
+            hub.meet(Met::Full);
+            Fate::Refused(Refusal::Full)
+        }
+        _ => Fate::Fine,
+    }
+}

@@ -1,0 +1,205 @@
+//! What a run met: a run without faults proves nothing, so it is counted.
+
+/// Declares the kinds with their names.
+macro_rules! met {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// Something a run can meet.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Met { $($(#[$doc])* $name,)* }
+
+        impl Met {
+            /// Every kind.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Its name in the table.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+met! {
+    /// A commit was written and its answer lost.
+    LostCommit = "commit applied, answer lost",
+    /// A claim was written and its answer lost.
+    LostClaim = "claim applied, answer lost",
+    /// Another write was applied and its answer lost.
+    LostOther = "other write applied, answer lost",
+    /// A write was not applied and its answer lost.
+    NotApplied = "write not applied, answer lost",
+    /// The store was busy.
+    Busy = "store busy",
+    /// The disk was full.
+    Full = "disk full",
+    /// A read failed.
+    ReadFailed = "read failed",
+    /// A worker died with a write under way that never arrived.
+    CrashBefore = "worker killed before a write",
+    /// A worker died after its write, before the answer.
+    CrashAfter = "worker killed after a write",
+    /// A worker died while handlers worked.
+    CrashCalling = "worker killed during calls",
+    /// An operator's or the source's process died in the middle of its work.
+    CrashOperator = "operator or source killed",
+    /// Items of a vanished worker were taken over.
+    Takeover = "lease takeover",
+    /// A vanished worker was retired as lost before its lease was over.
+    RetiredLost = "worker retired as lost",
+    /// A commit with an old token was refused.
+    Stale = "stale commit refused",
+    /// A worker stood still for longer than its lease and went on.
+    Zombie = "zombie worker",
+    /// A worker's clock jumped forward.
+    JumpForward = "clock jump forward",
+    /// A worker's clock jumped back.
+    JumpBack = "clock jump back",
+    /// A worker lost its number and took a new one.
+    Reregistered = "worker registered anew",
+    /// A session gave up on a store that failed for too long.
+    GaveUp = "session gave up on the store",
+    /// What a lost claim gave was given back.
+    Reconciled = "lost claim given back",
+    /// An answer came after the timeout.
+    LateAnswer = "late answer",
+    /// An answer came for a worker that was gone.
+    AnswerToNobody = "answer to nobody",
+    /// An answer came twice.
+    DuplicateAnswer = "duplicate answer",
+    /// A call was not answered in time.
+    Timeout = "call timed out",
+    /// An answer had the wrong number of verdicts.
+    WrongCount = "wrong number of verdicts",
+    /// A batch failed as a whole and was taken apart.
+    Bisection = "bisection",
+    /// A single item was found to blame.
+    Poison = "poison found",
+    /// A whole batch failed with nobody to blame.
+    Shared = "shared failure",
+    /// A throttle with a hint.
+    Hinted = "rate limit with hint",
+    /// A throttle without one.
+    Throttled = "rate limit without hint",
+    /// A known output was used.
+    Reused = "output reused",
+    /// The run was paused by its budget.
+    BudgetPause = "budget pause",
+    /// The run was paused by exhausted credit.
+    QuotaPause = "quota pause",
+    /// An operator paused the run.
+    Paused = "paused by operator",
+    /// A paused run was let go on.
+    Resumed = "resumed",
+    /// The run was cancelled.
+    Cancel = "cancel",
+    /// A dead item was sent back.
+    Redrive = "redrive",
+    /// A dead item was sent back with other content.
+    Edited = "redrive with edited content",
+    /// A parent was reopened by a child.
+    Reopened = "reopened parent",
+    /// A parent settled.
+    Joined = "joined parent",
+    /// A newer version took an item's place.
+    Superseded = "superseded",
+    /// A line was submitted again.
+    Resubmitted = "submitted again",
+    /// Two lines had one key.
+    SecondContent = "two lines with one key",
+    /// Dead items were removed.
+    Purge = "purge",
+    /// An item died of its deadline.
+    Expired = "deadline passed",
+    /// An item was quarantined.
+    Quarantined = "quarantined",
+    /// An item's attempts were spent.
+    Exhausted = "exhausted",
+    /// A worker was stopped cleanly and finished its calls.
+    StopDrain = "clean stop, drain",
+    /// A worker was stopped cleanly and broke off its calls.
+    StopNow = "clean stop, now",
+}
+
+/// Which kinds were met, and how much was done.
+#[derive(Debug, Clone, Default)]
+pub struct Score {
+    /// For each kind, in how many runs.
+    pub runs_with: Vec<u64>,
+    /// Runs.
+    pub runs: u64,
+    /// Applied writes, each followed by a check.
+    pub writes: u64,
+    /// Commits among them.
+    pub commits: u64,
+    /// Checks of the whole store.
+    pub snapshots: u64,
+    /// Handler calls.
+    pub calls: u64,
+    /// Items admitted.
+    pub items: u64,
+    /// Simulated milliseconds.
+    pub virtual_ms: u64,
+    /// Scheduler events.
+    pub events: u64,
+}
+
+impl Score {
+    /// Takes in that a kind was met in the run.
+    pub fn meet(&mut self, met: Met) {
+        self.runs_with.resize(Met::ALL.len(), 0);
+        self.runs_with[met as usize] = 1;
+    }
+
+    /// Whether a kind was met.
+    #[must_use]
+    pub fn has(&self, met: Met) -> bool {
+        self.runs_with.get(met as usize).is_some_and(|n| *n > 0)
+    }
+
+    /// Adds another score.
+    pub fn add(&mut self, other: &Self) {
+        self.runs_with.resize(Met::ALL.len(), 0);
+        for (mine, its) in self.runs_with.iter_mut().zip(&other.runs_with) {
+            *mine += its;
+        }
+        self.runs += other.runs;
+        self.writes += other.writes;
+        self.commits += other.commits;
+        self.snapshots += other.snapshots;
+        self.calls += other.calls;
+        self.items += other.items;
+        self.virtual_ms += other.virtual_ms;
+        self.events += other.events;
+    }
+
+    /// The kinds that no run met.
+    #[must_use]
+    pub fn missing(&self) -> Vec<Met> {
+        Met::ALL.iter().copied().filter(|met| !self.has(*met)).collect()
+    }
+
+    /// The table: what was met, in how many runs.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut text = format!("{:<36} {:>10} {:>7}\n", "met", "runs", "share");
+        for met in Met::ALL {
+            let n = self.runs_with.get(*met as usize).copied().unwrap_or(0);
+            #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+            let share = n as f64 * 100.0 / self.runs.max(1) as f64;
+            text.push_str(&format!("{:<36} {n:>10} {share:>6.1}%\n", met.name()));
+        }
+        text.push_str(&format!(
+            "{} runs, {} items, {} handler calls, {} writes checked ({} commits), {} whole snapshots, {} events, {} virtual hours\n",
+            self.runs,
+            self.items,
+            self.calls,
+            self.writes,
+            self.commits,
+            self.snapshots,
+            self.events,
+            self.virtual_ms / 3_600_000
+        ));
+        text
+    }
+}

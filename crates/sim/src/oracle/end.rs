@@ -1,0 +1,117 @@
+//! What must be true when everything has ended: sets are compared, not sums.
+
+use std::collections::BTreeSet;
+
+use redrive_core::attempt::Outcome;
+use redrive_core::id::ItemId;
+use redrive_core::item::{Item, State};
+use redrive_core::time::Timestamp;
+use redrive_store::Store;
+
+use super::{Known, Oracle, Verdict, broken};
+use crate::hub::at_once;
+
+impl Oracle {
+    /// Checks the end of a run. `lines` are the source's lines as they were last submitted.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn at_the_end(&self, store: &dyn Store, lines: &[ItemId], now: Timestamp) -> Verdict {
+        self.whole(store, true)?;
+        let mut ended: BTreeSet<ItemId> = self.purged.clone();
+        for known in self.items.values() {
+            if !known.item.state.kind().is_terminal() {
+                return broken("L7", format!("{} never ended: {:?}", known.item.key, known.item.state));
+            }
+            ended.insert(known.item.id);
+            self.calls_within_attempts(known)?;
+            self.final_content(known)?;
+        }
+        if ended != self.admitted {
+            let lost = self.admitted.difference(&ended).count();
+            return broken("L1", format!("{lost} items were admitted and never ended"));
+        }
+        self.lines_as_submitted(lines)?;
+        self.engine_agrees(store, now)
+    }
+
+    /// L2: no handler was called for an attempt that is not on record.
+    fn calls_within_attempts(&self, known: &Known) -> Verdict {
+        let never_called = [Outcome::Reused, Outcome::Expired];
+        let could = known.attempts.iter().filter(|row| !never_called.contains(&row.outcome)).count();
+        if known.called as usize > could {
+            return broken("L2", format!("{} was called {} times, {could} attempts tell of it", known.item.key, known.called));
+        }
+        Ok(())
+    }
+
+    /// L5: an item that succeeded went through every stage of its list, once.
+    fn final_content(&self, known: &Known) -> Verdict {
+        if known.item.state != State::Succeeded {
+            return Ok(());
+        }
+        let (mut stage, mut payload) = (Some(known.base.0), known.base.1.clone());
+        while let Some(no) = stage {
+            let passed_by = |row: &redrive_core::attempt::AttemptRecord| row.stage == no && row.outcome.is_pass();
+            let expanded = known.attempts.iter().rfind(|row| passed_by(row)).map(|row| row.outcome);
+            if expanded != Some(Outcome::Expanded) {
+                payload = self.script.output(no, &payload).unwrap_or(payload);
+            }
+            stage = self.recipe.plan.stage(no).and_then(|stage| stage.next);
+        }
+        if payload != known.payload {
+            return broken("L5", format!("{} succeeded with other content than its stages give", known.item.key));
+        }
+        Ok(())
+    }
+
+    /// L6: what the source last said is what was worked on.
+    fn lines_as_submitted(&self, lines: &[ItemId]) -> Verdict {
+        for id in lines {
+            match self.ids.get(id).and_then(|seq| self.items.get(seq)) {
+                Some(Known { item: Item { state: State::Superseded, key, .. }, .. }) => {
+                    return broken("L6", format!("the present content of {key} is superseded"));
+                }
+                None if !self.purged.contains(id) => return broken("L1", format!("line {id} is not there")),
+                _ => {}
+            }
+        }
+        match self.two_versions_live() {
+            Some(known) => broken("L6", format!("two versions of {} live", known.item.key)),
+            None => Ok(()),
+        }
+    }
+
+    /// `redrive check` says the same.
+    fn engine_agrees(&self, store: &dyn Store, now: Timestamp) -> Verdict {
+        let row = at_once(store.run(self.run)).ok().flatten();
+        let rows: Vec<_> = row.into_iter().collect();
+        let plan = self.recipe.plan.clone();
+        match at_once(redrive_engine::report::check(store, &rows, |_| Some(plan.clone()), now)) {
+            Ok(report) if report.ok => Ok(()),
+            Ok(report) => {
+                let found = report.laws.iter().flat_map(|law| &law.violations).next();
+                broken("check", found.map_or_else(String::new, |found| format!("{}: {}", found.law, found.what)))
+            }
+            Err(error) => broken("check", error.to_string()),
+        }
+    }
+
+    /// L9: attempts that a clean stop broke off are on record as such.
+    ///
+    /// # Errors
+    /// When one is on record as a failure.
+    pub fn on_broken_off(&self, worker: redrive_core::id::WorkerId, items: &[(ItemId, u32)]) -> Verdict {
+        for (id, attempt) in items {
+            let Some(known) = self.ids.get(id).and_then(|seq| self.items.get(seq)) else { continue };
+            let its = known.attempts.iter().rfind(|row| row.worker == worker && row.attempt == *attempt);
+            match its.map(|row| row.outcome) {
+                Some(Outcome::Interrupted | Outcome::Cancelled) | None => {}
+                Some(other) => {
+                    return broken("L9", format!("a clean stop of {worker} left {other} on {}", known.item.key));
+                }
+            }
+        }
+        Ok(())
+    }
+}

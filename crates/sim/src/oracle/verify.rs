@@ -1,0 +1,128 @@
+//! Reading back: the store holds what the model says, and the laws hold for it.
+
+use redrive_core::id::ItemSeq;
+use redrive_core::item::{State, StateKind};
+use redrive_core::laws::{Case, Census, Law, check_item};
+use redrive_core::status::Control;
+use redrive_core::tally::Metric;
+use redrive_store::{ItemFilter, ItemQuery, Store};
+
+use super::{EVERY, Known, Oracle, Verdict, broken};
+use crate::hub::at_once;
+
+impl Oracle {
+    /// Checks the touched items, those above and below them, and every counter; now and then everything.
+    pub(super) fn verify(&mut self, store: &dyn Store, touched: &[ItemSeq]) -> Verdict {
+        for seq in touched {
+            let Some(known) = self.items.get(seq) else { continue };
+            let kept = at_once(store.item(*seq)).ok().flatten();
+            if kept.as_ref() != Some(&known.item) {
+                return broken("L3", format!("{} is {kept:?}, and was to be {:?}", known.item.key, known.item));
+            }
+            self.laws(known, false)?;
+            let around = known.item.parent.iter().chain(self.children.get(seq).into_iter().flatten());
+            for near in around.filter_map(|seq| self.items.get(seq)) {
+                self.laws(near, false)?;
+            }
+        }
+        self.counters(store)?;
+        self.writes += 1;
+        if self.writes.is_multiple_of(EVERY) { self.whole(store, false) } else { Ok(()) }
+    }
+
+    /// Checks one item against the laws. Some may be broken for a moment, between two steps of one act.
+    fn laws(&self, known: &Known, at_rest: bool) -> Verdict {
+        let (low, high) = known.item.id.versions();
+        let mut versions = self.ids.range(low..=high);
+        let case = Case {
+            item: &known.item,
+            attempts: &known.attempts,
+            marks: &known.marks,
+            plan: Some(&self.recipe.plan),
+            children: self.tally(known.item.seq),
+            has_successor: versions.any(|(_, seq)| *seq > known.item.seq),
+        };
+        let passing = |law: Law| match law {
+            // The newer version comes in the next transaction.
+            Law::L6 => true,
+            // A run is cancelled parents first, in several transactions.
+            Law::L10 => self.control == Control::Cancelled,
+            _ => false,
+        };
+        match check_item(&case).into_iter().find(|found| at_rest || !passing(found.law)) {
+            Some(found) => broken(&found.law.to_string(), format!("{}: {}", known.item.key, found.what)),
+            None => Ok(()),
+        }
+    }
+
+    fn counters(&self, store: &dyn Store) -> Verdict {
+        let kept = at_once(store.counters(self.run)).unwrap_or_default();
+        let mine = |metric: &Metric| match metric {
+            Metric::State(_)
+            | Metric::DeadReason(_)
+            | Metric::DeadClass(_)
+            | Metric::Outcome(_)
+            | Metric::Admitted
+            | Metric::Purged => true,
+            Metric::Failure(..)
+            | Metric::Status(_)
+            | Metric::PassedAfter(_)
+            | Metric::HealedWithin(_)
+            | Metric::HealMillis => false,
+        };
+        let mut left = 0;
+        for (stage, metric, n) in kept.iter().filter(|(_, metric, n)| mine(metric) && *n != 0) {
+            let counted = self.counts.get(&(*stage, *metric)).copied().unwrap_or(0);
+            if counted != *n {
+                return broken("L1", format!("stage {}, {metric:?}: {n} kept, {counted} counted", stage.0));
+            }
+            left += 1;
+        }
+        let counted = self.counts.values().filter(|n| **n != 0).count();
+        if counted != left {
+            return broken("L1", format!("{left} counters kept, {counted} counted"));
+        }
+        Ok(())
+    }
+
+    /// Compares everything.
+    pub(super) fn whole(&self, store: &dyn Store, at_rest: bool) -> Verdict {
+        self.hub.score(|score| score.snapshots += 1);
+        let query = ItemQuery { filter: ItemFilter::default(), after: None, limit: 100_000 };
+        let all = at_once(store.items(query)).unwrap_or_default();
+        if all.len() != self.items.len() {
+            return broken("L1", format!("{} items kept, {} known", all.len(), self.items.len()));
+        }
+        let mut census = Census::default();
+        for (item, known) in all.iter().zip(self.items.values()) {
+            let history = at_once(store.history(item.seq)).unwrap_or_default();
+            if *item != known.item || history.attempts != known.attempts || history.marks != known.marks {
+                return broken("L3", format!("{} or its history is not as it was to be", known.item.key));
+            }
+            if at_once(store.payload(item.seq)).ok().flatten().as_ref() != Some(&known.payload) {
+                return broken("L5", format!("the content of {} is not as it was to be", known.item.key));
+            }
+            self.laws(known, at_rest)?;
+            census.observe(item, &history.attempts);
+        }
+        let kept = at_once(store.counters(self.run)).unwrap_or_default();
+        match census.compare(self.run, &kept).into_iter().next() {
+            Some(found) => broken(&found.law.to_string(), found.what),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether two versions of one key are both to be worked on.
+    pub(super) fn two_versions_live(&self) -> Option<&Known> {
+        let live = |known: &&Known| {
+            known.item.parent.is_none()
+                && !matches!(known.item.state.kind(), StateKind::Succeeded | StateKind::Filtered)
+                && !matches!(known.item.state, State::Superseded | State::Cancelled | State::Dead { .. })
+        };
+        self.items.values().filter(live).find(|known| {
+            let (low, high) = known.item.id.versions();
+            let others = self.ids.range(low..=high).filter(|(id, _)| **id != known.item.id);
+            others.filter_map(|(_, seq)| self.items.get(seq)).any(|other| live(&other))
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! The store as a simulated process sees it: slow, faulty, and watched by the oracle.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use redrive_core::event::ChildTally;
+use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::item::{Item, Payload};
+use redrive_core::tally::Metric;
+use redrive_core::time::Timestamp;
+use redrive_store::{
+    Applied, Claim, Claimed, Commit, Error, Fact, Group, History, ItemFilter, ItemQuery, NewRun, NewWorker,
+    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store, Submit, Submitted,
+    WorkerRow,
+};
+
+use crate::fault::{Actor, Fate, Faults, Verb, fate};
+use crate::hub::{Broken, Hub, at_once};
+use crate::oracle::Oracle;
+
+/// What the oracle finds wrong with a write.
+type Verdict = std::result::Result<(), Broken>;
+
+/// A store with faults, as one process sees it.
+///
+/// Every verb takes time before and after the write, so that others act in between and the process can die there.
+#[derive(Clone)]
+pub struct FaultyStore {
+    hub: Arc<Hub>,
+    inner: Arc<dyn Store>,
+    oracle: Arc<Mutex<Oracle>>,
+    faults: Faults,
+    actor: Arc<Actor>,
+}
+
+impl FaultyStore {
+    /// The store as `actor` sees it.
+    #[must_use]
+    pub fn new(
+        hub: Arc<Hub>,
+        inner: Arc<dyn Store>,
+        oracle: Arc<Mutex<Oracle>>,
+        faults: Faults,
+        actor: Arc<Actor>,
+    ) -> Self {
+        Self { hub, inner, oracle, faults, actor }
+    }
+
+    /// The same store as another process sees it.
+    #[must_use]
+    pub fn seen_by(&self, actor: Arc<Actor>) -> Self {
+        Self { actor, ..self.clone() }
+    }
+
+    /// Who sees it.
+    #[must_use]
+    pub fn actor(&self) -> &Arc<Actor> {
+        &self.actor
+    }
+
+    /// The oracle that watches it.
+    pub fn oracle(&self) -> MutexGuard<'_, Oracle> {
+        self.oracle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The store itself, without faults.
+    #[must_use]
+    pub fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn travel(&self) {
+        let ms = self.hub.rng.span(0, self.faults.latency);
+        self.hub.sleep(ms).await;
+    }
+
+    async fn write<T: Send>(
+        &self,
+        verb: Verb,
+        name: &'static str,
+        work: impl Future<Output = Result<T>> + Send,
+        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> Verdict + Send,
+    ) -> Result<T> {
+        self.travel().await;
+        if self.actor.dies(&self.hub, false) {
+            std::future::pending::<()>().await;
+        }
+        let fate = fate(&self.hub, &self.faults, verb);
+        self.hub.log(name, &[self.actor.number(), fate.number()], || format!("{} {fate:?}", self.actor.name));
+        if let Fate::Refused(refusal) = fate {
+            self.travel().await;
+            return Err(refusal.error());
+        }
+        let made = at_once(work);
+        match &made {
+            Ok(made) => {
+                self.hub.score(|score| {
+                    score.writes += 1;
+                    score.commits += u64::from(verb == Verb::Commit);
+                });
+                let verdict = watch(&mut self.oracle(), &*self.inner, made);
+                if let Err(broken) = verdict {
+                    self.hub.broke(broken.law, broken.what);
+                }
+            }
+            Err(error) if error.is_passing() => self.hub.broke("store", format!("{name} failed by itself: {error}")),
+            Err(error) => self.hub.broke("store", format!("{name} was refused for good: {error}")),
+        }
+        if self.actor.dies(&self.hub, true) {
+            std::future::pending::<()>().await;
+        }
+        self.travel().await;
+        if fate == Fate::Lost { Err(Error::Unavailable("simulated, applied".to_owned())) } else { made }
+    }
+
+    async fn read<T: Send>(&self, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        self.travel().await;
+        match fate(&self.hub, &self.faults, Verb::Read) {
+            Fate::Refused(refusal) => Err(refusal.error()),
+            Fate::Fine | Fate::Lost => at_once(work),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for FaultyStore {
+    async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow> {
+        self.write(Verb::Other, "create_run", self.inner.create_run(new, now), |oracle, _, row| oracle.on_run(row)).await
+    }
+
+    async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
+        self.write(Verb::Other, "change_run", self.inner.change_run(run, change), |oracle, _, row| oracle.on_run(row))
+            .await
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
+        self.read(self.inner.run(run)).await
+    }
+
+    async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>> {
+        self.read(self.inner.runs(filter, before, limit)).await
+    }
+
+    async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
+        let work = self.inner.register(new, lease_until, now);
+        self.write(Verb::Other, "register", work, |oracle, _, id| oracle.on_register(*id, lease_until)).await
+    }
+
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
+        let work = self.inner.renew(worker, lease_until);
+        self.write(Verb::Other, "renew", work, |oracle, _, renewed| oracle.on_renew(worker, lease_until, *renewed)).await
+    }
+
+    async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
+        let work = self.inner.retire(worker, how);
+        self.write(Verb::Other, "retire", work, |oracle, _, ()| oracle.on_retire(worker, how)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRow>> {
+        self.read(self.inner.workers()).await
+    }
+
+    async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>> {
+        let asked = submit.clone();
+        let work = self.inner.submit(submit);
+        self.write(Verb::Other, "submit", work, |oracle, store, told| oracle.on_submit(store, &asked, told)).await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed> {
+        let asked = claim.clone();
+        let work = self.inner.claim(claim);
+        self.write(Verb::Claim, "claim", work, |oracle, store, got| oracle.on_claim(store, &asked, got)).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Vec<Applied>> {
+        let asked = commit.clone();
+        let work = self.inner.commit(commit);
+        self.write(Verb::Commit, "commit", work, |oracle, store, applied| oracle.on_commit(store, &asked, applied)).await
+    }
+
+    async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
+        self.read(self.inner.orphans(run, now, limit)).await
+    }
+
+    async fn held(&self, worker: WorkerId, after: Option<ItemSeq>, limit: usize) -> Result<Vec<Item>> {
+        self.read(self.inner.held(worker, after, limit)).await
+    }
+
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+        self.read(self.inner.settled(run, limit)).await
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<Vec<Item>> {
+        self.read(self.inner.items(query)).await
+    }
+
+    async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {
+        self.read(self.inner.item(seq)).await
+    }
+
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>> {
+        self.read(self.inner.payload(seq)).await
+    }
+
+    async fn history(&self, seq: ItemSeq) -> Result<History> {
+        self.read(self.inner.history(seq)).await
+    }
+
+    async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
+        self.read(self.inner.children(parent)).await
+    }
+
+    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+        self.read(self.inner.counters(run)).await
+    }
+
+    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+        self.read(self.inner.next_due(run)).await
+    }
+
+    async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {
+        self.read(self.inner.groups(filter, limit)).await
+    }
+
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
+        self.read(self.inner.outputs(keys)).await
+    }
+
+    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+        let asked = items.clone();
+        let work = self.inner.purge(items, operation, now);
+        self.write(Verb::Other, "purge", work, |oracle, store, gone| oracle.on_purge(store, &asked, *gone)).await
+    }
+
+    async fn save_operation(&self, operation: Operation) -> Result<OperationId> {
+        self.write(Verb::Other, "save_op", self.inner.save_operation(operation), |_, _, _| Ok(())).await
+    }
+
+    async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
+        self.read(self.inner.operations(limit)).await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+        self.read(self.inner.facts(limit)).await
+    }
+
+    async fn facts_passed_on(&self, upto: i64) -> Result<()> {
+        self.write(Verb::Other, "facts", self.inner.facts_passed_on(upto), |_, _, ()| Ok(())).await
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned> {
+        self.write(Verb::Other, "prune", self.inner.prune(prune), |_, _, _| Ok(())).await
+    }
+}

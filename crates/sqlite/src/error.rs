@@ -1,0 +1,102 @@
+//! Where SQLite's errors become the store's: the only file that knows both.
+
+use std::path::Path;
+
+use redrive_store::Error;
+use rusqlite::ErrorCode;
+
+/// What a verb can fail with, before it is known which file it happened to.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// SQLite refused.
+    Sql(rusqlite::Error),
+    /// The verb refused.
+    Store(Error),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Fault>;
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<rusqlite::types::FromSqlError> for Fault {
+    fn from(error: rusqlite::types::FromSqlError) -> Self {
+        Self::Store(Error::Corrupt(format!("a column holds the wrong kind of value: {error}")))
+    }
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Fault {
+    /// The store's error, with the file it happened to.
+    pub(crate) fn at(self, path: &Path) -> Error {
+        match self {
+            Self::Store(Error::Corrupt(text)) => Error::Corrupt(format!("{}: {text}", path.display())),
+            Self::Store(error) => error,
+            Self::Sql(error) => translate(&error, path),
+        }
+    }
+
+    /// Whether SQLite found the file damaged, or not to be its own.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Store(error) => matches!(error, Error::Corrupt(_)),
+            Self::Sql(error) => matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+            ),
+        }
+    }
+}
+
+/// A value in a row that this version cannot have written.
+pub(crate) fn strange(what: &str, value: impl std::fmt::Display) -> Fault {
+    Fault::Store(Error::Corrupt(format!("{value} is not a {what}")))
+}
+
+fn translate(error: &rusqlite::Error, path: &Path) -> Error {
+    let text = format!("{}: {error}", path.display());
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy(text),
+        Some(ErrorCode::DiskFull) => Error::Full(text),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Corrupt(text),
+        Some(ErrorCode::SystemIoFailure) => Error::Unavailable(text),
+        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::Open(text),
+        _ => match error {
+            rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::Utf8Error(..) => Error::Corrupt(text),
+            _ => Error::Internal(text),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn every_refusal_says_what_the_caller_can_do() {
+        let path = Path::new("/data/x.db");
+        let of = |code| translate(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None), path);
+        assert!(matches!(of(ffi::SQLITE_BUSY), Error::Busy(text) if text.contains("/data/x.db")));
+        assert!(matches!(of(ffi::SQLITE_BUSY_SNAPSHOT), Error::Busy(_)));
+        assert!(matches!(of(ffi::SQLITE_LOCKED), Error::Busy(_)));
+        assert!(matches!(of(ffi::SQLITE_FULL), Error::Full(_)));
+        assert!(matches!(of(ffi::SQLITE_CORRUPT), Error::Corrupt(_)));
+        assert!(matches!(of(ffi::SQLITE_NOTADB), Error::Corrupt(_)));
+        assert!(matches!(of(ffi::SQLITE_IOERR_FSYNC), Error::Unavailable(_)));
+        assert!(matches!(of(ffi::SQLITE_CANTOPEN), Error::Open(_)));
+        assert!(matches!(of(ffi::SQLITE_READONLY), Error::Open(_)));
+        assert!(matches!(of(ffi::SQLITE_CONSTRAINT), Error::Internal(_)));
+    }
+}

@@ -1,0 +1,136 @@
+//! Bringing a file's schema up to date: forward only, each step one transaction.
+
+use redrive_store::Error;
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::Result;
+use crate::open::APPLICATION_ID;
+use crate::options::{CrashHook, MID_MIGRATION};
+
+/// One step of the schema.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Migration {
+    /// The schema's number after it.
+    pub(crate) number: i64,
+    /// What it does.
+    pub(crate) sql: &'static str,
+}
+
+/// Every step, in order.
+pub(crate) const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, sql: include_str!("../migrations/0001_initial.sql") }];
+
+/// Refuses a file that a newer version has written.
+pub(crate) fn refuse_newer(conn: &Connection, migrations: &[Migration]) -> Result<()> {
+    let found = version(conn)?;
+    let known = migrations.last().map_or(0, |migration| migration.number);
+    if found > known {
+        return Err(Error::Newer { found, known }.into());
+    }
+    Ok(())
+}
+
+/// Runs the steps that the file does not have yet.
+pub(crate) fn forward(conn: &Connection, migrations: &[Migration], crash: CrashHook) -> Result<()> {
+    for migration in migrations {
+        if version(conn)? >= migration.number {
+            continue;
+        }
+        let tx = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Immediate)?;
+        // Another process may have been faster between the look above and the lock.
+        if version(&tx)? >= migration.number {
+            continue;
+        }
+        tx.execute_batch(migration.sql)?;
+        tx.pragma_update(None, "application_id", APPLICATION_ID)?;
+        tx.pragma_update(None, "user_version", migration.number)?;
+        crash(MID_MIGRATION);
+        tx.commit()?;
+    }
+    Ok(())
+}
+
+/// Refuses a file whose tables are not as the steps it has would have made them: a damaged schema still parses, and
+/// what was then written would be written wrong. What somebody added is left alone.
+pub(crate) fn check_schema(conn: &Connection, migrations: &[Migration]) -> Result<()> {
+    let found = version(conn)?;
+    let upto = migrations.partition_point(|migration| migration.number <= found);
+    let fresh = Connection::open_in_memory()?;
+    forward(&fresh, &migrations[..upto], |_| {})?;
+    let mut expected = fresh.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
+    let mut present = conn.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?1 AND sql = ?2")?;
+    let mut rows = expected.query([])?;
+    while let Some(row) = rows.next()? {
+        let (name, sql): (String, String) = (row.get(0)?, row.get(1)?);
+        if !present.exists((&name, &sql))? {
+            return Err(Error::Corrupt(format!("'{name}' is not as it was made")).into());
+        }
+    }
+    Ok(())
+}
+
+fn version(conn: &Connection) -> Result<i64> {
+    Ok(conn.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open;
+    use crate::options::Options;
+
+    const SECOND: Migration =
+        Migration { number: 2, sql: "ALTER TABLE run ADD COLUMN note TEXT; CREATE TABLE extra (n INTEGER);" };
+    const BROKEN: Migration = Migration { number: 2, sql: "CREATE TABLE extra (n INTEGER); nonsense;" };
+
+    fn schema(conn: &Connection) -> (i64, bool) {
+        let tables: i64 = conn
+            .query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'extra'", [], |row| row.get(0))
+            .unwrap();
+        (version(conn).unwrap(), tables == 1)
+    }
+
+    #[test]
+    fn an_older_schema_is_brought_forward_and_keeps_its_rows() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.db");
+        let old = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        old.execute(
+            "INSERT INTO worker (name, identity, lease_until, started_at) VALUES ('w', 'i', 1, 1)",
+            [],
+        )
+        .unwrap();
+        drop(old);
+        let both = [MIGRATIONS[0], SECOND];
+        let new = open::writer(&path, &Options::default(), &both).unwrap();
+        assert_eq!(schema(&new), (2, true));
+        let kept: i64 = new.query_row("SELECT count(*) FROM worker", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, 1);
+        drop(new);
+        let refused = open::writer(&path, &Options::default(), MIGRATIONS);
+        assert!(matches!(refused, Err(Error::Newer { found: 2, known: 1 })));
+    }
+
+    #[test]
+    fn a_step_that_breaks_off_leaves_the_old_schema() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.db");
+        drop(open::writer(&path, &Options::default(), MIGRATIONS).unwrap());
+        assert!(open::writer(&path, &Options::default(), &[MIGRATIONS[0], BROKEN]).is_err());
+        let again = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        assert_eq!(schema(&again), (1, false));
+    }
+
+    #[test]
+    fn a_process_that_dies_in_a_step_leaves_the_old_schema() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.db");
+        drop(open::writer(&path, &Options::default(), MIGRATIONS).unwrap());
+        let dies = Options { crash_hook: |point| panic!("died at {point}"), ..Options::default() };
+        let died =
+            std::panic::catch_unwind(|| open::writer(&path, &dies, &[MIGRATIONS[0], SECOND]).map(drop));
+        assert!(died.is_err(), "the crash point was met");
+        let again = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        assert_eq!(schema(&again), (1, false));
+    }
+}

@@ -1,0 +1,219 @@
+//! The store itself: each verb is handed to the thread that does it.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use redrive_core::event::ChildTally;
+use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::item::{Item, Payload};
+use redrive_core::tally::Metric;
+use redrive_core::time::Timestamp;
+use redrive_store::{
+    Applied, Claim, Claimed, Commit, Error, Fact, Group, History, ItemFilter, ItemQuery, NewRun, NewWorker,
+    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store, Submit,
+    Submitted, WorkerRow,
+};
+use rusqlite::Connection;
+
+use crate::error::Result as Made;
+use crate::migrate::MIGRATIONS;
+use crate::open;
+use crate::options::Options;
+use crate::reader::{Readers, snapshot};
+use crate::verb::{
+    claim, commit, counter, history, item, operation, outbox, output, prune, purge, query, run, submit,
+    worker,
+};
+use crate::writer::{Refused, Writer, transact};
+
+/// A store in one SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    side: Side,
+}
+
+/// Where verbs run. The readers come first: fields are dropped in order, and the last connection to go has to be the
+/// writer's, which moves the log into the file.
+#[derive(Debug)]
+enum Side {
+    Threads { readers: Readers, writer: Writer },
+    Inline(Mutex<Connection>),
+}
+
+impl SqliteStore {
+    /// Opens the store in this file, or creates it.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Corrupt`] and [`Error::Newer`] for a file that cannot be used, which is then left
+    /// as it was; [`Error::Open`] when it cannot be opened or created there.
+    pub fn open(path: &Path, options: Options) -> Result<Self> {
+        let conn = open::writer(path, &options, MIGRATIONS)?;
+        let writer = Writer::start(conn, path.to_path_buf(), options.crash_hook)?;
+        let readers = Readers::start(path, &options)?;
+        Ok(Self { side: Side::Threads { readers, writer } })
+    }
+
+    /// Makes an empty store that lives in memory and runs every verb at once, on the calling thread.
+    ///
+    /// # Errors
+    /// [`Error::Open`] when the SQLite library is too old.
+    pub fn in_memory() -> Result<Self> {
+        Ok(Self { side: Side::Inline(Mutex::new(open::in_memory(MIGRATIONS)?)) })
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        rows: usize,
+        work: impl Fn(&Connection) -> Made<T> + Send + 'static,
+    ) -> Result<T> {
+        match &self.side {
+            Side::Threads { writer, .. } => writer.write(rows, work).await,
+            Side::Inline(conn) => {
+                let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
+                transact(&conn, |_| {}, work).map_err(Refused::fault).map_err(in_memory_error)
+            }
+        }
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Made<T> + Send + 'static,
+    ) -> Result<T> {
+        match &self.side {
+            Side::Threads { readers, .. } => readers.read(work).await,
+            Side::Inline(conn) => {
+                let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
+                snapshot(&conn, work).map_err(in_memory_error)
+            }
+        }
+    }
+}
+
+fn in_memory_error(fault: crate::error::Fault) -> Error {
+    fault.at(Path::new(":memory:"))
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow> {
+        self.write(1, move |tx| run::create(tx, &new, now)).await
+    }
+
+    async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
+        self.write(1, move |tx| run::change(tx, run, &change)).await
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
+        self.read(move |conn| run::one(conn, run)).await
+    }
+
+    async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>> {
+        self.read(move |conn| run::list(conn, &filter, before, limit)).await
+    }
+
+    async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
+        self.write(1, move |tx| worker::register(tx, &new, lease_until, now)).await
+    }
+
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
+        self.write(1, move |tx| worker::renew(tx, worker, lease_until)).await
+    }
+
+    async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
+        self.write(1, move |tx| worker::retire(tx, worker, how)).await
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRow>> {
+        self.read(worker::live).await
+    }
+
+    async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>> {
+        self.write(submit.items.len(), move |tx| submit::submit(tx, &submit)).await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed> {
+        let rows = claim.slots.iter().map(|slot| slot.limit).fold(0, usize::saturating_add);
+        self.write(rows, move |tx| claim::claim(tx, &claim)).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Vec<Applied>> {
+        let children = |change: &redrive_store::Change| {
+            change.transition.children.as_ref().map_or(0, |children| children.items.len())
+        };
+        let rows = commit.changes.iter().map(|change| 1 + children(change)).sum();
+        self.write(rows, move |tx| commit::commit(tx, &commit)).await
+    }
+
+    async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
+        self.read(move |conn| worker::orphans(conn, run, now, limit)).await
+    }
+
+    async fn held(&self, worker: WorkerId, after: Option<ItemSeq>, limit: usize) -> Result<Vec<Item>> {
+        self.read(move |conn| worker::held(conn, worker, after, limit)).await
+    }
+
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+        self.read(move |conn| item::settled(conn, run, limit)).await
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<Vec<Item>> {
+        self.read(move |conn| query::items(conn, &query)).await
+    }
+
+    async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {
+        self.read(move |conn| item::one(conn, seq)).await
+    }
+
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>> {
+        self.read(move |conn| item::payload(conn, seq)).await
+    }
+
+    async fn history(&self, seq: ItemSeq) -> Result<History> {
+        self.read(move |conn| history::of(conn, seq)).await
+    }
+
+    async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
+        self.read(move |conn| item::children(conn, parent)).await
+    }
+
+    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+        self.read(move |conn| counter::of_run(conn, run)).await
+    }
+
+    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+        self.read(move |conn| item::next_due(conn, run)).await
+    }
+
+    async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {
+        self.read(move |conn| query::groups(conn, &filter, limit)).await
+    }
+
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
+        self.read(move |conn| output::find(conn, &keys)).await
+    }
+
+    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+        self.write(items.len(), move |tx| purge::purge(tx, &items, &operation, now)).await
+    }
+
+    async fn save_operation(&self, operation: Operation) -> Result<OperationId> {
+        self.write(1, move |tx| operation::save(tx, &operation)).await
+    }
+
+    async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
+        self.read(move |conn| operation::newest(conn, limit)).await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+        self.read(move |conn| outbox::oldest(conn, limit)).await
+    }
+
+    async fn facts_passed_on(&self, upto: i64) -> Result<()> {
+        self.write(1, move |tx| outbox::passed_on(tx, upto)).await
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned> {
+        self.write(prune.limit, move |tx| prune::prune(tx, &prune)).await
+    }
+}

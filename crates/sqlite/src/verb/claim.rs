@@ -1,0 +1,94 @@
+//! Leasing due items to a worker.
+
+use redrive_core::id::ItemSeq;
+use redrive_core::item::State;
+use redrive_core::order::{Candidate, pick};
+use redrive_core::tally::Deltas;
+use redrive_core::time::Timestamp;
+use redrive_store::{Claim, Claimed, ClaimedItem, Slot};
+use rusqlite::{Connection, OptionalExtension};
+
+use crate::content;
+use crate::error::Result;
+use crate::row::{self, ITEM_COLUMNS, item_columns, limit as sql_limit};
+use crate::verb::{counter, run, worker};
+
+/// Leases due items.
+pub(crate) fn claim(tx: &Connection, claim: &Claim) -> Result<Claimed> {
+    let mut claimed = Claimed::default();
+    if !worker::holds(tx, claim.worker, claim.now)? {
+        return Ok(claimed);
+    }
+    let mut deltas = Deltas::default();
+    for slot in &claim.slots {
+        if !run::goes_on(tx, slot.run)? {
+            continue;
+        }
+        let fresh = due(tx, slot, 0, claim.now)?;
+        let retry = due(tx, slot, 1, claim.now)?;
+        let (from_fresh, from_retry) = pick(slot.order, slot.reserved, slot.limit, &fresh, &retry);
+        let mut chosen: Vec<ItemSeq> =
+            fresh[..from_fresh].iter().chain(&retry[..from_retry]).map(|candidate| candidate.seq).collect();
+        chosen.sort_unstable();
+        take(tx, claim, &chosen, &mut claimed)?;
+        deltas.claimed(slot.run, slot.stage, sql_limit(chosen.len()));
+        for lane in [0, 1] {
+            let later = due_later(tx, slot, lane, claim.now)?;
+            claimed.next_due = claimed.next_due.into_iter().chain(later).min();
+        }
+    }
+    counter::add(tx, &deltas)?;
+    Ok(claimed)
+}
+
+/// The head of a lane: due items in the order of their due times.
+fn due(tx: &Connection, slot: &Slot, lane: i64, now: Timestamp) -> Result<Vec<Candidate>> {
+    let mut select = tx.prepare_cached(
+        "SELECT seq, created_at FROM item INDEXED BY item_ready
+         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due <= ?4 ORDER BY due, seq LIMIT ?5",
+    )?;
+    let found = select.query_map((slot.run.0, slot.stage.0, lane, now.0, sql_limit(slot.limit)), |row| {
+        Ok(Candidate { seq: ItemSeq(row.get(0)?), created_at: Timestamp(row.get(1)?) })
+    })?;
+    Ok(found.collect::<rusqlite::Result<_>>()?)
+}
+
+/// When the first item of a lane that is not due yet will be.
+fn due_later(tx: &Connection, slot: &Slot, lane: i64, now: Timestamp) -> Result<Option<Timestamp>> {
+    let mut select = tx.prepare_cached(
+        "SELECT due FROM item INDEXED BY item_ready
+         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due > ?4 ORDER BY due LIMIT 1",
+    )?;
+    let first = select.query_row((slot.run.0, slot.stage.0, lane, now.0), |row| row.get(0)).optional()?;
+    Ok(first.map(Timestamp))
+}
+
+/// Makes the chosen items running: what `decide` says of [`Claimed`](redrive_core::event::Event::Claimed), in SQL,
+/// because a claim is the one transition that a store has to make while it looks. The conformance suite compares.
+fn take(tx: &Connection, claim: &Claim, chosen: &[ItemSeq], claimed: &mut Claimed) -> Result<()> {
+    let mut select = tx.prepare_cached(concat!(
+        "SELECT ",
+        item_columns!(),
+        ", payload, content FROM item WHERE seq = ?1"
+    ))?;
+    let mut update = tx.prepare_cached(
+        "UPDATE item SET state = 1, lane = 1, due = NULL, cause = NULL, worker = ?2, since = ?3, rev = ?4,
+                attempt = ?5, updated_at = ?3
+         WHERE seq = ?1",
+    )?;
+    claimed.items.reserve(chosen.len());
+    for seq in chosen {
+        let mut rows = select.query([seq.0])?;
+        let Some(found) = rows.next()? else { continue };
+        let mut item = row::item(found)?;
+        let payload = content::read(tx, found, ITEM_COLUMNS)?;
+        drop(rows);
+        item.state = State::Running { worker: claim.worker, since: claim.now };
+        item.rev = item.rev.next();
+        item.attempt = item.attempt.saturating_add(1);
+        item.updated_at = claim.now;
+        update.execute((seq.0, claim.worker.0, claim.now.0, item.rev.0, item.attempt))?;
+        claimed.items.push(ClaimedItem { item, payload });
+    }
+    Ok(())
+}

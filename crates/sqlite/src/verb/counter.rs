@@ -1,0 +1,34 @@
+//! Counters, kept in the transaction of what they count.
+
+use redrive_core::id::{RunId, StageNo};
+use redrive_core::tally::{Deltas, Metric};
+use rusqlite::Connection;
+
+use crate::error::{Result, strange};
+
+/// Adds changes to the counters.
+pub(crate) fn add(tx: &Connection, deltas: &Deltas) -> Result<()> {
+    let mut upsert = tx.prepare_cached(
+        "INSERT INTO counter (run, stage, metric, n) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (run, stage, metric) DO UPDATE SET n = n + excluded.n",
+    )?;
+    for ((run, stage, metric), n) in deltas.iter() {
+        upsert.execute((run.0, stage.0, metric.code(), n))?;
+    }
+    Ok(())
+}
+
+/// Reads the counters of a run that are not zero.
+pub(crate) fn of_run(conn: &Connection, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+    let mut counters = Vec::new();
+    let mut select = conn.prepare_cached(
+        "SELECT stage, metric, n FROM counter WHERE run = ?1 AND n <> 0 ORDER BY stage, metric",
+    )?;
+    let mut rows = select.query([run.0])?;
+    while let Some(row) = rows.next()? {
+        let code = row.get(1)?;
+        let metric = Metric::from_code(code).ok_or_else(|| strange("metric", code))?;
+        counters.push((StageNo(row.get(0)?), metric, row.get(2)?));
+    }
+    Ok(counters)
+}

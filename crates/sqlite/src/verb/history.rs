@@ -1,0 +1,103 @@
+//! What happened to an item: attempts and marks. Rows are added, never changed.
+
+use std::time::Duration;
+
+use redrive_core::attempt::{AttemptFailure, AttemptRecord, Outcome};
+use redrive_core::event::Mark;
+use redrive_core::id::{ItemSeq, StageNo, WorkerId};
+use redrive_core::item::Item;
+use redrive_core::time::{Timestamp, millis};
+use redrive_store::History;
+use rusqlite::{CachedStatement, Connection, Row, params};
+
+use crate::error::{Result, strange};
+use crate::row;
+use crate::verb::item::collect;
+
+/// Everything a [`Mark`] can say.
+const MARKS: [&str; 7] = ["redriven", "cancelled", "superseded", "killed", "joined", "reopened", "expired"];
+
+pub(crate) const INSERT_ATTEMPT: &str =
+    "INSERT INTO attempt (item, generation, stage, attempt, started_at, ended_at, outcome, class, kind, status,
+                          message, wait, cause, worker, config)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+
+/// Adds an attempt. An attempt number that is there already is a mistake in the program, and fails the commit.
+pub(crate) fn add_attempt(
+    insert: &mut CachedStatement<'_>,
+    item: ItemSeq,
+    record: &AttemptRecord,
+) -> Result<()> {
+    let failure = record.failure.as_ref();
+    insert.execute(params![
+        item.0,
+        record.generation,
+        record.stage.0,
+        record.attempt,
+        record.started_at.0,
+        record.ended_at.0,
+        record.outcome.code(),
+        failure.map(|failure| failure.class as i64),
+        failure.map(|failure| failure.kind as i64),
+        failure.and_then(|failure| failure.status),
+        failure.map(|failure| &*failure.message),
+        record.wait.map(|(wait, _)| millis(wait)),
+        record.wait.map(|(_, cause)| cause as i64),
+        record.worker.0,
+        record.config,
+    ])?;
+    Ok(())
+}
+
+/// Adds a mark.
+pub(crate) fn add_mark(tx: &Connection, after: &Item, mark: &Mark) -> Result<()> {
+    tx.prepare_cached("INSERT INTO mark (item, n, at, what, detail) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute((after.seq.0, after.rev.0, mark.at.0, mark.what, &*mark.detail))?;
+    Ok(())
+}
+
+/// Reads an item's history.
+pub(crate) fn of(conn: &Connection, item: ItemSeq) -> Result<History> {
+    let mut attempts = conn.prepare_cached(
+        "SELECT generation, stage, attempt, started_at, ended_at, outcome, class, kind, status, message, wait,
+                cause, worker, config
+         FROM attempt WHERE item = ?1 ORDER BY generation, stage, attempt",
+    )?;
+    let mut marks = conn.prepare_cached("SELECT at, what, detail FROM mark WHERE item = ?1 ORDER BY n")?;
+    Ok(History {
+        attempts: collect(attempts.query([item.0])?, attempt)?,
+        marks: collect(marks.query([item.0])?, mark)?,
+    })
+}
+
+fn attempt(row: &Row<'_>) -> Result<AttemptRecord> {
+    let outcome: u8 = row.get(5)?;
+    let failure = match row.get::<_, Option<i64>>(6)? {
+        None => None,
+        Some(class) => Some(AttemptFailure {
+            class: row::class(class)?,
+            kind: row::kind(row.get(7)?)?,
+            status: row.get(8)?,
+            message: row::text(row, 9)?,
+        }),
+    };
+    let wait: Option<i64> = row.get(10)?;
+    Ok(AttemptRecord {
+        generation: row.get(0)?,
+        stage: StageNo(row.get(1)?),
+        attempt: row.get(2)?,
+        started_at: Timestamp(row.get(3)?),
+        ended_at: Timestamp(row.get(4)?),
+        outcome: Outcome::from_code(outcome).ok_or_else(|| strange("outcome", outcome))?,
+        failure,
+        wait: wait.map(|ms| Duration::from_millis(ms.cast_unsigned())).zip(row::cause(row.get(11)?)?),
+        worker: WorkerId(row.get(12)?),
+        config: row.get(13)?,
+    })
+}
+
+fn mark(row: &Row<'_>) -> Result<Mark> {
+    let what = row::text(row, 1)?;
+    let known = MARKS.into_iter().find(|mark| **mark == *what).ok_or_else(|| strange("mark", &what))?;
+    Ok(Mark { at: Timestamp(row.get(0)?), what: known, detail: row::text(row, 2)? })
+}

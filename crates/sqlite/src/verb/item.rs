@@ -1,0 +1,89 @@
+//! Reading single items and families.
+
+use redrive_core::event::ChildTally;
+use redrive_core::id::{ItemSeq, RunId};
+use redrive_core::item::{Item, Payload, StateKind};
+use redrive_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, Rows};
+
+use crate::content;
+use crate::error::{Result, strange};
+use crate::row::{self, item_columns, limit as sql_limit};
+
+/// Reads all rows.
+pub(crate) fn collect<T>(mut rows: Rows<'_>, read: impl Fn(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
+    let mut all = Vec::new();
+    while let Some(row) = rows.next()? {
+        all.push(read(row)?);
+    }
+    Ok(all)
+}
+
+/// Reads one item.
+pub(crate) fn one(conn: &Connection, seq: ItemSeq) -> Result<Option<Item>> {
+    let mut select = conn.prepare_cached(concat!("SELECT ", item_columns!(), " FROM item WHERE seq = ?1"))?;
+    let mut rows = select.query([seq.0])?;
+    rows.next()?.map(row::item).transpose()
+}
+
+/// Reads one item's content.
+pub(crate) fn payload(conn: &Connection, seq: ItemSeq) -> Result<Option<Payload>> {
+    let mut select = conn.prepare_cached("SELECT payload, content FROM item WHERE seq = ?1")?;
+    let mut rows = select.query([seq.0])?;
+    rows.next()?.map(|row| content::read(conn, row, 0)).transpose()
+}
+
+/// Counts an item's children by how they stand.
+pub(crate) fn children(conn: &Connection, parent: ItemSeq) -> Result<ChildTally> {
+    let mut tally = ChildTally::default();
+    let mut select =
+        conn.prepare_cached("SELECT state, count(*) FROM item WHERE parent = ?1 GROUP BY state")?;
+    let mut rows = select.query([parent.0])?;
+    while let Some(row) = rows.next()? {
+        let code: u8 = row.get(0)?;
+        let n: u64 = row.get::<_, i64>(1)?.cast_unsigned();
+        match StateKind::from_code(code).ok_or_else(|| strange("state", code))? {
+            StateKind::Succeeded | StateKind::Filtered => tally.done += n,
+            StateKind::Dead => tally.dead += n,
+            StateKind::Cancelled | StateKind::Superseded => tally.gone += n,
+            StateKind::Waiting | StateKind::Running | StateKind::Joining => tally.live += n,
+        }
+    }
+    Ok(tally)
+}
+
+/// Reads joining items of a run none of whose children is live.
+pub(crate) fn settled(conn: &Connection, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+    let mut select = conn.prepare_cached(concat!(
+        "SELECT ",
+        item_columns!(),
+        " FROM item INDEXED BY item_joining WHERE state = 2 AND run = ?1 AND NOT EXISTS (
+              SELECT 1 FROM item AS child INDEXED BY item_live_child
+              WHERE child.parent = item.seq AND child.parent IS NOT NULL AND child.state IN (0, 1, 2))
+          ORDER BY seq LIMIT ?2"
+    ))?;
+    let joined = collect(select.query((run.0, sql_limit(limit)))?, row::item)?;
+    let tallied = joined.into_iter().map(|item| children(conn, item.seq).map(|tally| (item, tally)));
+    tallied.collect()
+}
+
+/// Reads when the next waiting item of a run is due, and whether any was never tried.
+pub(crate) fn next_due(conn: &Connection, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+    let mut stages =
+        conn.prepare_cached("SELECT min(stage) FROM item WHERE state = 0 AND run = ?1 AND stage > ?2")?;
+    let mut due = conn.prepare_cached(
+        "SELECT due FROM item INDEXED BY item_ready WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3
+         ORDER BY due LIMIT 1",
+    )?;
+    let (mut next, mut fresh) = (None::<i64>, false);
+    let mut stage = -1;
+    while let Some(found) = stages.query_row((run.0, stage), |row| row.get::<_, Option<i64>>(0))? {
+        stage = found;
+        for lane in [0, 1] {
+            let earliest = due.query_row((run.0, stage, lane), |row| row.get::<_, i64>(0)).optional()?;
+            fresh |= lane == 0 && earliest.is_some();
+            next = next.into_iter().chain(earliest).min();
+        }
+    }
+    Ok((next.map(Timestamp), fresh))
+}

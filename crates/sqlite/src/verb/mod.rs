@@ -1,0 +1,16 @@
+//! What each verb does within its transaction, one file per subject.
+
+pub(crate) mod claim;
+pub(crate) mod commit;
+pub(crate) mod counter;
+pub(crate) mod history;
+pub(crate) mod item;
+pub(crate) mod operation;
+pub(crate) mod outbox;
+pub(crate) mod output;
+pub(crate) mod prune;
+pub(crate) mod purge;
+pub(crate) mod query;
+pub(crate) mod run;
+pub(crate) mod submit;
+pub(crate) mod worker;

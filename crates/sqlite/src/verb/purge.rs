@@ -1,0 +1,67 @@
+//! Removing finished items for good.
+
+use redrive_core::id::{ItemSeq, OperationId, Rev};
+use redrive_core::tally::Deltas;
+use redrive_core::time::Timestamp;
+use redrive_store::Operation;
+use rusqlite::Connection;
+
+use crate::error::Result;
+use crate::verb::{counter, item, operation};
+
+/// Removes finished items that still have that change number, with all their descendants, leaving tombstones.
+pub(crate) fn purge(
+    tx: &Connection,
+    items: &[(ItemSeq, Rev)],
+    by: &Operation,
+    now: Timestamp,
+) -> Result<u64> {
+    let by = operation::save(tx, by)?;
+    let mut deltas = Deltas::default();
+    let mut gone = 0;
+    for (seq, rev) in items {
+        let still =
+            item::one(tx, *seq)?.is_some_and(|item| item.rev == *rev && item.state.kind().is_terminal());
+        if !still {
+            continue;
+        }
+        for seq in family(tx, *seq)? {
+            gone += bury(tx, seq, by, now, &mut deltas)?;
+        }
+    }
+    counter::add(tx, &deltas)?;
+    Ok(gone)
+}
+
+/// An item and everything that came from it.
+fn family(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
+    let mut select = tx.prepare_cached("SELECT seq FROM item WHERE parent = ?1 ORDER BY seq")?;
+    let mut family = vec![head];
+    let mut at = 0;
+    while let Some(parent) = family.get(at) {
+        let children = select.query_map([parent.0], |row| Ok(ItemSeq(row.get(0)?)))?;
+        let children = children.collect::<rusqlite::Result<Vec<_>>>()?;
+        family.extend(children);
+        at += 1;
+    }
+    Ok(family)
+}
+
+fn bury(tx: &Connection, seq: ItemSeq, by: OperationId, now: Timestamp, deltas: &mut Deltas) -> Result<u64> {
+    let Some(item) = item::one(tx, seq)? else { return Ok(0) };
+    tx.prepare_cached(
+        "INSERT OR REPLACE INTO tombstone (id, run, key, at, operation) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute((&item.id.0, item.run.0, &*item.key, now.0, by.0))?;
+    remove(tx, seq)?;
+    deltas.purged(&item);
+    Ok(1)
+}
+
+/// Removes an item with its history. Its content is looked at when pruning.
+pub(crate) fn remove(tx: &Connection, seq: ItemSeq) -> Result<()> {
+    tx.prepare_cached("DELETE FROM attempt WHERE item = ?1")?.execute([seq.0])?;
+    tx.prepare_cached("DELETE FROM mark WHERE item = ?1")?.execute([seq.0])?;
+    tx.prepare_cached("DELETE FROM item WHERE seq = ?1")?.execute([seq.0])?;
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Items by filter. Every value is a bound parameter; only state codes, which are ours, are written into the text,
+//! because SQLite uses a partial index only when it can see them.
+
+use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
+use redrive_core::item::{Item, StateKind};
+use redrive_core::time::Timestamp;
+use redrive_store::{Error, Group, ItemFilter, ItemQuery};
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use crate::error::Result;
+use crate::row::{self, item_columns, limit as sql_limit};
+use crate::verb::item::{collect, one};
+
+/// Reads a page of items.
+pub(crate) fn items(conn: &Connection, query: &ItemQuery) -> Result<Vec<Item>> {
+    let (sql, values) = page(query)?;
+    let mut select = conn.prepare_cached(&sql)?;
+    collect(select.query(params_from_iter(values))?, row::item)
+}
+
+fn page(query: &ItemQuery) -> Result<(String, Vec<Value>)> {
+    let mut filter = Conditions::of(&query.filter)?;
+    if let Some(after) = query.after {
+        filter.add("seq > ?", [Value::from(after.0)]);
+    }
+    let wanted = filter.text();
+    filter.values.push(Value::from(sql_limit(query.limit)));
+    let index = index(&query.filter, dead(&query.filter));
+    let sql =
+        format!(concat!("SELECT ", item_columns!(), " FROM item {} {} ORDER BY seq LIMIT ?"), index, wanted);
+    Ok((sql, filter.values))
+}
+
+/// Whether only dead items can be meant.
+fn dead(filter: &ItemFilter) -> bool {
+    filter.reason.is_some() || filter.state == Some(StateKind::Dead)
+}
+
+/// The index to read along, where SQLite by itself would read along a larger one.
+fn index(filter: &ItemFilter, dead: bool) -> &'static str {
+    if filter.ids.is_some() || filter.parent.is_some() {
+        return "";
+    }
+    match (dead, filter.run, &filter.group, filter.state) {
+        (true, _, Some(_), _) => "INDEXED BY item_dead_group",
+        (true, Some(_), None, _) => "INDEXED BY item_dead",
+        (true, None, None, _) => "INDEXED BY item_dead_any",
+        (false, Some(_), _, Some(StateKind::Joining)) => "INDEXED BY item_joining",
+        (false, ..) => "",
+    }
+}
+
+/// Reads the largest groups of dead items.
+pub(crate) fn groups(conn: &Connection, filter: &ItemFilter, limit: usize) -> Result<Vec<Group>> {
+    let mut conditions = Conditions::of(filter)?;
+    conditions.parts.push(format!("state = {}", StateKind::Dead.code()));
+    let sql = format!(
+        "SELECT coalesce(grp, '') AS name, count(*) AS n, min(seq), min(updated_at), max(updated_at)
+         FROM item {} {} GROUP BY name ORDER BY n DESC, name LIMIT ?",
+        index(filter, true),
+        conditions.text()
+    );
+    conditions.values.push(Value::from(sql_limit(limit)));
+    let mut select = conn.prepare_cached(&sql)?;
+    let mut rows = select.query(params_from_iter(conditions.values))?;
+    let mut groups = Vec::new();
+    while let Some(row) = rows.next()? {
+        let example = ItemSeq(row.get(2)?);
+        let gone = || Error::Corrupt(format!("item {} is in an index only", example.0));
+        let example = one(conn, example)?.ok_or_else(gone)?;
+        let last = example.last.as_ref();
+        groups.push(Group {
+            group: row.get(0)?,
+            items: row.get::<_, i64>(1)?.cast_unsigned(),
+            run: example.run,
+            stage: example.stage,
+            class: last.map(|last| last.class),
+            message: last.map(|last| last.message.to_string()).unwrap_or_default(),
+            example: example.id,
+            first_at: Timestamp(row.get(3)?),
+            last_at: Timestamp(row.get(4)?),
+        });
+    }
+    Ok(groups)
+}
+
+/// Conditions, and the values for their question marks.
+#[derive(Default)]
+struct Conditions {
+    parts: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    /// The same as [`ItemFilter::matches`], in SQL.
+    fn of(filter: &ItemFilter) -> Result<Self> {
+        let mut all = Self::default();
+        let blob = |id: ItemId| Value::Blob(id.0.to_vec());
+        let time = |at: Timestamp| Value::from(at.0);
+        let text = |text: &str| Value::Text(text.to_owned());
+        if let Some(RunId(run)) = filter.run {
+            all.add("run = ?", [Value::from(run)]);
+        }
+        if let Some(state) = filter.state {
+            all.parts.push(format!("state = {}", state.code()));
+        }
+        if !filter.stages.is_empty() {
+            all.add("stage IN (SELECT value FROM json_each(?))", [Value::Text(json(&filter.stages)?)]);
+        }
+        if let Some(ItemSeq(parent)) = filter.parent {
+            all.add("parent = ?", [Value::from(parent)]);
+        }
+        if filter.top {
+            all.add("parent IS NULL", []);
+        }
+        if let Some(class) = filter.class {
+            all.add("class = ?", [Value::from(class as i64)]);
+        }
+        if let Some(reason) = filter.reason {
+            all.parts.push(format!("state = {}", StateKind::Dead.code()));
+            all.add("dead_reason = ?", [Value::from(reason as i64)]);
+        }
+        if let Some(group) = &filter.group {
+            all.add("grp = ?", [text(group)]);
+        }
+        if let Some(part) = &filter.text {
+            // Not LIKE, which has wildcards and folds case.
+            all.add("(instr(key, ?) > 0 OR instr(message, ?) > 0)", [text(part), text(part)]);
+        }
+        if let Some(since) = filter.since {
+            all.add("updated_at >= ?", [time(since)]);
+        }
+        if let Some(until) = filter.until {
+            all.add("updated_at < ?", [time(until)]);
+        }
+        if let Some((low, high)) = filter.ids {
+            all.add("id BETWEEN ? AND ?", [blob(low), blob(high)]);
+        }
+        if let Some(key) = &filter.key {
+            all.add("key = ?", [text(key)]);
+        }
+        if filter.failed {
+            all.add("failures + crashes > 0", []);
+        }
+        Ok(all)
+    }
+
+    fn add<const N: usize>(&mut self, part: &str, values: [Value; N]) {
+        self.parts.push(part.to_owned());
+        self.values.extend(values);
+    }
+
+    fn text(&self) -> String {
+        if self.parts.is_empty() { String::new() } else { format!("WHERE {}", self.parts.join(" AND ")) }
+    }
+}
+
+fn json(stages: &[StageNo]) -> Result<String> {
+    serde_json::to_string(stages)
+        .map_err(|error| Error::Internal(format!("a list of stages: {error}")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::item::DeadReason;
+
+    use super::*;
+    use crate::migrate::MIGRATIONS;
+    use crate::open;
+
+    #[test]
+    fn a_page_is_read_along_an_index_and_never_sorted() {
+        let conn = open::in_memory(MIGRATIONS).unwrap();
+        let none = ItemFilter::default;
+        let run = Some(RunId(1));
+        let mut filters = vec![
+            (none(), "SEARCH item USING INTEGER PRIMARY KEY"),
+            (ItemFilter { run, ..none() }, "item_run"),
+            (ItemFilter { run, reason: Some(DeadReason::Final), ..none() }, "item_dead "),
+            (ItemFilter { state: Some(StateKind::Dead), ..none() }, "item_dead_any"),
+            (
+                ItemFilter { reason: Some(DeadReason::Final), group: Some("g".to_owned()), ..none() },
+                "item_dead_group",
+            ),
+            (ItemFilter { parent: Some(ItemSeq(1)), ..none() }, "item_child"),
+        ];
+        for state in StateKind::ALL {
+            let index = match state {
+                StateKind::Joining => "item_joining",
+                StateKind::Dead => "item_dead ",
+                _ => "item_run",
+            };
+            filters.push((ItemFilter { run, state: Some(state), ..none() }, index));
+        }
+        for (filter, index) in filters {
+            let (sql, values) = page(&ItemQuery { filter, after: Some(ItemSeq(5)), limit: 9 }).unwrap();
+            let mut explain = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let plan: Vec<String> = explain
+                .query_map(params_from_iter(values), |row| row.get(3))
+                .unwrap()
+                .map(std::result::Result::unwrap)
+                .collect();
+            let plan = plan.join("; ");
+            assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Runs.
+
+use redrive_core::id::RunId;
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_store::{Cursor, Error, NewRun, RunChange, RunFilter, RunRow};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::{Result, strange};
+use crate::row::limit as sql_limit;
+use crate::verb::item::collect;
+
+macro_rules! run_columns {
+    () => {
+        "id, pipeline, source, category, priority, definition, folder, control, reason, cursor, admitted_all, \
+         duplicates, budget, created_at, finished_at"
+    };
+}
+
+/// Adds a run.
+pub(crate) fn create(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<RunRow> {
+    tx.prepare_cached(
+        "INSERT INTO run (pipeline, source, category, priority, definition, folder, control, admitted_all,
+                          duplicates, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7)",
+    )?
+    .execute(params![
+        new.pipeline,
+        new.source,
+        new.category,
+        new.priority,
+        new.definition,
+        new.folder,
+        now.0
+    ])?;
+    must(tx, RunId(tx.last_insert_rowid()))
+}
+
+/// Reads a run.
+pub(crate) fn one(conn: &Connection, run: RunId) -> Result<Option<RunRow>> {
+    let mut select = conn.prepare_cached(concat!("SELECT ", run_columns!(), " FROM run WHERE id = ?1"))?;
+    let mut rows = select.query([run.0])?;
+    rows.next()?.map(read).transpose()
+}
+
+fn must(conn: &Connection, run: RunId) -> Result<RunRow> {
+    one(conn, run)?.ok_or_else(|| missing(run).into())
+}
+
+fn missing(run: RunId) -> Error {
+    Error::NotFound(format!("run {run}"))
+}
+
+/// Refuses a run that does not exist.
+pub(crate) fn require(conn: &Connection, run: RunId) -> Result<()> {
+    if conn.prepare_cached("SELECT 1 FROM run WHERE id = ?1")?.exists([run.0])? {
+        Ok(())
+    } else {
+        Err(missing(run).into())
+    }
+}
+
+/// Whether a run is there and is to go on.
+pub(crate) fn goes_on(conn: &Connection, run: RunId) -> Result<bool> {
+    let mut select = conn.prepare_cached("SELECT control FROM run WHERE id = ?1")?;
+    let control: Option<u8> = select.query_row([run.0], |row| row.get(0)).optional()?;
+    Ok(control == Some(Control::Go.code()))
+}
+
+/// Changes a run.
+pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<RunRow> {
+    let (control, reason) = match &change.control {
+        Some((control, reason)) => (Some(control.code()), reason.as_deref()),
+        None => (None, None),
+    };
+    let (finish, finished_at) = match change.finished_at {
+        Some(at) => (true, at.map(|at| at.0)),
+        None => (false, None),
+    };
+    tx.prepare_cached(
+        "UPDATE run SET reason = CASE WHEN ?2 IS NULL THEN reason ELSE ?3 END, control = coalesce(?2, control),
+                budget = coalesce(?4, budget), definition = coalesce(?5, definition),
+                finished_at = CASE WHEN ?6 THEN ?7 ELSE finished_at END
+         WHERE id = ?1",
+    )?
+    .execute(params![run.0, control, reason, change.budget, change.definition, finish, finished_at])?;
+    must(tx, run)
+}
+
+/// Writes down how far a run's source is read, and how many more lines repeated an earlier one.
+pub(crate) fn advance(tx: &Connection, run: RunId, cursor: &Cursor, duplicates: u64) -> Result<()> {
+    tx.prepare_cached(
+        "UPDATE run SET cursor = ?2, admitted_all = ?3, duplicates = duplicates + ?4 WHERE id = ?1",
+    )?
+    .execute(params![run.0, cursor.position, cursor.done, duplicates.cast_signed()])?;
+    Ok(())
+}
+
+/// Reads runs, newest first.
+pub(crate) fn list(
+    conn: &Connection,
+    filter: &RunFilter,
+    before: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunRow>> {
+    let mut select = conn.prepare_cached(concat!(
+        "SELECT ",
+        run_columns!(),
+        " FROM run WHERE id < ?1 AND (?2 IS NULL OR pipeline = ?2) AND (?3 IS NULL OR source = ?3)
+              AND (NOT ?4 OR (finished_at IS NULL AND control <> ?5))
+          ORDER BY id DESC LIMIT ?6"
+    ))?;
+    let before = before.map_or(i64::MAX, |before| before.0);
+    let cancelled = Control::Cancelled.code();
+    let rows = select.query(params![
+        before,
+        filter.pipeline,
+        filter.source,
+        filter.unfinished,
+        cancelled,
+        sql_limit(limit)
+    ])?;
+    collect(rows, read)
+}
+
+fn read(row: &Row<'_>) -> Result<RunRow> {
+    let control: u8 = row.get(7)?;
+    Ok(RunRow {
+        id: RunId(row.get(0)?),
+        spec: NewRun {
+            pipeline: row.get(1)?,
+            source: row.get(2)?,
+            category: row.get(3)?,
+            priority: row.get(4)?,
+            definition: row.get(5)?,
+            folder: row.get(6)?,
+        },
+        control: Control::from_code(control).ok_or_else(|| strange("control", control))?,
+        reason: row.get(8)?,
+        cursor: row.get(9)?,
+        admitted_all: row.get(10)?,
+        duplicates: row.get::<_, i64>(11)?.cast_unsigned(),
+        budget: row.get(12)?,
+        created_at: Timestamp(row.get(13)?),
+        finished_at: row.get::<_, Option<i64>>(14)?.map(Timestamp),
+    })
+}

@@ -1,0 +1,161 @@
+//! Admitting items.
+
+use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo};
+use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
+use redrive_core::tally::Deltas;
+use redrive_core::time::Timestamp;
+use redrive_store::{Error, Submit, Submitted};
+use rusqlite::{Connection, params};
+
+use crate::content;
+use crate::error::Result;
+use crate::row::Fields;
+use crate::sequence::Sequence;
+use crate::verb::{counter, item, run};
+
+/// Admits items to a run.
+pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>> {
+    run::require(tx, submit.run)?;
+    let mut deltas = Deltas::default();
+    let mut numbers = Sequence::items();
+    let mut answers = Vec::with_capacity(submit.items.len());
+    let below = Below {
+        run: submit.run,
+        parent: None,
+        stage: submit.stage,
+        deadline: submit.deadline,
+        now: submit.now,
+    };
+    for new in &submit.items {
+        let version = new.version();
+        let id = ItemId::derive(submit.run, None, &new.key, version);
+        answers.push(match known(tx, id, new.origin)? {
+            Some(Known::Same) => Submitted::Known(id),
+            Some(Known::Elsewhere) => Submitted::Duplicate(id),
+            Some(Known::Otherwise(seq)) if !submit.new_versions => {
+                let gone = || Error::Corrupt(format!("item {} is in an index only", seq.0));
+                Submitted::Changed(Box::new(item::one(tx, seq)?.ok_or_else(gone)?))
+            }
+            Some(Known::Otherwise(_)) | None => {
+                let item = below.item(new, ItemSeq(numbers.next(tx)?), id, version);
+                insert(tx, &item, new)?;
+                deltas.admitted(&item);
+                Submitted::Admitted(id)
+            }
+        });
+    }
+    numbers.save(tx)?;
+    counter::add(tx, &deltas)?;
+    let changed = answers.iter().any(|answer| matches!(answer, Submitted::Changed(_)));
+    if let Some(cursor) = submit.cursor.as_ref().filter(|_| !changed) {
+        let repeated = answers.iter().filter(|answer| matches!(answer, Submitted::Duplicate(_))).count();
+        run::advance(tx, submit.run, cursor, cursor.duplicates + repeated as u64)?;
+    }
+    Ok(answers)
+}
+
+/// How the key of an item that is to be admitted is known already.
+enum Known {
+    /// With this content, from this place.
+    Same,
+    /// With this content, from another place.
+    Elsewhere,
+    /// With other content that has not been superseded.
+    Otherwise(ItemSeq),
+}
+
+/// Looks at all versions of a key at once: they are neighbours in the index of ids.
+fn known(tx: &Connection, id: ItemId, origin: u64) -> Result<Option<Known>> {
+    let (low, high) = id.versions();
+    let mut select =
+        tx.prepare_cached("SELECT id, origin, state, seq FROM item WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+    let mut rows = select.query((&low.0, &high.0))?;
+    let mut other = None;
+    while let Some(row) = rows.next()? {
+        if row.get::<_, [u8; 16]>(0)? == id.0 {
+            let same = row.get::<_, i64>(1)?.cast_unsigned() == origin;
+            return Ok(Some(if same { Known::Same } else { Known::Elsewhere }));
+        }
+        if other.is_none() && row.get::<_, u8>(2)? != StateKind::Superseded.code() {
+            other = Some(Known::Otherwise(ItemSeq(row.get(3)?)));
+        }
+    }
+    Ok(other)
+}
+
+/// Where new items begin.
+pub(crate) struct Below {
+    pub(crate) run: RunId,
+    pub(crate) parent: Option<ItemSeq>,
+    pub(crate) stage: StageNo,
+    pub(crate) deadline: Option<Timestamp>,
+    pub(crate) now: Timestamp,
+}
+
+impl Below {
+    /// The item that a new one begins as.
+    pub(crate) fn item(&self, new: &NewItem, seq: ItemSeq, id: ItemId, version: ContentHash) -> Item {
+        let state = match new.refused {
+            Some(_) => State::Dead { reason: DeadReason::Final },
+            None => State::Waiting { due: self.now, cause: None },
+        };
+        Item {
+            seq,
+            id,
+            run: self.run,
+            parent: self.parent,
+            key: new.key.clone(),
+            version,
+            origin: new.origin,
+            stage: self.stage,
+            state,
+            generation: 0,
+            rev: Rev(0),
+            attempt: 0,
+            failures: 0,
+            throttles: 0,
+            crashes: 0,
+            first_failed_at: None,
+            last: new.refused.clone(),
+            created_at: self.now,
+            updated_at: self.now,
+            deadline: self.deadline,
+        }
+    }
+}
+
+/// Writes a new item.
+pub(crate) fn insert(tx: &Connection, item: &Item, new: &NewItem) -> Result<()> {
+    let fields = Fields::of(item);
+    let content = content::keep(tx, &new.payload, Some(item.version))?;
+    tx.prepare_cached(
+        "INSERT INTO item (seq, id, run, parent, key, version, origin, stage, state, lane, due, generation, rev,
+                           attempt, failures, throttles, crashes, dead_reason, class, kind, message, grp, shared,
+                           created_at, updated_at, deadline, payload, content)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, 0, 0, 0, 0, 0, 0, ?11, ?12, ?13, ?14, ?15, ?16,
+                 ?17, ?17, ?18, ?19, ?20)",
+    )?
+    .execute(params![
+        item.seq.0,
+        item.id.0,
+        item.run.0,
+        item.parent.map(|parent| parent.0),
+        &*item.key,
+        item.version.0,
+        item.origin.cast_signed(),
+        item.stage.0,
+        fields.state,
+        fields.due,
+        fields.dead_reason,
+        fields.class,
+        fields.kind,
+        fields.message,
+        fields.group,
+        fields.shared,
+        item.created_at.0,
+        item.deadline.map(|deadline| deadline.0),
+        content.payload,
+        content.hash(),
+    ])?;
+    Ok(())
+}

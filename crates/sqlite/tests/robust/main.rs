@@ -1,0 +1,6 @@
+//! What the store does when things go wrong around it.
+
+mod crash;
+mod file;
+mod life;
+mod pressure;

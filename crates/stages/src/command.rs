@@ -1,0 +1,258 @@
+//! A stage that asks a child process.
+//!
+//! Children live long: each is asked one line at a time and answers with one line, by one call at a time. A child
+//! that is out of step (garbage, a second answer, an answer to something else) or whose call was dropped is killed
+//! with its whole process group and never asked again; the next call starts another.
+//!
+//! Items reach a child by its standard input only, never by its arguments or environment, and there is no shell.
+//! Of the environment a child sees [`INHERITED`] and what the specification lists.
+
+mod process;
+mod stderr;
+mod sys;
+mod worker;
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+
+use async_trait::async_trait;
+use redrive_core::failure::{Class, Failure, Kind};
+use redrive_engine::handler::{Handler, Reply, Request};
+use tokio::sync::Semaphore;
+
+use crate::protocol::{self, Decoder};
+use crate::secrets::Secrets;
+use process::{Group, Launch};
+use worker::{Trouble, Worker};
+
+/// The variables that every child inherits.
+pub const INHERITED: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
+
+/// Parts of names of variables whose values are taken for secrets.
+const SECRET_NAMES: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"];
+/// Most bytes of a child's last words in a message; the end of them is kept.
+const LAST_WORDS: usize = 1_500;
+
+/// How a command is asked.
+#[derive(Clone)]
+pub struct CommandSpec {
+    /// The program and its arguments; a name without a slash is looked up in `PATH`, a relative path is below `cwd`.
+    pub argv: Vec<String>,
+    /// Where it runs; `None`: where this process runs.
+    pub cwd: Option<PathBuf>,
+    /// Variables it sees besides [`INHERITED`].
+    pub env: Vec<(String, String)>,
+    /// Most bytes of an answer.
+    pub max_answer: usize,
+    /// Most children at once.
+    pub processes: usize,
+    /// Where in the payload the output is put: a JSON pointer. `None`: in place of the payload.
+    pub output: Option<String>,
+}
+
+impl CommandSpec {
+    /// Runs this program, with everything else as usual: one child, answers of up to 16 MiB.
+    pub fn new<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Self {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            cwd: None,
+            env: Vec::new(),
+            max_answer: 16 << 20,
+            processes: 1,
+            output: None,
+        }
+    }
+}
+
+/// Asks child processes.
+pub struct CommandHandler {
+    launch: Launch,
+    max_answer: usize,
+    decoder: Decoder,
+    slots: Semaphore,
+    idle: Mutex<Vec<Worker>>,
+    groups: Mutex<Vec<Weak<Group>>>,
+}
+
+impl CommandHandler {
+    /// Prepares the calls; starts nothing.
+    ///
+    /// # Errors
+    /// Says which part of the specification cannot be used.
+    pub fn new(spec: CommandSpec) -> Result<Self, String> {
+        let (program, arguments) = spec.argv.split_first().ok_or("the command is empty")?;
+        if program.is_empty() {
+            return Err("the program's name is empty".to_owned());
+        }
+        if spec.argv.iter().chain(spec.env.iter().map(|(_, value)| value)).any(|text| text.contains('\0')) {
+            return Err("the command contains a zero byte".to_owned());
+        }
+        if let Some((name, _)) =
+            spec.env.iter().find(|(name, _)| name.is_empty() || name.contains(['=', '\0']))
+        {
+            return Err(format!("{name:?} is no name of a variable"));
+        }
+        let inherited =
+            INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+        let listed = spec.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let secrets = spec.env.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.as_str());
+        Ok(Self {
+            launch: Launch {
+                program: program.clone(),
+                arguments: arguments.to_vec(),
+                env: inherited.chain(listed).collect(),
+                cwd: spec.cwd,
+            },
+            max_answer: spec.max_answer,
+            decoder: Decoder { secrets: Secrets::new(secrets), output: spec.output },
+            slots: Semaphore::new(spec.processes.clamp(1, Semaphore::MAX_PERMITS)),
+            idle: Mutex::default(),
+            groups: Mutex::default(),
+        })
+    }
+
+    /// A child that can be asked: an idle one, or a new one.
+    async fn take(&self) -> Result<Worker, Failure> {
+        while let Some(mut worker) = self.pop() {
+            if worker.is_ready() {
+                return Ok(worker);
+            }
+        }
+        let worker = Worker::start(&self.launch).await.map_err(|error| self.not_started(&error))?;
+        let mut groups = lock(&self.groups);
+        groups.retain(|group| group.strong_count() > 0);
+        groups.push(std::sync::Arc::downgrade(&worker.process.group));
+        Ok(worker)
+    }
+
+    fn pop(&self) -> Option<Worker> {
+        lock(&self.idle).pop()
+    }
+
+    /// Keeps a child for the next call, unless it has said more than it was asked for.
+    fn give_back(&self, mut worker: Worker) {
+        let mut idle = lock(&self.idle);
+        if !self.slots.is_closed() && worker.is_ready() {
+            idle.push(worker);
+        }
+    }
+
+    fn not_started(&self, error: &std::io::Error) -> Failure {
+        let program = &self.launch.program;
+        let cwd = self.launch.cwd.as_ref().filter(|cwd| !cwd.is_dir());
+        let (class, why) = match (error.kind(), cwd) {
+            (_, Some(cwd)) => (Class::Final, format!("{} is no folder", cwd.display())),
+            (ErrorKind::NotFound, None) => (Class::Final, "there is no such program".to_owned()),
+            (ErrorKind::PermissionDenied, None) => (Class::Final, "it is not executable".to_owned()),
+            (ErrorKind::ArgumentListTooLong | ErrorKind::InvalidInput, None) => {
+                (Class::Final, error.to_string())
+            }
+            (_, None) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+                (Class::Final, "it is no program".to_owned())
+            }
+            // Too many processes or files, too little memory: it may pass.
+            (_, None) => (Class::Retryable, error.to_string()),
+        };
+        self.decoder.failure(class, Kind::Process, format!("cannot start {program}: {why}"))
+    }
+
+    /// What trouble with a child means. The child is ended.
+    async fn failure(&self, worker: Worker, trouble: Trouble) -> Failure {
+        let program = &self.launch.program;
+        let failure = match &trouble {
+            Trouble::Ended(_) if self.slots.is_closed() => {
+                Failure::new(Class::Retryable, Kind::Process, format!("{program} was ended with its stage"))
+            }
+            Trouble::Ended(status) => {
+                let text = format!("{program} {} without answering", ending(status));
+                Failure::new(Class::Crash, Kind::Process, text)
+            }
+            Trouble::Closed(pipe) => {
+                let text = format!("{program} closed its {pipe} instead of answering");
+                Failure::new(Class::Retryable, Kind::Answer, text)
+            }
+            Trouble::TooEarly(line) => self.decoder.broken("came before the request was read", line),
+            Trouble::TooLong => {
+                let text =
+                    format!("answer larger than {} bytes from {program}; it was refused", self.max_answer);
+                Failure::new(Class::Retryable, Kind::Answer, text)
+            }
+        };
+        self.with_last_words(failure, worker).await
+    }
+
+    /// Adds what the child wrote last to its standard error.
+    async fn with_last_words(&self, failure: Failure, worker: Worker) -> Failure {
+        let words = worker.last_words().await;
+        let words = self.decoder.secrets.clean(words.trim_ascii(), usize::MAX);
+        if words.is_empty() {
+            return failure;
+        }
+        let from = words.len().saturating_sub(LAST_WORDS);
+        let from = (from..=words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(0);
+        let dots = if from > 0 { "…" } else { "" };
+        let text = format!("{}; stderr: {dots}{}", failure.message(), &words[from..]);
+        Failure::new(failure.class, failure.kind, text)
+    }
+}
+
+#[async_trait]
+impl Handler for CommandHandler {
+    async fn call(&self, request: Request) -> Reply {
+        let Ok(_slot) = self.slots.acquire().await else {
+            return Reply::Whole(Failure::new(Class::Retryable, Kind::Process, "the stage is closed"));
+        };
+        let mut line = protocol::encode(&request);
+        line.push(b'\n');
+        let mut worker = match self.take().await {
+            Ok(worker) => worker,
+            Err(failure) => return Reply::Whole(failure),
+        };
+        let answer = match worker.ask(&line, self.max_answer).await {
+            Ok(answer) => answer,
+            Err(trouble) => return Reply::Whole(self.failure(worker, trouble).await),
+        };
+        let decoded = self.decoder.read(&answer, &request.items);
+        match decoded.reply {
+            Reply::Whole(failure) => Reply::Whole(self.with_last_words(failure, worker).await),
+            reply => {
+                if decoded.in_step {
+                    self.give_back(worker);
+                }
+                reply
+            }
+        }
+    }
+
+    async fn close(&self) {
+        self.slots.close();
+        lock(&self.idle).clear();
+        for group in lock(&self.groups).drain(..).filter_map(|group| group.upgrade()) {
+            group.kill();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
+fn ending(status: &std::io::Result<ExitStatus>) -> String {
+    match status {
+        Err(error) => format!("ended ({error})"),
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exited with status {code}"),
+            (None, Some(signal)) => format!("was killed by signal {signal}"),
+            (None, None) => "ended".to_owned(),
+        },
+    }
+}

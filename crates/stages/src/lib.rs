@@ -1,0 +1,24 @@
+//! The handlers that come with Redrive.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`protocol`] | the request and the answer that `http` and `command` share, and what a broken answer means |
+//! | [`http`] | sends a batch by POST; reads at most as much as it may |
+//! | [`command`] | sends a batch to a long-lived child process, one line each way |
+//! | [`filter`] | takes items out by a CEL expression |
+//! | [`pass`] | lets every item through |
+//! | [`secrets`] | keeps known secrets out of error texts |
+//!
+//! No handler keeps time and none tries again: the engine drops a call's future when its time is up, and what the
+//! future held (a connection, a child with everything it started) ends with it.
+pub mod command;
+pub mod filter;
+pub mod http;
+pub mod pass;
+pub mod protocol;
+pub mod secrets;
+
+pub use command::{CommandHandler, CommandSpec};
+pub use filter::FilterHandler;
+pub use http::{BodyForm, HttpHandler, HttpSpec, install_tls};
+pub use pass::PassHandler;

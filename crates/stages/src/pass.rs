@@ -1,0 +1,16 @@
+//! A stage that does nothing.
+
+use async_trait::async_trait;
+use redrive_core::event::Verdict;
+use redrive_engine::handler::{Handler, Reply, Request};
+
+/// Lets every item through as it is.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PassHandler;
+
+#[async_trait]
+impl Handler for PassHandler {
+    async fn call(&self, request: Request) -> Reply {
+        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect())
+    }
+}

@@ -1,0 +1,209 @@
+//! The handler protocol: what is sent, and how an answer is read.
+//!
+//! Reading is lenient in form (any order, unknown fields, `null` for "not this") and strict in meaning: a result
+//! counts only when it names an item of the request and says exactly one thing about it. What can be told apart is
+//! judged item by item; an answer in which nothing can be told apart fails the call as a whole.
+
+mod place;
+mod result;
+
+use std::collections::HashMap;
+
+use redrive_core::event::Verdict;
+use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
+use redrive_core::id::ItemId;
+use redrive_core::item::Payload;
+use redrive_engine::handler::{Input, Reply, Request};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+pub use place::place_output;
+
+use crate::secrets::Secrets;
+use result::Entry;
+
+/// Longest part of an answer that is repeated in a message.
+const EXCERPT: usize = 300;
+
+/// Writes a request on one line, without its line feed. Payloads are inserted as they are.
+#[must_use]
+pub fn encode(request: &Request) -> Vec<u8> {
+    let payloads: usize = request.items.iter().map(|item| item.payload.len() + item.key.len() + 96).sum();
+    let mut line = Vec::with_capacity(payloads + 64);
+    line.extend_from_slice(b"{\"stage\":");
+    push_string(&mut line, &request.stage);
+    line.extend_from_slice(b",\"items\":[");
+    for (place, item) in request.items.iter().enumerate() {
+        if place > 0 {
+            line.push(b',');
+        }
+        line.extend_from_slice(format!("{{\"id\":\"{}\",\"key\":", item.id).as_bytes());
+        push_string(&mut line, &item.key);
+        line.extend_from_slice(format!(",\"attempt\":{},\"payload\":", item.attempt).as_bytes());
+        // Inside a JSON string a line feed is escaped, so a bare one is only space between tokens.
+        line.extend(item.payload.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
+        line.push(b'}');
+    }
+    line.extend_from_slice(b"]}");
+    line
+}
+
+fn push_string(line: &mut Vec<u8>, text: &str) {
+    line.extend_from_slice(serde_json::Value::from(text).to_string().as_bytes());
+}
+
+/// Reads an answer to these items, with the output in place of the payload.
+#[must_use]
+pub fn decode(bytes: &[u8], items: &[Input]) -> Reply {
+    Decoder::default().read(bytes, items).reply
+}
+
+/// Reads answers.
+#[derive(Debug, Clone, Default)]
+pub struct Decoder {
+    /// What must not be seen in messages.
+    pub secrets: Secrets,
+    /// Where in the payload the output is put: a JSON pointer. `None`: in place of the payload.
+    pub output: Option<String>,
+}
+
+/// An answer that was read.
+#[derive(Debug, Clone)]
+pub struct Decoded {
+    /// What it says.
+    pub reply: Reply,
+    /// Whether it can only be the answer to this request. A partner that is out of step must not be asked again.
+    pub in_step: bool,
+}
+
+impl Decoder {
+    /// Reads an answer to these items.
+    #[must_use]
+    pub fn read(&self, bytes: &[u8], items: &[Input]) -> Decoded {
+        match results(bytes) {
+            Ok(results) => self.assign(&results, items),
+            Err(wrong) => Decoded { reply: Reply::Whole(self.broken(&wrong, bytes)), in_step: false },
+        }
+    }
+
+    /// Reads an answer that is nothing but the output of one item.
+    #[must_use]
+    pub fn read_bare(&self, bytes: &[u8], item: &Input) -> Reply {
+        let text = match text(bytes) {
+            Ok(text) => text,
+            Err(wrong) => return Reply::Whole(self.broken(&wrong, bytes)),
+        };
+        match serde_json::from_str::<&RawValue>(text) {
+            Ok(output) => Reply::Items(vec![self.passed(output, item)]),
+            Err(error) => Reply::Whole(self.broken(&format!("is not JSON ({error})"), bytes)),
+        }
+    }
+
+    /// A failure that says what is wrong with the answer, and shows the beginning of it.
+    #[must_use]
+    pub fn broken(&self, wrong: &str, bytes: &[u8]) -> Failure {
+        let excerpt = self.secrets.clean(bytes.trim_ascii(), EXCERPT);
+        let colon = if excerpt.is_empty() { "" } else { ": " };
+        Failure::new(Class::Retryable, Kind::Answer, format!("the answer {wrong}{colon}{excerpt}"))
+    }
+
+    /// A failure with this text, without secrets.
+    #[must_use]
+    pub fn failure(&self, class: Class, kind: Kind, message: impl AsRef<[u8]>) -> Failure {
+        Failure::new(class, kind, self.secrets.clean(message.as_ref(), MAX_MESSAGE))
+    }
+
+    /// Gives each item what was said of it.
+    fn assign(&self, results: &[&RawValue], items: &[Input]) -> Decoded {
+        let places: HashMap<ItemId, usize> =
+            items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
+        let mut said: Vec<Vec<(Entry<'_>, &RawValue)>> = items.iter().map(|_| Vec::new()).collect();
+        let mut strays = Vec::new();
+        for raw in results {
+            let entry = Entry::read(raw);
+            match entry.and_then(|entry| Some((*places.get(&entry.id()?)?, entry))) {
+                Some((at, entry)) => said[at].push((entry, raw)),
+                None => strays.push(*raw),
+            }
+        }
+        if let Some(first) = strays.first() {
+            let excerpt = self.secrets.clean(first.get().as_bytes(), EXCERPT);
+            tracing::warn!(
+                strays = strays.len(),
+                first = excerpt,
+                "the answer has results for no item of the request"
+            );
+        }
+        let in_step = strays.is_empty() && said.iter().all(|entries| entries.len() < 2);
+        let verdicts = said.into_iter().zip(items).map(|(entries, item)| match entries.as_slice() {
+            [] => failed(self.left_out(&strays)),
+            [(entry, raw)] => self.verdict(entry, raw, item),
+            [_, (_, second), ..] => failed(self.broken("has this item twice", second.get().as_bytes())),
+        });
+        Decoded { reply: Reply::Items(verdicts.collect()), in_step }
+    }
+
+    fn left_out(&self, strays: &[&RawValue]) -> Failure {
+        let Some(first) = strays.first() else {
+            return Failure::new(Class::Retryable, Kind::Answer, "left out of the answer");
+        };
+        let excerpt = self.secrets.clean(first.get().as_bytes(), EXCERPT);
+        let count = strays.len();
+        let text = format!("left out of the answer, which has {count} for no item of the request: {excerpt}");
+        Failure::new(Class::Retryable, Kind::Answer, text)
+    }
+
+    /// An item passed with this output.
+    fn passed(&self, output: &RawValue, item: &Input) -> Verdict {
+        if let Err(wrong) = place::check(output) {
+            return failed(
+                self.broken(&format!("has an unusable output ({wrong})"), output.get().as_bytes()),
+            );
+        }
+        match place_output(&item.payload, self.output.as_deref(), output) {
+            Ok(payload) => Verdict::Output(Some(payload)),
+            Err(wrong) => failed(self.failure(Class::Final, Kind::Input, wrong)),
+        }
+    }
+}
+
+fn failed(failure: Failure) -> Verdict {
+    Verdict::Failed { failure, shared: false }
+}
+
+fn payload(raw: &RawValue) -> Payload {
+    raw.get().as_bytes().into()
+}
+
+/// The part of an answer that is looked at.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "result::present")]
+    results: Option<&'a RawValue>,
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| format!("is not UTF-8 (byte {})", error.valid_up_to()))?
+        .trim_start_matches('\u{feff}')
+        .trim();
+    match text.as_bytes().first() {
+        None => Err("is empty".to_owned()),
+        Some(b'<') => Err("is HTML or XML, not JSON".to_owned()),
+        Some(_) => Ok(text),
+    }
+}
+
+fn results(bytes: &[u8]) -> Result<Vec<&RawValue>, String> {
+    let text = text(bytes)?;
+    if !text.starts_with('{') {
+        return Err("is not a JSON object".to_owned());
+    }
+    let envelope: Envelope<'_> =
+        serde_json::from_str(text).map_err(|error| format!("is not JSON ({error})"))?;
+    let results = envelope.results.ok_or("has no \"results\"")?;
+    serde_json::from_str(results.get()).map_err(|_| "has \"results\" that are no list".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

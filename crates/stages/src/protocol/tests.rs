@@ -1,0 +1,244 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::id::{ContentHash, RunId};
+use redrive_core::item::NewItem;
+use serde_json::json;
+
+use super::*;
+
+fn item(key: &str, payload: &str) -> Input {
+    Input {
+        id: ItemId::derive(RunId(1), None, key, ContentHash::of(&[payload.as_bytes()])),
+        key: key.into(),
+        attempt: 2,
+        payload: payload.as_bytes().into(),
+        idempotency_key: key.into(),
+    }
+}
+
+fn three() -> Vec<Input> {
+    ["a", "b", "c"].map(|key| item(key, r#"{"n":1}"#)).to_vec()
+}
+
+/// The verdicts on an answer in which `@a`, `@b` and `@c` stand for the items' ids.
+fn verdicts(answer: &str, items: &[Input]) -> Vec<Verdict> {
+    match decode(fill(answer, items).as_bytes(), items) {
+        Reply::Items(verdicts) => verdicts,
+        Reply::Whole(failure) => panic!("failed as a whole: {failure}"),
+    }
+}
+
+fn fill(answer: &str, items: &[Input]) -> String {
+    items
+        .iter()
+        .fold(answer.to_owned(), |text, item| text.replace(&format!("@{}", item.key), &item.id.to_string()))
+}
+
+fn shown(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Output(Some(payload)) => format!("output {}", String::from_utf8_lossy(payload)),
+        Verdict::Filtered(reason) => format!("filtered {reason}"),
+        Verdict::Children(children) => format!("{} children", children.len()),
+        Verdict::Failed { failure, shared: false } => failure.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_request_is_one_line_with_the_payload_as_it_was() {
+    let items = vec![item("a\n\"b\"", "{\n  \"long\": 123456789012345678901234567890\r\n}")];
+    let request = Request { stage: Arc::from("s\"1"), items, timeout: Duration::from_secs(1) };
+    let line = String::from_utf8(encode(&request)).unwrap();
+    assert!(!line.contains(['\n', '\r']), "{line}");
+    assert!(line.contains("123456789012345678901234567890"), "{line}");
+    let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(value["stage"], "s\"1");
+    assert_eq!(value["items"][0]["key"], "a\n\"b\"");
+    assert_eq!(value["items"][0]["attempt"], 2);
+    assert_eq!(value["items"][0]["id"], json!(request.items[0].id.to_string()));
+}
+
+#[test]
+fn results_are_matched_by_id_in_any_order() {
+    let answer = r#"{"more":1,"results":[{"id":"@c","children":[{"key":"k","payload":null}]},
+        {"id":"@a","output":{"x":1.50}},{"id":"@b","filtered":"small","output":null}]}"#;
+    let shown: Vec<_> = verdicts(answer, &three()).iter().map(shown).collect();
+    assert_eq!(shown, [r#"output {"x":1.50}"#, "filtered small", "1 children"]);
+}
+
+#[test]
+fn children_are_numbered_and_keep_their_payload_as_written() {
+    let answer =
+        r#"{"results":[{"id":"@a","children":[{"key":"x","payload":1.0},{"payload":[ ],"key":""}]}]}"#;
+    let one = &three()[..1];
+    let expected = vec![NewItem::new("x", *b"1.0", 0), NewItem::new("", *b"[ ]", 1)];
+    assert_eq!(verdicts(answer, one), [Verdict::Children(expected)]);
+}
+
+#[test]
+fn broken_results_fail_their_own_item_only() {
+    let bad_output = format!(r#"{{"id":"@b","output":{}1{}}}"#, "[".repeat(500), "]".repeat(500));
+    let table = [
+        ("", "left out of the answer"),
+        (r#"{"id":"@b"}"#, "says nothing"),
+        (r#"{"id":"@b","error":null}"#, "says nothing"),
+        (r#"{"id":"@b","output":1,"filtered":"x"}"#, "more than one thing"),
+        (r#"{"id":"@b","output":1},{"id":"@b","output":1}"#, "twice"),
+        (r#"{"id":"@b","filtered":true}"#, "without a reason"),
+        (r#"{"id":"@b","children":{}}"#, "no list"),
+        (r#"{"id":"@b","children":[{"payload":1}]}"#, "child 1 without a key"),
+        (r#"{"id":"@b","children":[{"key":"x"}]}"#, "child 1 without a payload"),
+        (r#"{"id":"@b","children":[["x",1]]}"#, "child 1 without a key"),
+        (r#"{"id":"@b","output":1,"output":2}"#, "left out of the answer, which has 1 for no item"),
+        (r#"{"id":"00000000000000000000000000000000","output":1}"#, "left out of the answer, which has 1"),
+        (r#"{"id":7,"output":1}"#, "left out of the answer, which has 1"),
+        (r#"{"output":1}"#, "left out of the answer, which has 1"),
+        (r#"7,null,"@b",["@b",1,2,3,4]"#, "left out of the answer, which has 4"),
+        (r#"{"id":"@b","output":"\ud800"}"#, "unusable output"),
+        (r#"{"id":"@b","output":1e999}"#, "unusable output"),
+        (bad_output.as_str(), "unusable output"),
+    ];
+    let items = three();
+    for (result, message) in table {
+        let comma = if result.is_empty() { "" } else { "," };
+        let answer =
+            format!(r#"{{"results":[{{"id":"@a","output":1}},{result}{comma}{{"id":"@c","output":3}}]}}"#);
+        let verdicts = verdicts(&answer, &items);
+        assert_eq!(
+            (shown(&verdicts[0]), shown(&verdicts[2])),
+            ("output 1".into(), "output 3".into()),
+            "{result}"
+        );
+        let shown = shown(&verdicts[1]);
+        assert!(shown.starts_with("retryable/answer: ") && shown.contains(message), "{result}: {shown}");
+    }
+}
+
+#[test]
+fn an_answer_in_which_nothing_can_be_told_apart_fails_as_a_whole() {
+    let table: [(&[u8], &str); 11] = [
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"<!doctype html><p>Bad gateway", "is HTML or XML, not JSON: <!doctype html>"),
+        (b"loading model ...", "is not a JSON object: loading model"),
+        (b"[]", "is not a JSON object"),
+        (b"{\"results\":[", "is not JSON"),
+        (b"{\"results\":[]} {}", "is not JSON"),
+        (b"{\"results\":[],\"results\":[]}", "is not JSON (duplicate field"),
+        (b"{\"error\":\"boom\"}", "has no \"results\": {\"error\":\"boom\"}"),
+        (b"{\"results\":{}}", "no list"),
+        (b"{\"results\":[\"\xff\"]}", "is not UTF-8 (byte 13)"),
+    ];
+    for (answer, message) in table {
+        let Decoded { reply, in_step } = Decoder::default().read(answer, &three());
+        let Reply::Whole(failure) = reply else { panic!("{message}") };
+        assert_eq!((failure.class, failure.kind, in_step), (Class::Retryable, Kind::Answer, false));
+        assert!(failure.message().contains(message), "{failure}");
+    }
+}
+
+#[test]
+fn strays_and_repetitions_show_that_the_partner_is_out_of_step() {
+    let items = three();
+    let in_step = |answer: &str| Decoder::default().read(fill(answer, &items).as_bytes(), &items).in_step;
+    assert!(in_step(r#"{"results":[]}"#));
+    assert!(in_step(r#"{"results":[{"id":"@a","output":1}]}"#));
+    assert!(!in_step(r#"{"results":[{"id":"@a","output":1},{"id":"x","output":1}]}"#));
+    assert!(!in_step(r#"{"results":[{"id":"@a","output":1},{"id":"@a","output":1}]}"#));
+}
+
+#[test]
+fn the_handler_may_name_the_class() {
+    let table = [
+        (r#"{"class":"final","message":"no"}"#, "final/handler: no", None),
+        (
+            r#"{"class":"rate_limited","message":"slow","retry_after_ms":1500}"#,
+            "rate_limited/handler: slow",
+            Some(1_500),
+        ),
+        (r#"{"class":"quota"}"#, r#"quota/handler: {"class":"quota"}"#, None),
+        (r#"{"class":"oversized","message":"","retry_after_ms":-1}"#, "oversized/handler: ", None),
+        (
+            r#"{"class":"timeout","message":{"a":1},"retry_after_ms":"9"}"#,
+            r#"timeout/handler: {"a":1}"#,
+            None,
+        ),
+        (r#"{"class":"retryable","message":"m","retry_after_ms":0.5}"#, "retryable/handler: m", Some(0)),
+        (r#"{"class":"crash","message":"m"}"#, r#"retryable/unknown: unknown error class "crash": m"#, None),
+        (r#"{"message":"m"}"#, "retryable/unknown: m", None),
+        (r#""boom""#, r#"retryable/unknown: "boom""#, None),
+        (
+            r#"{"class":"final","message":"api_key=hunter2hunter2"}"#,
+            "final/handler: api_key=[redacted]",
+            None,
+        ),
+    ];
+    let items = &three()[..1];
+    for (error, expected, hint) in table {
+        let answer = format!(r#"{{"results":[{{"id":"@a","error":{error}}}]}}"#);
+        let verdicts = verdicts(&answer, items);
+        let Verdict::Failed { failure, shared: false } = &verdicts[0] else { panic!("{error}") };
+        assert_eq!(failure.to_string(), expected);
+        assert_eq!(failure.hint.map(|hint| hint.as_millis()), hint, "{error}");
+    }
+}
+
+#[test]
+fn a_huge_wait_is_kept_as_a_huge_wait() {
+    let items = &three()[..1];
+    let answer = r#"{"results":[{"id":"@a","error":{"class":"final","retry_after_ms":1e300}}]}"#;
+    let Verdict::Failed { failure, .. } = &verdicts(answer, items)[0] else { panic!() };
+    assert_eq!(failure.hint, Some(Duration::MAX));
+}
+
+#[test]
+fn known_secrets_are_in_no_message() {
+    let decoder = Decoder { secrets: Secrets::new(["canary-0123"]), output: None };
+    let items = &three()[..1];
+    for answer in [
+        "canary-0123",
+        r#"{"results":[{"id":"@a","error":{"class":"final","message":"canary-0123"}}]}"#,
+        r#"{"results":[{"id":"@a","filtered":"canary-0123"}]}"#,
+        r#"{"results":[{"id":"canary-0123"}]}"#,
+    ] {
+        let reply = decoder.read(fill(answer, items).as_bytes(), items).reply;
+        assert!(!format!("{reply:?}").contains("canary"), "{reply:?}");
+    }
+}
+
+#[test]
+fn an_output_is_put_where_the_pointer_says() {
+    let table = [
+        (r#"{"z":1e5,"a":[1,2]}"#, None, "7"),
+        (r#"{"z":1e5,"a":[1,2]}"#, Some(""), "7"),
+        (r#"{"z":1e5,"a":[1,2]}"#, Some("/b"), r#"{"z":1e5,"a":[1,2],"b":7}"#),
+        (r#"{"z":1e5,"a":[1,2]}"#, Some("/z"), r#"{"z":7,"a":[1,2]}"#),
+        (r#"{"z":1e5,"a":[1,2]}"#, Some("/a/0"), r#"{"z":1e5,"a":[7,2]}"#),
+        (r#"{"z":1e5,"a":[1,2]}"#, Some("/a/-"), r#"{"z":1e5,"a":[1,2,7]}"#),
+        (r#"{"z":1e5,"a":[1,2]}"#, Some("/a/2/x"), r#"{"z":1e5,"a":[1,2,{"x":7}]}"#),
+        ("{}", Some("/a/b~1c/~0"), r#"{"a":{"b/c":{"~":7}}}"#),
+        (r#"{"a":null}"#, Some("/a/b"), r#"{"a":{"b":7}}"#),
+        (r#"{"a":1,"a":2,"b":3}"#, Some("/a"), r#"{"a":7,"b":3}"#),
+        ("null", Some("/a"), r#"{"a":7}"#),
+    ];
+    let output: &RawValue = serde_json::from_str("7").unwrap();
+    for (payload, pointer, expected) in table {
+        let placed = place_output(payload.as_bytes(), pointer, output).unwrap();
+        assert_eq!(String::from_utf8_lossy(&placed), expected, "{pointer:?}");
+    }
+    for (payload, pointer) in
+        [("1", "/a"), (r#"{"a":"x"}"#, "/a/b"), ("[]", "/1"), ("[]", "/x"), ("{}", "a"), ("", "/a")]
+    {
+        let wrong = place_output(payload.as_bytes(), Some(pointer), output).unwrap_err();
+        assert!(wrong.contains(pointer) || wrong.contains("not JSON"), "{wrong}");
+    }
+}
+
+#[test]
+fn an_output_that_has_no_place_is_the_inputs_fault() {
+    let decoder = Decoder { output: Some("/a".into()), ..Decoder::default() };
+    let one = item("a", "[1]");
+    let Reply::Items(verdicts) = decoder.read_bare(b"{}", &one) else { panic!() };
+    assert!(shown(&verdicts[0]).starts_with("final/input: the output cannot be put at /a"), "{verdicts:?}");
+}

@@ -1,0 +1,54 @@
+//! What can go wrong in a store, by what the caller can do about it.
+
+/// A store's refusal. Driver errors are translated into this once, where they arise.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Somebody else holds the store; nothing was written; try again.
+    #[error("the store is busy: {0}")]
+    Busy(String),
+    /// The store did not answer; it is **not known** whether the write happened; look again before repeating it.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// There is no room; nothing was written.
+    #[error("the disk is full: {0}")]
+    Full(String),
+    /// The file is damaged; it is left as it is.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+    /// The file is not one of Redrive's; it is left as it is.
+    #[error("not a redrive store: {0}")]
+    Foreign(String),
+    /// The store was made by a newer version of Redrive.
+    #[error("the store has schema {found}, and this version knows schemas up to {known}")]
+    Newer {
+        /// Its schema.
+        found: i64,
+        /// The newest schema this version knows.
+        known: i64,
+    },
+    /// There is no such thing.
+    #[error("{0} does not exist")]
+    NotFound(String),
+    /// The store cannot be opened or created where it was asked for.
+    #[error("cannot open the store: {0}")]
+    Open(String),
+    /// A mistake in the program.
+    #[error("internal store error: {0}")]
+    Internal(String),
+}
+
+impl Error {
+    /// Whether the same call may go well later.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Busy(_) | Self::Unavailable(_) | Self::Full(_) => true,
+            Self::Corrupt(_)
+            | Self::Foreign(_)
+            | Self::Newer { .. }
+            | Self::NotFound(_)
+            | Self::Open(_)
+            | Self::Internal(_) => false,
+        }
+    }
+}

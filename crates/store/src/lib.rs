@@ -1,0 +1,27 @@
+//! Where items are kept: the [`Store`] trait, and the in-memory store that specifies it.
+//!
+//! A store is dumb. It commits transitions it is handed, in batches, each under the change number it was decided for. It
+//! never decides, never computes a wait and never reads a clock: every write is told the time.
+
+pub mod error;
+pub mod memory;
+pub mod query;
+pub mod request;
+pub mod run;
+mod store;
+
+pub use error::Error;
+pub use memory::MemoryStore;
+pub use query::{Group, History, ItemFilter, ItemQuery};
+pub use request::{
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, Fact, OutputKey, Prune, Pruned, Slot,
+    Submit, Submitted,
+};
+pub use run::{
+    NewRun, NewWorker, Operation, OperationKind, OperationState, Retired, RunChange, RunFilter, RunRow,
+    WorkerRow,
+};
+pub use store::Store;
+
+/// What every verb of a store answers with.
+pub type Result<T> = std::result::Result<T, Error>;

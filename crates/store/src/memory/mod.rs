@@ -1,0 +1,161 @@
+//! The store that specifies all others: plain maps behind one lock, written to be read.
+
+mod read;
+mod state;
+mod write;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use redrive_core::event::ChildTally;
+use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::item::{Item, Payload};
+use redrive_core::tally::Metric;
+use redrive_core::time::Timestamp;
+
+use crate::query::{Group, History, ItemFilter, ItemQuery};
+use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
+use crate::run::{NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::{Result, Store};
+use state::State;
+
+/// A store in memory. Nothing in it survives the process.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No verb leaves the maps half changed by a panic, so a poisoned lock is as good as any.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow> {
+        Ok(self.lock().create_run(new, now))
+    }
+
+    async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
+        self.lock().change_run(run, change)
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
+        Ok(self.lock().runs.get(&run).cloned())
+    }
+
+    async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>> {
+        Ok(self.lock().list_runs(&filter, before, limit))
+    }
+
+    async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
+        Ok(self.lock().register(new, lease_until, now))
+    }
+
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
+        Ok(self.lock().renew(worker, lease_until))
+    }
+
+    async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
+        self.lock().retire(worker, how);
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRow>> {
+        Ok(self.lock().live_workers())
+    }
+
+    async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>> {
+        self.lock().submit(submit)
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed> {
+        Ok(self.lock().claim(&claim))
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Vec<Applied>> {
+        self.lock().commit(commit)
+    }
+
+    async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
+        Ok(self.lock().orphans(run, now, limit))
+    }
+
+    async fn held(&self, worker: WorkerId, after: Option<ItemSeq>, limit: usize) -> Result<Vec<Item>> {
+        Ok(self.lock().held(worker, after, limit))
+    }
+
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+        Ok(self.lock().settled(run, limit))
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<Vec<Item>> {
+        Ok(self.lock().list(&query))
+    }
+
+    async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {
+        Ok(self.lock().items.get(&seq).map(|kept| kept.item.clone()))
+    }
+
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>> {
+        Ok(self.lock().items.get(&seq).map(|kept| kept.payload.clone()))
+    }
+
+    async fn history(&self, seq: ItemSeq) -> Result<History> {
+        Ok(self.lock().items.get(&seq).map(|kept| kept.history.clone()).unwrap_or_default())
+    }
+
+    async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
+        Ok(self.lock().children(parent))
+    }
+
+    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+        Ok(self.lock().counters_of(run))
+    }
+
+    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+        Ok(self.lock().next_due(run))
+    }
+
+    async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {
+        Ok(self.lock().groups(&filter, limit))
+    }
+
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
+        let state = self.lock();
+        Ok(keys.iter().map(|key| state.outputs.get(key).cloned()).collect())
+    }
+
+    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+        Ok(self.lock().purge(&items, operation, now))
+    }
+
+    async fn save_operation(&self, operation: Operation) -> Result<OperationId> {
+        Ok(self.lock().save_operation(operation))
+    }
+
+    async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
+        Ok(self.lock().operations.values().rev().take(limit).cloned().collect())
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+        Ok(self.lock().facts.values().take(limit).cloned().collect())
+    }
+
+    async fn facts_passed_on(&self, upto: i64) -> Result<()> {
+        self.lock().facts.retain(|seq, _| *seq > upto);
+        Ok(())
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned> {
+        Ok(self.lock().prune(prune))
+    }
+}

@@ -1,0 +1,104 @@
+//! The verbs that only look.
+
+use std::collections::BTreeMap;
+
+use redrive_core::event::ChildTally;
+use redrive_core::id::{ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::item::{Item, Lane, State as ItemState, StateKind};
+use redrive_core::tally::Metric;
+use redrive_core::time::Timestamp;
+
+use super::state::State;
+use crate::query::{Group, ItemFilter, ItemQuery};
+
+impl State {
+    fn each(&self) -> impl Iterator<Item = &Item> {
+        self.items.values().map(|kept| &kept.item)
+    }
+
+    pub(super) fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Vec<Item> {
+        let lost = |item: &&Item| match item.state {
+            ItemState::Running { worker, .. } => !self.holds(worker, now),
+            _ => false,
+        };
+        self.each().filter(|item| item.run == run).filter(lost).take(limit).cloned().collect()
+    }
+
+    pub(super) fn held(&self, worker: WorkerId, after: Option<ItemSeq>, limit: usize) -> Vec<Item> {
+        let its = |item: &&Item| matches!(item.state, ItemState::Running { worker: by, .. } if by == worker);
+        let later = |item: &&Item| after.is_none_or(|after| item.seq > after);
+        self.each().filter(later).filter(its).take(limit).cloned().collect()
+    }
+
+    pub(super) fn settled(&self, run: RunId, limit: usize) -> Vec<(Item, ChildTally)> {
+        let joining = self.each().filter(|item| item.run == run && item.state == ItemState::Joining);
+        let tallied = joining.map(|item| (item.clone(), self.children(item.seq)));
+        tallied.filter(|(_, tally)| tally.live == 0).take(limit).collect()
+    }
+
+    pub(super) fn children(&self, parent: ItemSeq) -> ChildTally {
+        let mut tally = ChildTally::default();
+        for item in self.each().filter(|item| item.parent == Some(parent)) {
+            match item.state.kind() {
+                StateKind::Succeeded | StateKind::Filtered => tally.done += 1,
+                StateKind::Dead => tally.dead += 1,
+                StateKind::Cancelled | StateKind::Superseded => tally.gone += 1,
+                StateKind::Waiting | StateKind::Running | StateKind::Joining => tally.live += 1,
+            }
+        }
+        tally
+    }
+
+    pub(super) fn list(&self, query: &ItemQuery) -> Vec<Item> {
+        let later = |item: &&Item| query.after.is_none_or(|after| item.seq > after);
+        self.each()
+            .filter(later)
+            .filter(|item| query.filter.matches(item))
+            .take(query.limit)
+            .cloned()
+            .collect()
+    }
+
+    pub(super) fn counters_of(&self, run: RunId) -> Vec<(StageNo, Metric, i64)> {
+        let of_run = self.counters.iter().filter(|((of, _, _), _)| *of == run);
+        of_run.map(|((_, stage, metric), n)| (*stage, *metric, *n)).collect()
+    }
+
+    pub(super) fn next_due(&self, run: RunId) -> (Option<Timestamp>, bool) {
+        let (mut next, mut fresh) = (None, false);
+        for item in self.each().filter(|item| item.run == run) {
+            if let ItemState::Waiting { due, .. } = item.state {
+                next = next.into_iter().chain([due]).min();
+                fresh |= item.lane() == Lane::Fresh;
+            }
+        }
+        (next, fresh)
+    }
+
+    pub(super) fn groups(&self, filter: &ItemFilter, limit: usize) -> Vec<Group> {
+        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+        let dead = self.each().filter(|item| item.state.kind() == StateKind::Dead && filter.matches(item));
+        for item in dead {
+            let last = item.last.as_ref();
+            let name = last.map(|last| last.group.to_string()).unwrap_or_default();
+            let group = groups.entry(name.clone()).or_insert_with(|| Group {
+                group: name,
+                items: 0,
+                run: item.run,
+                stage: item.stage,
+                class: last.map(|last| last.class),
+                message: last.map(|last| last.message.to_string()).unwrap_or_default(),
+                example: item.id,
+                first_at: item.updated_at,
+                last_at: item.updated_at,
+            });
+            group.items += 1;
+            group.first_at = group.first_at.min(item.updated_at);
+            group.last_at = group.last_at.max(item.updated_at);
+        }
+        let mut groups: Vec<Group> = groups.into_values().collect();
+        groups.sort_by(|a, b| b.items.cmp(&a.items).then_with(|| a.group.cmp(&b.group)));
+        groups.truncate(limit);
+        groups
+    }
+}

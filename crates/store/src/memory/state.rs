@@ -1,0 +1,150 @@
+//! The maps, and the verbs about runs, workers and operations.
+
+use std::collections::BTreeMap;
+
+use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
+use redrive_core::item::{Item, Payload};
+use redrive_core::status::Control;
+use redrive_core::tally::{Deltas, Metric};
+use redrive_core::time::Timestamp;
+
+use crate::query::History;
+use crate::request::{Fact, OutputKey};
+use crate::run::{NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::{Error, Result};
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) runs: BTreeMap<RunId, RunRow>,
+    pub(super) workers: BTreeMap<WorkerId, Worker>,
+    pub(super) items: BTreeMap<ItemSeq, Kept>,
+    pub(super) ids: BTreeMap<ItemId, ItemSeq>,
+    pub(super) counters: BTreeMap<(RunId, StageNo, Metric), i64>,
+    pub(super) outputs: BTreeMap<OutputKey, Payload>,
+    pub(super) facts: BTreeMap<i64, Fact>,
+    pub(super) operations: BTreeMap<OperationId, Operation>,
+    pub(super) tombstones: BTreeMap<ItemId, OperationId>,
+    next_run: i64,
+    next_worker: i64,
+    next_operation: i64,
+    pub(super) last_item: i64,
+    pub(super) last_fact: i64,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Worker {
+    pub(super) row: WorkerRow,
+    pub(super) retired: Option<Retired>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    pub(super) item: Item,
+    pub(super) payload: Payload,
+    pub(super) history: History,
+}
+
+impl State {
+    pub(super) fn create_run(&mut self, new: NewRun, now: Timestamp) -> RunRow {
+        self.next_run += 1;
+        let row = RunRow {
+            id: RunId(self.next_run),
+            spec: new,
+            control: Control::Go,
+            reason: None,
+            cursor: None,
+            admitted_all: false,
+            duplicates: 0,
+            budget: None,
+            created_at: now,
+            finished_at: None,
+        };
+        self.runs.insert(row.id, row.clone());
+        row
+    }
+
+    pub(super) fn change_run(&mut self, run: RunId, change: RunChange) -> Result<RunRow> {
+        let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
+        if let Some((control, reason)) = change.control {
+            row.control = control;
+            row.reason = reason;
+        }
+        row.budget = change.budget.or(row.budget.take());
+        if let Some(definition) = change.definition {
+            row.spec.definition = definition;
+        }
+        if let Some(finished_at) = change.finished_at {
+            row.finished_at = finished_at;
+        }
+        Ok(row.clone())
+    }
+
+    pub(super) fn list_runs(&self, filter: &RunFilter, before: Option<RunId>, limit: usize) -> Vec<RunRow> {
+        let wanted = |row: &&RunRow| {
+            filter.pipeline.as_ref().is_none_or(|name| row.spec.pipeline == *name)
+                && filter.source.as_ref().is_none_or(|source| row.spec.source == *source)
+                && (!filter.unfinished || (row.finished_at.is_none() && row.control != Control::Cancelled))
+        };
+        let older = self.runs.values().rev().filter(|row| before.is_none_or(|before| row.id < before));
+        older.filter(wanted).take(limit).cloned().collect()
+    }
+
+    pub(super) fn register(&mut self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> WorkerId {
+        self.next_worker += 1;
+        let id = WorkerId(self.next_worker);
+        let row = WorkerRow { id, spec: new, lease_until, started_at: now };
+        self.workers.insert(id, Worker { row, retired: None });
+        id
+    }
+
+    pub(super) fn renew(&mut self, worker: WorkerId, lease_until: Timestamp) -> bool {
+        match self.workers.get_mut(&worker) {
+            Some(Worker { row, retired: None }) => {
+                row.lease_until = lease_until;
+                true
+            }
+            Some(Worker { retired: Some(_), .. }) | None => false,
+        }
+    }
+
+    pub(super) fn retire(&mut self, worker: WorkerId, how: Retired) {
+        if let Some(worker) = self.workers.get_mut(&worker) {
+            worker.retired.get_or_insert(how);
+        }
+    }
+
+    pub(super) fn live_workers(&self) -> Vec<WorkerRow> {
+        self.workers
+            .values()
+            .filter(|worker| worker.retired.is_none())
+            .map(|worker| worker.row.clone())
+            .collect()
+    }
+
+    /// Whether what a worker holds is still its own.
+    pub(super) fn holds(&self, worker: WorkerId, now: Timestamp) -> bool {
+        self.workers
+            .get(&worker)
+            .is_some_and(|worker| worker.retired.is_none() && worker.row.lease_until >= now)
+    }
+
+    pub(super) fn save_operation(&mut self, mut operation: Operation) -> OperationId {
+        if operation.id.0 == 0 {
+            self.next_operation += 1;
+            operation.id = OperationId(self.next_operation);
+        }
+        let id = operation.id;
+        self.operations.insert(id, operation);
+        id
+    }
+
+    pub(super) fn count(&mut self, deltas: &Deltas) {
+        for (key, n) in deltas.iter() {
+            let counter = self.counters.entry(key).or_default();
+            *counter += n;
+            if *counter == 0 {
+                self.counters.remove(&key);
+            }
+        }
+    }
+}

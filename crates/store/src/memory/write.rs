@@ -1,0 +1,296 @@
+//! The verbs that change items.
+
+use redrive_core::event::{Children, Transition};
+use redrive_core::id::{ItemId, ItemSeq, Rev, RunId};
+use redrive_core::item::{DeadReason, Item, Lane, NewItem, State as ItemState};
+use redrive_core::order::{Candidate, pick};
+use redrive_core::status::Control;
+use redrive_core::tally::Deltas;
+use redrive_core::time::Timestamp;
+
+use super::state::{Kept, State};
+use crate::query::History;
+use crate::request::{
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Prune, Pruned, Slot, Submit, Submitted,
+};
+use crate::run::Operation;
+use crate::{Error, Result};
+
+impl State {
+    pub(super) fn submit(&mut self, submit: Submit) -> Result<Vec<Submitted>> {
+        if !self.runs.contains_key(&submit.run) {
+            return Err(Error::NotFound(format!("run {}", submit.run)));
+        }
+        let mut deltas = Deltas::default();
+        let mut answers = Vec::with_capacity(submit.items.len());
+        for new in submit.items {
+            let version = new.version();
+            let id = ItemId::derive(submit.run, None, &new.key, version);
+            let answer = match self.ids.get(&id).map(|seq| &self.items[seq].item) {
+                Some(known) if known.origin == new.origin => Submitted::Known(id),
+                Some(_) => Submitted::Duplicate(id),
+                None => match self.other_version(id) {
+                    Some(other) if !submit.new_versions => Submitted::Changed(Box::new(other)),
+                    _ => {
+                        let mut item = self.fresh(new, submit.run, id, submit.now);
+                        item.item.stage = submit.stage;
+                        item.item.deadline = submit.deadline;
+                        deltas.admitted(&item.item);
+                        self.keep(item);
+                        Submitted::Admitted(id)
+                    }
+                },
+            };
+            answers.push(answer);
+        }
+        self.count(&deltas);
+        let repeated =
+            answers.iter().filter(|answer| matches!(answer, Submitted::Duplicate(_))).count() as u64;
+        let changed = answers.iter().any(|answer| matches!(answer, Submitted::Changed(_)));
+        if let (Some(cursor), Some(run)) =
+            (submit.cursor.filter(|_| !changed), self.runs.get_mut(&submit.run))
+        {
+            run.cursor = Some(cursor.position);
+            run.admitted_all = cursor.done;
+            run.duplicates += cursor.duplicates + repeated;
+        }
+        Ok(answers)
+    }
+
+    fn other_version(&self, id: ItemId) -> Option<Item> {
+        let (low, high) = id.versions();
+        let versions = self.ids.range(low..=high).map(|(_, seq)| &self.items[seq].item);
+        versions.into_iter().find(|item| item.state != ItemState::Superseded).cloned()
+    }
+
+    fn fresh(&mut self, new: NewItem, run: RunId, id: ItemId, now: Timestamp) -> Kept {
+        self.last_item += 1;
+        let state = match new.refused {
+            Some(_) => ItemState::Dead { reason: DeadReason::Final },
+            None => ItemState::Waiting { due: now, cause: None },
+        };
+        let item = Item {
+            seq: ItemSeq(self.last_item),
+            id,
+            run,
+            parent: None,
+            version: new.version(),
+            key: new.key,
+            origin: new.origin,
+            stage: redrive_core::id::StageNo(0),
+            state,
+            generation: 0,
+            rev: Rev(0),
+            attempt: 0,
+            failures: 0,
+            throttles: 0,
+            crashes: 0,
+            first_failed_at: None,
+            last: new.refused,
+            created_at: now,
+            updated_at: now,
+            deadline: None,
+        };
+        Kept { item, payload: new.payload, history: History::default() }
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        self.ids.insert(kept.item.id, kept.item.seq);
+        self.items.insert(kept.item.seq, kept);
+    }
+
+    pub(super) fn claim(&mut self, claim: &Claim) -> Claimed {
+        let mut claimed = Claimed::default();
+        for slot in &claim.slots {
+            let goes_on = self.runs.get(&slot.run).is_some_and(|run| run.control == Control::Go);
+            if !goes_on || !self.holds(claim.worker, claim.now) {
+                continue;
+            }
+            let (fresh, retry, next_due) = self.candidates(slot, claim.now);
+            let (from_fresh, from_retry) = pick(slot.order, slot.reserved, slot.limit, &fresh, &retry);
+            let mut chosen: Vec<ItemSeq> = fresh[..from_fresh]
+                .iter()
+                .chain(&retry[..from_retry])
+                .map(|candidate| candidate.seq)
+                .collect();
+            chosen.sort_unstable();
+            for seq in &chosen {
+                let Some(kept) = self.items.get_mut(seq) else { continue };
+                kept.item.state = ItemState::Running { worker: claim.worker, since: claim.now };
+                kept.item.rev = kept.item.rev.next();
+                kept.item.attempt = kept.item.attempt.saturating_add(1);
+                kept.item.updated_at = claim.now;
+                claimed.items.push(ClaimedItem { item: kept.item.clone(), payload: kept.payload.clone() });
+            }
+            let mut deltas = Deltas::default();
+            deltas.claimed(slot.run, slot.stage, i64::try_from(chosen.len()).unwrap_or(i64::MAX));
+            self.count(&deltas);
+            claimed.next_due = claimed.next_due.into_iter().chain(next_due).min();
+        }
+        claimed
+    }
+
+    /// Due items of each lane in the order of their due times, cut at the limit, and when the next one is due.
+    fn candidates(&self, slot: &Slot, now: Timestamp) -> (Vec<Candidate>, Vec<Candidate>, Option<Timestamp>) {
+        let mut due_now: Vec<(Lane, Timestamp, Candidate)> = Vec::new();
+        let mut next_due: Option<Timestamp> = None;
+        for kept in self.items.values() {
+            let item = &kept.item;
+            if item.run != slot.run || item.stage != slot.stage {
+                continue;
+            }
+            if let ItemState::Waiting { due, .. } = item.state {
+                if due <= now {
+                    let candidate = Candidate { seq: item.seq, created_at: item.created_at };
+                    due_now.push((item.lane(), due, candidate));
+                } else {
+                    next_due = next_due.into_iter().chain([due]).min();
+                }
+            }
+        }
+        due_now.sort_by_key(|(_, due, candidate)| (*due, candidate.seq));
+        let of = |lane: Lane| -> Vec<Candidate> {
+            let of_lane = due_now.iter().filter(|(its, _, _)| *its == lane);
+            of_lane.map(|(_, _, candidate)| *candidate).take(slot.limit).collect()
+        };
+        (of(Lane::Fresh), of(Lane::Retry), next_due)
+    }
+
+    pub(super) fn commit(&mut self, commit: Commit) -> Result<Vec<Applied>> {
+        if let Some((run, _)) = &commit.run
+            && !self.runs.contains_key(run)
+        {
+            return Err(Error::NotFound(format!("run {run}")));
+        }
+        let stale = |state: &Self, transition: &Transition| {
+            state.items.get(&transition.after.seq).is_none_or(|kept| kept.item.rev != transition.guard)
+        };
+        if commit.all_or_nothing && commit.changes.iter().any(|change| stale(self, &change.transition)) {
+            return Ok(vec![Applied::Stale; commit.changes.len()]);
+        }
+        let mut answers = Vec::with_capacity(commit.changes.len());
+        let mut deltas = Deltas::default();
+        for change in commit.changes {
+            if stale(self, &change.transition) {
+                answers.push(Applied::Stale);
+                continue;
+            }
+            self.apply(change, &mut deltas, commit.now);
+            answers.push(Applied::Done);
+        }
+        self.count(&deltas);
+        if let Some((run, change)) = commit.run {
+            self.change_run(run, change)?;
+        }
+        if let Some(operation) = commit.operation {
+            self.save_operation(operation);
+        }
+        Ok(answers)
+    }
+
+    fn apply(&mut self, change: Change, deltas: &mut Deltas, now: Timestamp) {
+        let Change { transition, output, fact } = change;
+        deltas.transition(&transition);
+        let Transition { after, payload, record, children, mark, .. } = transition;
+        if let (Some(key), Some(payload)) = (output, &payload) {
+            self.outputs.insert(key, payload.clone());
+        }
+        if let Some(mut fact) = fact {
+            self.last_fact += 1;
+            fact.seq = self.last_fact;
+            self.facts.insert(fact.seq, fact);
+        }
+        if let Some(children) = children {
+            self.admit_children(&after, children, deltas, now);
+        }
+        if let Some(kept) = self.items.get_mut(&after.seq) {
+            kept.item = after;
+            kept.payload = payload.unwrap_or_else(|| kept.payload.clone());
+            kept.history.attempts.extend(record);
+            kept.history.marks.extend(mark);
+        }
+    }
+
+    fn admit_children(&mut self, parent: &Item, children: Children, deltas: &mut Deltas, now: Timestamp) {
+        for new in children.items {
+            let id = ItemId::derive(parent.run, Some(parent.id), &new.key, new.version());
+            // A stage that runs again gives the same children; those that are there stay as they are.
+            if self.ids.contains_key(&id) {
+                continue;
+            }
+            let mut kept = self.fresh(new, parent.run, id, now);
+            kept.item.parent = Some(parent.seq);
+            kept.item.stage = children.stage;
+            kept.item.deadline = children.deadline;
+            deltas.admitted(&kept.item);
+            self.keep(kept);
+        }
+    }
+
+    pub(super) fn purge(&mut self, items: &[(ItemSeq, Rev)], operation: Operation, _now: Timestamp) -> u64 {
+        let operation = self.save_operation(operation);
+        let mut deltas = Deltas::default();
+        let mut gone = 0;
+        for (seq, rev) in items {
+            let still = self
+                .items
+                .get(seq)
+                .is_some_and(|kept| kept.item.rev == *rev && kept.item.state.kind().is_terminal());
+            if !still {
+                continue;
+            }
+            for seq in self.with_descendants(*seq) {
+                if let Some(kept) = self.items.remove(&seq) {
+                    self.ids.remove(&kept.item.id);
+                    self.tombstones.insert(kept.item.id, operation);
+                    deltas.purged(&kept.item);
+                    gone += 1;
+                }
+            }
+        }
+        self.count(&deltas);
+        gone
+    }
+
+    /// An item and everything that came from it.
+    fn with_descendants(&self, seq: ItemSeq) -> Vec<ItemSeq> {
+        let mut family = vec![seq];
+        let mut at = 0;
+        while at < family.len() {
+            let parent = family[at];
+            let children = self.items.values().filter(|kept| kept.item.parent == Some(parent));
+            family.extend(children.map(|kept| kept.item.seq));
+            at += 1;
+        }
+        family
+    }
+
+    pub(super) fn prune(&mut self, prune: Prune) -> Pruned {
+        let mut pruned = Pruned::default();
+        let old: Vec<RunId> = self
+            .runs
+            .values()
+            .filter(|run| run.finished_at.is_some_and(|at| at < prune.finished_before))
+            .map(|run| run.id)
+            .collect();
+        for run in old {
+            let left = prune.limit - usize::try_from(pruned.items).unwrap_or(prune.limit).min(prune.limit);
+            let of_run: Vec<ItemSeq> =
+                self.items.values().filter(|kept| kept.item.run == run).map(|kept| kept.item.seq).collect();
+            for seq in of_run.iter().take(left) {
+                if let Some(kept) = self.items.remove(seq) {
+                    self.ids.remove(&kept.item.id);
+                    pruned.items += 1;
+                }
+            }
+            if of_run.len() > left {
+                pruned.more = true;
+                return pruned;
+            }
+            self.counters.retain(|(of, _, _), _| *of != run);
+            self.runs.remove(&run);
+            pruned.runs += 1;
+        }
+        pruned
+    }
+}

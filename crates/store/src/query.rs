@@ -1,0 +1,113 @@
+//! What the reading verbs are asked and what they answer.
+
+use redrive_core::attempt::AttemptRecord;
+use redrive_core::event::Mark;
+use redrive_core::failure::Class;
+use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
+use redrive_core::item::{DeadReason, Item, StateKind};
+use redrive_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Which items; everything that is given must hold.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct ItemFilter {
+    /// In this run.
+    pub run: Option<RunId>,
+    /// In this state.
+    pub state: Option<StateKind>,
+    /// At one of these stages of the run; empty: at any.
+    pub stages: Vec<StageNo>,
+    /// Expanded from this item.
+    pub parent: Option<ItemSeq>,
+    /// Only items that were not expanded from another.
+    pub top: bool,
+    /// Whose last failure has this class.
+    pub class: Option<Class>,
+    /// Dead for this reason.
+    pub reason: Option<DeadReason>,
+    /// Whose last failure is in this group.
+    pub group: Option<String>,
+    /// Whose last failure or key contains this text.
+    pub text: Option<String>,
+    /// Changed at or after this time.
+    pub since: Option<Timestamp>,
+    /// Changed before this time.
+    pub until: Option<Timestamp>,
+    /// With an id in this range.
+    pub ids: Option<(ItemId, ItemId)>,
+    /// With exactly this key.
+    pub key: Option<String>,
+    /// Tried and failed at least once at its present stage.
+    pub failed: bool,
+}
+
+impl ItemFilter {
+    /// Whether an item is meant.
+    #[must_use]
+    pub fn matches(&self, item: &Item) -> bool {
+        let last = item.last.as_ref();
+        let reason = match item.state {
+            redrive_core::item::State::Dead { reason } => Some(reason),
+            _ => None,
+        };
+        self.run.is_none_or(|run| item.run == run)
+            && self.state.is_none_or(|state| item.state.kind() == state)
+            && (self.stages.is_empty() || self.stages.contains(&item.stage))
+            && self.parent.is_none_or(|parent| item.parent == Some(parent))
+            && (!self.top || item.parent.is_none())
+            && self.class.is_none_or(|class| last.is_some_and(|last| last.class == class))
+            && self.reason.is_none_or(|wanted| reason == Some(wanted))
+            && self.group.as_ref().is_none_or(|group| last.is_some_and(|last| *last.group == **group))
+            && self.text.as_ref().is_none_or(|text| {
+                item.key.contains(&**text) || last.is_some_and(|last| last.message.contains(&**text))
+            })
+            && self.since.is_none_or(|since| item.updated_at >= since)
+            && self.until.is_none_or(|until| item.updated_at < until)
+            && self.ids.is_none_or(|(low, high)| low <= item.id && item.id <= high)
+            && self.key.as_ref().is_none_or(|key| *item.key == **key)
+            && (!self.failed || item.failures + item.crashes > 0)
+    }
+}
+
+/// A page of items, in the order of submission.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ItemQuery {
+    /// Which.
+    pub filter: ItemFilter,
+    /// Only later ones than this.
+    pub after: Option<ItemSeq>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Dead items with alike errors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// The group's mark.
+    pub group: String,
+    /// How many items.
+    pub items: u64,
+    /// Run of one of them.
+    pub run: RunId,
+    /// Stage of one of them.
+    pub stage: StageNo,
+    /// Class of their failure.
+    pub class: Option<Class>,
+    /// Message of one of them.
+    pub message: String,
+    /// One of them.
+    pub example: ItemId,
+    /// When the first of them changed last.
+    pub first_at: Timestamp,
+    /// When the last of them changed last.
+    pub last_at: Timestamp,
+}
+
+/// An item's whole life.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct History {
+    /// Its attempts, in the order they ended.
+    pub attempts: Vec<AttemptRecord>,
+    /// Everything else that happened to it, in order.
+    pub marks: Vec<Mark>,
+}

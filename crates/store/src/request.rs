@@ -1,0 +1,184 @@
+//! What the writing verbs are asked and what they answer.
+
+use redrive_core::event::Transition;
+use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::item::{Item, NewItem, Payload};
+use redrive_core::order::Order;
+use redrive_core::time::Timestamp;
+
+use crate::run::{Operation, RunChange};
+
+/// Items to be admitted to a run, and how far its source then is read.
+#[derive(Debug, Clone)]
+pub struct Submit {
+    /// The run.
+    pub run: RunId,
+    /// The stage they begin at.
+    pub stage: StageNo,
+    /// The items.
+    pub items: Vec<NewItem>,
+    /// When they stop being worth a try.
+    pub deadline: Option<Timestamp>,
+    /// Admits an item even though another version of its key is there.
+    pub new_versions: bool,
+    /// How far the source is read with these. Not written when an answer is [`Submitted::Changed`].
+    pub cursor: Option<Cursor>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// How far a source is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cursor {
+    /// In the source's own terms.
+    pub position: String,
+    /// Whether that was the end.
+    pub done: bool,
+    /// Lines that repeated an earlier one, besides those of this very submission, which the store counts itself.
+    pub duplicates: u64,
+}
+
+/// What became of one submitted item, in the order they were given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is new.
+    Admitted(ItemId),
+    /// The same key with the same content, from the same place of the source: it was submitted before.
+    Known(ItemId),
+    /// The same key with the same content, from another place of the source.
+    Duplicate(ItemId),
+    /// The key is there with other content, and has not been superseded. Nothing was written for it.
+    Changed(Box<Item>),
+}
+
+/// What a worker wants.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    /// Who.
+    pub worker: WorkerId,
+    /// From where, and how many.
+    pub slots: Vec<Slot>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// One place to claim from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Slot {
+    /// The run. Nothing is claimed from a run that is not to go on.
+    pub run: RunId,
+    /// The stage.
+    pub stage: StageNo,
+    /// Who goes first.
+    pub order: Order,
+    /// Places reserved for the lane that goes second.
+    pub reserved: usize,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// What a worker got.
+#[derive(Debug, Clone, Default)]
+pub struct Claimed {
+    /// Items, now running, each with its attempt number and fencing token, by slot and order of submission.
+    pub items: Vec<ClaimedItem>,
+    /// When the earliest item that is not due yet will be, over all slots.
+    pub next_due: Option<Timestamp>,
+}
+
+/// One claimed item.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimedItem {
+    /// As it is now.
+    pub item: Item,
+    /// Its content.
+    pub payload: Payload,
+}
+
+/// Transitions to be written in one transaction.
+#[derive(Debug, Clone, Default)]
+pub struct Commit {
+    /// What to write.
+    pub changes: Vec<Change>,
+    /// Write all of them or none.
+    pub all_or_nothing: bool,
+    /// A change to a run, in the same transaction.
+    pub run: Option<(RunId, RunChange)>,
+    /// Progress of an operation, in the same transaction.
+    pub operation: Option<Operation>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// One transition and what goes with it.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The transition.
+    pub transition: Transition,
+    /// Keeps the transition's payload as the stage's output for this input.
+    pub output: Option<OutputKey>,
+    /// Tells the world.
+    pub fact: Option<Fact>,
+}
+
+impl From<Transition> for Change {
+    fn from(transition: Transition) -> Self {
+        Self { transition, output: None, fact: None }
+    }
+}
+
+/// Names a stage's output: what was done, to what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutputKey {
+    /// Mark of the stage's configuration.
+    pub config: i64,
+    /// Hash of its input.
+    pub input: ContentHash,
+}
+
+/// Something the world is told; kept until the relay has passed it on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// Its place in the order of facts; 0 until it is written.
+    pub seq: i64,
+    /// The item it is about.
+    pub item: ItemId,
+    /// What happened.
+    pub what: String,
+    /// More about it, as JSON.
+    pub body: String,
+}
+
+/// What became of one change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// It is written.
+    Done,
+    /// The item had changed since; nothing was written for it.
+    Stale,
+}
+
+/// What to forget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prune {
+    /// Runs that finished before this, with everything in them.
+    pub finished_before: Timestamp,
+    /// At most so many items a call.
+    pub limit: usize,
+}
+
+/// What was forgotten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Items removed, with their attempts.
+    pub items: u64,
+    /// Runs removed.
+    pub runs: u64,
+    /// Contents and outputs nobody refers to any more.
+    pub contents: u64,
+    /// Whether there is more.
+    pub more: bool,
+}
+
+/// Where a page of items goes on.
+pub type After = Option<ItemSeq>;

@@ -1,0 +1,154 @@
+//! Rows about runs, workers and operations.
+
+use redrive_core::id::{ItemSeq, OperationId, RunId, WorkerId};
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A run to be created.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewRun {
+    /// Name of its pipeline.
+    pub pipeline: String,
+    /// Identity of its source: with the pipeline's name it says which run a second call continues.
+    pub source: String,
+    /// Category, for workers that take only some.
+    pub category: Option<String>,
+    /// Higher goes first.
+    pub priority: i32,
+    /// The pipeline file's text.
+    pub definition: String,
+    /// The folder that relative paths in it start from.
+    pub folder: String,
+}
+
+/// A run as it is kept. Its status is derived, see [`redrive_core::status::run_status`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    /// Its number.
+    pub id: RunId,
+    /// What it was created with.
+    pub spec: NewRun,
+    /// What was asked of it.
+    pub control: Control,
+    /// Why.
+    pub reason: Option<String>,
+    /// How far its source was read, in the source's own terms.
+    pub cursor: Option<String>,
+    /// Whether its source was read to the end.
+    pub admitted_all: bool,
+    /// Source lines that repeated an earlier one and were admitted once.
+    pub duplicates: u64,
+    /// Saved failure budget, as JSON.
+    pub budget: Option<String>,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its last item finished; cleared when it goes on.
+    pub finished_at: Option<Timestamp>,
+}
+
+/// Changes to a run; what is `None` stays.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunChange {
+    /// What is asked of it now, and why.
+    pub control: Option<(Control, Option<String>)>,
+    /// Saved failure budget.
+    pub budget: Option<String>,
+    /// New text of the pipeline file.
+    pub definition: Option<String>,
+    /// When its last item finished, or that it goes on.
+    pub finished_at: Option<Option<Timestamp>>,
+}
+
+/// Which runs to list.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RunFilter {
+    /// Only of this pipeline.
+    pub pipeline: Option<String>,
+    /// Only over this source.
+    pub source: Option<String>,
+    /// Only those that are not finished and not cancelled.
+    pub unfinished: bool,
+}
+
+/// A worker that comes up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewWorker {
+    /// Name for people.
+    pub name: String,
+    /// Enough to tell, on the same machine, whether its process still exists.
+    pub identity: String,
+}
+
+/// A worker that has not been retired.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerRow {
+    /// Its number.
+    pub id: WorkerId,
+    /// What it registered with.
+    pub spec: NewWorker,
+    /// Everything it holds is held until then.
+    pub lease_until: Timestamp,
+    /// When it came up.
+    pub started_at: Timestamp,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retired {
+    /// It stopped cleanly and holds nothing.
+    Stopped,
+    /// Its process is known to be gone; what it held is free to be taken over at once.
+    Lost,
+}
+
+/// What an operation on many items does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationKind {
+    /// Sends dead items back.
+    Redrive,
+    /// Removes dead items.
+    Purge,
+    /// Takes a run out.
+    Cancel,
+}
+
+/// How far an operation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationState {
+    /// Pages are left.
+    Open,
+    /// All pages are done.
+    Done,
+    /// Somebody stopped it.
+    Cancelled,
+}
+
+/// An operation on many items: durable, resumable, and its own audit record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// Its number; 0 until it is saved.
+    pub id: OperationId,
+    /// What it does.
+    pub kind: OperationKind,
+    /// How far it is.
+    pub state: OperationState,
+    /// Who asked.
+    pub actor: String,
+    /// What was asked, as JSON.
+    pub request: String,
+    /// Items up to this one are done.
+    pub after: Option<ItemSeq>,
+    /// The last item it covers: those that died later are not part of it.
+    pub upto: ItemSeq,
+    /// Items changed.
+    pub changed: u64,
+    /// Items that had changed meanwhile and were left alone.
+    pub skipped: u64,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When it last went on.
+    pub updated_at: Timestamp,
+}

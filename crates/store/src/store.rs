@@ -1,0 +1,89 @@
+//! The trait itself.
+
+use async_trait::async_trait;
+use redrive_core::event::ChildTally;
+use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::item::{Item, Payload};
+use redrive_core::tally::Metric;
+use redrive_core::time::Timestamp;
+
+use crate::Result;
+use crate::query::{Group, History, ItemFilter, ItemQuery};
+use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
+use crate::run::{NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+
+/// Where items are kept. Every writing verb is one transaction and durable when it answers `Ok`.
+///
+/// [`MemoryStore`](crate::MemoryStore) is the specification; the conformance suite holds every other store to it.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Creates a run.
+    async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow>;
+    /// Changes a run and returns it as it then is.
+    async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow>;
+    /// Reads a run.
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>>;
+    /// Reads runs, newest first, older than `before`.
+    async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>>;
+
+    /// Registers a worker; everything it will hold is held until `lease_until`.
+    async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId>;
+    /// Renews a worker's lease; `false` when it has been retired or its lease had already been taken away.
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool>;
+    /// Retires a worker.
+    async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()>;
+    /// Reads the workers that have not been retired.
+    async fn workers(&self) -> Result<Vec<WorkerRow>>;
+
+    /// Admits items; the same key with the same content is admitted once.
+    async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>>;
+    /// Leases due items to a worker: each gets its attempt number and a new change number, the fencing token.
+    /// Nothing is given to a worker that has been retired or whose lease is over.
+    async fn claim(&self, claim: Claim) -> Result<Claimed>;
+    /// Writes transitions, each only if the item still has the change number it was decided for.
+    async fn commit(&self, commit: Commit) -> Result<Vec<Applied>>;
+
+    /// Reads running items of a run whose worker was retired, or whose worker's lease is over at `now`.
+    async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>>;
+    /// Reads the items a worker holds.
+    async fn held(&self, worker: WorkerId, after: Option<ItemSeq>, limit: usize) -> Result<Vec<Item>>;
+    /// Reads joining items of a run none of whose children is live, with how the children ended.
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>>;
+
+    /// Reads items.
+    async fn items(&self, query: ItemQuery) -> Result<Vec<Item>>;
+    /// Reads one item.
+    async fn item(&self, seq: ItemSeq) -> Result<Option<Item>>;
+    /// Reads an item's content; `None` when there is no such item.
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>>;
+    /// Reads an item's history.
+    async fn history(&self, seq: ItemSeq) -> Result<History>;
+    /// Counts an item's children by how they stand.
+    async fn children(&self, parent: ItemSeq) -> Result<ChildTally>;
+    /// Reads the maintained counters of a run.
+    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>>;
+    /// Reads when the next waiting item of a run is due, and whether any waiting item was never tried.
+    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)>;
+    /// Reads the largest groups of dead items.
+    async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>>;
+    /// Looks up kept outputs.
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>>;
+
+    /// Removes finished items that still have that change number, with all their descendants, leaving tombstones, and
+    /// saves the operation's progress in the same transaction. Returns how many items went in all.
+    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64>;
+    /// Saves an operation; a new one (number 0) gets its number.
+    async fn save_operation(&self, operation: Operation) -> Result<OperationId>;
+    /// Reads operations, newest first.
+    async fn operations(&self, limit: usize) -> Result<Vec<Operation>>;
+
+    /// Reads the oldest facts that have not been passed on.
+    async fn facts(&self, limit: usize) -> Result<Vec<Fact>>;
+    /// Forgets the facts up to this one: they have been passed on.
+    async fn facts_passed_on(&self, upto: i64) -> Result<()>;
+    /// Forgets old finished runs, some items a call.
+    async fn prune(&self, prune: Prune) -> Result<Pruned>;
+}
+
+/// The trait stays usable as `dyn Store`.
+const _: Option<&dyn Store> = None;
