@@ -33,7 +33,7 @@ MAY_USE = {
     "cli": {"core", "store", "sqlite", "engine", "pipeline", "stages"},
     # Tests only: no other crate's row may name these two.
     "conformance": {"core", "store", "engine", "sim"},
-    "sim": {"core", "store", "engine", "conformance"},
+    "sim": {"core", "store", "sqlite", "engine", "conformance"},
 }
 
 SKIPPED_DIRECTORIES = {".git", ".redrive", ".venv", "__pycache__", "node_modules", "target"}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use redrive_core::failure::Class;
-use redrive_core::id::RunId;
+use redrive_core::id::{OperationId, RunId};
 use redrive_core::item::DeadReason;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
@@ -85,6 +85,17 @@ pub enum Command {
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
+    },
+    /// Give one item up: it is dead, with your words, and can be redriven
+    Kill {
+        /// Its id, the beginning of its id, or its key
+        item: String,
+        /// Only in this run
+        #[arg(long)]
+        run: Option<RunId>,
+        /// Why
+        #[arg(long, default_value = "given up by an operator", value_name = "TEXT")]
+        why: String,
     },
     /// Tell one item's whole life, and why it is not running now
     Explain {
@@ -280,6 +291,9 @@ pub enum DeadCommand {
     },
     /// List operations on many items: who asked for what, and how far it is
     Operations {
+        /// Stop this one after the page it is at
+        #[arg(long, value_name = "OPERATION")]
+        stop: Option<OperationId>,
         /// At most so many
         #[arg(long, short = 'n', default_value_t = 20)]
         limit: usize,

@@ -27,7 +27,6 @@ pub(crate) async fn progress_replaces_the_operation(store: Arc<dyn Store>) {
         id,
         state: OperationState::Cancelled,
         after: Some(ItemSeq(17)),
-        upto: ItemSeq(99),
         changed: 15,
         skipped: 2,
         request: "{\"a\":1}".to_owned(),

@@ -8,7 +8,7 @@ use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Transition, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
-use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
+use redrive_core::id::{ItemId, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, NewItem, State};
 use redrive_core::order::Order;
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
@@ -75,7 +75,6 @@ pub(crate) fn new_operation(kind: OperationKind) -> Operation {
         actor: "tester".to_owned(),
         request: "{}".to_owned(),
         after: None,
-        upto: ItemSeq(i64::MAX),
         changed: 0,
         skipped: 0,
         created_at: START,

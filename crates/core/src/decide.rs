@@ -246,7 +246,9 @@ impl Desk<'_> {
                 (Outcome::Crashed, Fate::of(next, DeadReason::Quarantined))
             }
         };
-        let fate = self.within_deadline(fate);
+        let failing = (outcome != Outcome::Throttled).then_some(self.at.now);
+        let first_failed_at = item.first_failed_at.or(failing);
+        let fate = self.within_deadline(fate, first_failed_at);
         let (state, wait) = match fate {
             Fate::Dead(reason) => (State::Dead { reason }, None),
             Fate::Wait(wait) => {
@@ -258,18 +260,19 @@ impl Desk<'_> {
         next.after.failures = failures;
         next.after.throttles = throttles;
         next.after.crashes = crashes;
-        if outcome != Outcome::Throttled {
-            next.after.first_failed_at = item.first_failed_at.or(Some(self.at.now));
-        }
+        next.after.first_failed_at = first_failed_at;
         next.after.last = Some(self.last_failure(&failure, shared));
         next.record = Some(self.record(held, outcome, Some(&failure), wait));
         next
     }
 
-    /// A wait that would end after the deadline is not worth waiting.
-    fn within_deadline(&self, fate: Fate) -> Fate {
+    /// A wait that would end after the item's deadline, or too long after its first failure here, is not worth waiting.
+    fn within_deadline(&self, fate: Fate, first_failed_at: Option<Timestamp>) -> Fate {
+        let since_failing = first_failed_at.zip(self.stage.policy.deadline());
+        let patience = since_failing.map(|(failed, span)| failed.after(span));
+        let last_due = self.item.deadline.into_iter().chain(patience).min();
         match fate {
-            Fate::Wait(wait) if self.item.deadline.is_some_and(|d| self.at.now.after(wait.delay) > d) => {
+            Fate::Wait(wait) if last_due.is_some_and(|last| self.at.now.after(wait.delay) > last) => {
                 Fate::Dead(DeadReason::Expired)
             }
             Fate::Wait(_) | Fate::Dead(_) => fate,

@@ -154,12 +154,15 @@ pub struct Children {
     pub items: Vec<NewItem>,
 }
 
+/// Everything a [`Mark`] can say.
+pub const MARKS: [&str; 7] = ["redriven", "cancelled", "superseded", "killed", "joined", "reopened", "expired"];
+
 /// Something in an item's life that was not an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
     /// When.
     pub at: Timestamp,
-    /// What: `redriven`, `cancelled`, `superseded`, `killed`, `joined`, `reopened`, `expired`.
+    /// What: one of [`MARKS`].
     pub what: &'static str,
     /// More about it.
     pub detail: Arc<str>,

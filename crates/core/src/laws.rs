@@ -200,7 +200,7 @@ fn counters_apart(case: &Case<'_>) -> Option<String> {
     if present(case).any(|row| row.config != stage.config) {
         return None;
     }
-    let over = stage.policy.max_attempts().is_some_and(|most| item.failures > most.get());
+    let over = stage.policy.most_failures().is_some_and(|most| item.failures > most.get());
     if over {
         return Some(format!("{} failures, more than max_attempts", item.failures));
     }

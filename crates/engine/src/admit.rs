@@ -12,6 +12,7 @@ use redrive_core::status::Control;
 use redrive_store::{Commit, Cursor, Store, Submit, Submitted};
 use tokio::sync::{Notify, watch};
 
+use crate::admin::live_descendants;
 use crate::crash;
 use crate::env::Env;
 use crate::recipe::Recipe;
@@ -144,16 +145,21 @@ pub async fn submit(
     Ok(answers)
 }
 
-/// Versions that the source no longer has give way; finished ones stay as they are.
+/// Versions that the source no longer has give way, with what came from them; finished ones stay as they are.
 async fn supersede(
     store: &dyn Store,
     recipe: &Recipe,
     env: &Env,
     outdated: Vec<Item>,
 ) -> Result<(), redrive_store::Error> {
+    let mut going = Vec::new();
+    for item in outdated {
+        going.extend(live_descendants(store, &item).await?);
+        going.push(item);
+    }
     let now = env.clock.now();
     let at = || Moment { now, draw: env.dice.draw() };
-    let decided = outdated.iter().filter_map(|item| decide(item, Event::Superseded, &recipe.plan, at()).ok());
+    let decided = going.iter().filter_map(|item| decide(item, Event::Superseded, &recipe.plan, at()).ok());
     let changes = decided.map(Into::into).collect();
     store.commit(Commit { changes, now, ..Commit::default() }).await?;
     Ok(())

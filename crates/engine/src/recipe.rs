@@ -39,6 +39,14 @@ pub struct StageWork {
     pub reuse: Option<i64>,
 }
 
+impl StageWork {
+    /// Most items that are called for at a time.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.concurrency.saturating_mul(self.batch)
+    }
+}
+
 impl Recipe {
     /// How a stage does its work.
     #[must_use]

@@ -155,7 +155,7 @@ pub fn fate(hub: &Hub, faults: &Faults, verb: Verb) -> Fate {
     if verb == Verb::Read {
         if roll < faults.read {
             hub.meet(Met::ReadFailed);
-            return Fate::Refused(if roll % 2 == 0 { Refusal::Busy } else { Refusal::Away });
+            return Fate::Refused(if roll.is_multiple_of(2) { Refusal::Busy } else { Refusal::Away });
         }
         return Fate::Fine;
     }

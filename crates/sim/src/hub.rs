@@ -10,9 +10,9 @@ use std::task::{Context, Poll};
 use redrive_engine::handler::Reply;
 use redrive_engine::worker::CallId;
 
+use crate::mailbox::Mailbox;
 use crate::met::{Met, Score};
 use crate::rng::{Rng, mix, mix_bytes};
-use crate::worker::Mailbox;
 
 /// Names a task.
 pub type TaskId = u64;

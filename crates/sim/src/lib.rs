@@ -1,1 +1,37 @@
-//! x.
+//! Seeded deterministic runs of the real engine, with faults, and every law checked after every write.
+//!
+//! | part | open |
+//! |---|---|
+//! | what a seed stands for | [`scenario`], [`policy`], [`script`] |
+//! | virtual time and the queue of events | [`hub`], [`clock`], [`world`] |
+//! | a store that fails | [`fault`], [`store`] |
+//! | who must be right | [`oracle`] |
+//! | workers, the source, operators | [`worker`], [`shift`], [`people`] |
+//! | proof that it finds something | [`plant`] |
+//!
+//! Real: the decisions, the desk, reaping, joining, admission, every operator's act, both stores. Simulated: time,
+//! chance, handlers, processes, and the loop around the desk, which mirrors `engine/worker/session.rs`.
+
+pub mod campaign;
+pub mod clock;
+pub mod fault;
+pub mod heartbeat;
+pub mod hub;
+pub mod mailbox;
+pub mod met;
+pub mod open;
+pub mod oracle;
+pub mod people;
+pub mod plant;
+pub mod policy;
+pub mod rng;
+pub mod scenario;
+pub mod script;
+pub mod shift;
+pub mod store;
+pub mod worker;
+pub mod world;
+
+pub use campaign::{Campaign, Failed, StoreKind, regressions};
+pub use plant::{Plant, Planted};
+pub use world::{Outcome, play};

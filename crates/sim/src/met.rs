@@ -1,5 +1,7 @@
 //! What a run met: a run without faults proves nothing, so it is counted.
 
+use std::collections::BTreeMap;
+
 /// Declares the kinds with their names.
 macro_rules! met {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -73,10 +75,10 @@ met! {
     WrongCount = "wrong number of verdicts",
     /// A batch failed as a whole and was taken apart.
     Bisection = "bisection",
-    /// A single item was found to blame.
+    /// An item failed alone, so that it is to blame.
     Poison = "poison found",
-    /// A whole batch failed with nobody to blame.
-    Shared = "shared failure",
+    /// A whole batch failed.
+    Shared = "whole batch failed",
     /// A throttle with a hint.
     Hinted = "rate limit with hint",
     /// A throttle without one.
@@ -126,6 +128,8 @@ met! {
 pub struct Score {
     /// For each kind, in how many runs.
     pub runs_with: Vec<u64>,
+    /// For each open finding, how many runs came upon it.
+    pub open: BTreeMap<&'static str, u64>,
     /// Runs.
     pub runs: u64,
     /// Applied writes, each followed by a check.
@@ -163,6 +167,9 @@ impl Score {
         for (mine, its) in self.runs_with.iter_mut().zip(&other.runs_with) {
             *mine += its;
         }
+        for (why, n) in &other.open {
+            *self.open.entry(why).or_default() += n;
+        }
         self.runs += other.runs;
         self.writes += other.writes;
         self.commits += other.commits;
@@ -188,6 +195,9 @@ impl Score {
             #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
             let share = n as f64 * 100.0 / self.runs.max(1) as f64;
             text.push_str(&format!("{:<36} {n:>10} {share:>6.1}%\n", met.name()));
+        }
+        for (why, n) in &self.open {
+            text.push_str(&format!("open finding, {n} runs: {why}\n"));
         }
         text.push_str(&format!(
             "{} runs, {} items, {} handler calls, {} writes checked ({} commits), {} whole snapshots, {} events, {} virtual hours\n",

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use redrive_core::classify::Matcher;
 use redrive_core::failure::{Class, Kind};
-use redrive_core::policy::{Backoff, Jitter, Limit, OverrideSpec, Policy, PolicySpec, RetryOn, TierSpec, presets};
+use redrive_core::policy::{
+    Backoff, Jitter, Limit, OverrideSpec, Policy, PolicySpec, RetryOn, TierSpec, presets,
+};
 
 use crate::rng::Rng;
 
@@ -18,8 +20,10 @@ pub fn draw(rng: &Rng, slow: bool) -> Policy {
         return rng.pick(presets()).policy.clone();
     }
     if rng.permille(300) {
-        let quick: Vec<_> =
-            presets().iter().filter(|preset| ["sample", "llm", "none", "interactive"].contains(&preset.name)).collect();
+        let quick: Vec<_> = presets()
+            .iter()
+            .filter(|preset| ["sample", "llm", "none", "interactive"].contains(&preset.name))
+            .collect();
         return rng.pick(&quick).policy.clone();
     }
     let mut spec = PolicySpec {
@@ -38,7 +42,8 @@ pub fn draw(rng: &Rng, slow: bool) -> Policy {
         spec.backoff = Some(backoff(rng));
     }
     if rng.permille(200) {
-        let matchers = [Matcher::Class(Class::Timeout), Matcher::Kind(Kind::Database), Matcher::Class(Class::Crash)];
+        let matchers =
+            [Matcher::Class(Class::Timeout), Matcher::Kind(Kind::Database), Matcher::Class(Class::Crash)];
         spec.overrides = vec![OverrideSpec {
             matcher: rng.pick(&matchers).clone(),
             max_attempts: Some(small(rng, 6)),

@@ -116,7 +116,11 @@ impl Scenario {
             lines: draw_lines(&rng),
             piece: rng.size(1, 20),
             workers: rng.size(1, 3),
-            faults: if rng.permille(100) { Faults { latency: 2, ..Faults::default() } } else { Faults::draw(&rng) },
+            faults: if rng.permille(100) {
+                Faults { latency: 2, ..Faults::default() }
+            } else {
+                Faults::draw(&rng)
+            },
             pace,
             chaos: draw_chaos(&rng),
         }
@@ -132,7 +136,7 @@ fn draw_chaos(rng: &Rng) -> Chaos {
         stops: some(40),
         operators: some(150),
         edits: some(100),
-        cancel: rng.permille(80),
+        cancel: rng.permille(200),
     }
 }
 
@@ -177,7 +181,11 @@ fn list(
             first_child: None,
             owner,
             policy: policy::draw(rng, slow),
-            timeout: Duration::from_millis(if slow { rng.range(20_000, 90_000) } else { rng.range(300, 2_000) }),
+            timeout: Duration::from_millis(if slow {
+                rng.range(20_000, 90_000)
+            } else {
+                rng.range(300, 2_000)
+            }),
             config: i64::from(no.0) + 1,
             child_failure: if rng.permille(500) { ChildFailure::Dead } else { ChildFailure::Continue },
         });

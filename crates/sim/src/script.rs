@@ -75,7 +75,7 @@ impl Script {
     #[must_use]
     pub fn output(&self, stage: StageNo, payload: &[u8]) -> Option<Payload> {
         let way = mix(&[self.seed, 3, u64::from(stage.0)]);
-        (way % 4 != 0).then(|| content(mix(&[way, mix_bytes(payload)])))
+        (!way.is_multiple_of(4)).then(|| content(mix(&[way, mix_bytes(payload)])))
     }
 
     fn temper(&self, input: &Input, stage: StageNo, healed: bool) -> Temper {
@@ -106,20 +106,24 @@ impl Script {
     pub fn answer(&self, hub: &Hub, request: &Request) -> Answer {
         let stage = stage_no(&request.stage);
         let healed = hub.healed();
-        let tempers: Vec<Temper> = request.items.iter().map(|item| self.temper(item, stage, healed)).collect();
-        let first = request.items.first().map_or(0, |item| mix(&[mix_bytes(&item.id.0), u64::from(item.attempt)]));
+        let tempers: Vec<Temper> =
+            request.items.iter().map(|item| self.temper(item, stage, healed)).collect();
+        let first =
+            request.items.first().map_or(0, |item| mix(&[mix_bytes(&item.id.0), u64::from(item.attempt)]));
         let call = mix(&[self.seed, 5, first, request.items.len() as u64]);
         let mut after = Some(hub.rng.span(self.latency.0, self.latency.1));
         let silent = |(temper, item): (&Temper, &Input)| *temper == Temper::Silent && item.attempt == 1;
         if tempers.iter().zip(&request.items).any(silent) {
-            after = (call % 2 == 0).then(|| hub.rng.span(1, 4) * i64::try_from(request.timeout.as_millis()).unwrap_or(1));
+            after = (call.is_multiple_of(2))
+                .then(|| hub.rng.span(1, 4) * i64::try_from(request.timeout.as_millis()).unwrap_or(1));
         }
         let reply = match self.whole(hub, stage, request, &tempers, call) {
             Some(failure) => Reply::Whole(failure),
             None => {
                 let each = request.items.iter().zip(&tempers);
-                let mut verdicts: Vec<Verdict> = each.map(|(item, temper)| self.verdict(hub, item, *temper, stage)).collect();
-                if !healed && call % 67 == 0 {
+                let mut verdicts: Vec<Verdict> =
+                    each.map(|(item, temper)| self.verdict(hub, item, *temper, stage)).collect();
+                if !healed && call.is_multiple_of(67) {
                     hub.meet(Met::WrongCount);
                     verdicts.pop();
                 }
@@ -130,11 +134,20 @@ impl Script {
     }
 
     /// Whether the call fails as a whole.
-    fn whole(&self, hub: &Hub, stage: StageNo, request: &Request, tempers: &[Temper], call: u64) -> Option<Failure> {
+    fn whole(
+        &self,
+        hub: &Hub,
+        stage: StageNo,
+        request: &Request,
+        tempers: &[Temper],
+        call: u64,
+    ) -> Option<Failure> {
         let many = request.items.len() > 1;
         let shape = self.shapes.get(stage.index()).copied().flatten();
         if shape.is_some_and(|most| request.items.len() > most) {
-            return Some(Failure::new(Class::Oversized, Kind::Client, "the request is too large").with_status(413));
+            return Some(
+                Failure::new(Class::Oversized, Kind::Client, "the request is too large").with_status(413),
+            );
         }
         if let Some(at) = tempers.iter().position(|temper| *temper == Temper::Poison) {
             let luck = mix(&[self.seed, 6, mix_bytes(&request.items[at].id.0)]);
@@ -154,11 +167,12 @@ impl Script {
                 _ => Failure::new(Class::Retryable, Kind::Server, "unavailable").with_status(503),
             });
         }
-        (many && !hub.healed() && call % 97 == 0).then(|| Failure::new(Class::Retryable, Kind::Unknown, "something"))
+        (many && !hub.healed() && call.is_multiple_of(97))
+            .then(|| Failure::new(Class::Retryable, Kind::Unknown, "something"))
     }
 
     fn throttle(&self, hub: &Hub, luck: u64) -> Failure {
-        let hint = (luck % 2 == 0).then(|| Duration::from_millis(luck % self.hint_ms.max(1)));
+        let hint = (luck.is_multiple_of(2)).then(|| Duration::from_millis(luck % self.hint_ms.max(1)));
         hub.meet(if hint.is_some() { Met::Hinted } else { Met::Throttled });
         Failure::new(Class::RateLimited, Kind::Client, "too many requests").with_status(429).with_hint(hint)
     }
@@ -174,7 +188,9 @@ impl Script {
             Temper::Final if hub.healed() && input.attempt > 12 => self.pass(input, stage),
             Temper::Final => failed(Failure::new(Class::Final, Kind::Handler, "never")),
             Temper::Throttled(times) if input.attempt <= times => failed(self.throttle(hub, luck)),
-            Temper::Quota if input.attempt == 1 => failed(Failure::new(Class::Quota, Kind::Client, "no credit left")),
+            Temper::Quota if input.attempt == 1 => {
+                failed(Failure::new(Class::Quota, Kind::Client, "no credit left"))
+            }
             Temper::Nonsense if input.attempt == 1 => Verdict::Children(vec![
                 NewItem::new("same", content(1), 0),
                 NewItem::new("same", content(2), 1),
@@ -191,7 +207,7 @@ impl Script {
 
     fn pass(&self, input: &Input, stage: StageNo) -> Verdict {
         let luck = mix(&[self.seed, 9, mix_bytes(&input.id.0), u64::from(stage.0)]);
-        if !self.expands.get(stage.index()).copied().unwrap_or(false) || luck % 8 == 0 {
+        if !self.expands.get(stage.index()).copied().unwrap_or(false) || luck.is_multiple_of(8) {
             return Verdict::Output(self.output(stage, &input.payload));
         }
         let child = |n: u64| {

@@ -11,8 +11,8 @@ use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, Commit, Error, Fact, Group, History, ItemFilter, ItemQuery, NewRun, NewWorker,
-    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store, Submit, Submitted,
-    WorkerRow,
+    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store, Submit,
+    Submitted, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -104,7 +104,9 @@ impl FaultyStore {
                     self.hub.broke(broken.law, broken.what);
                 }
             }
-            Err(error) if error.is_passing() => self.hub.broke("store", format!("{name} failed by itself: {error}")),
+            Err(error) if error.is_passing() => {
+                self.hub.broke("store", format!("{name} failed by itself: {error}"))
+            }
             Err(error) => self.hub.broke("store", format!("{name} was refused for good: {error}")),
         }
         if self.actor.dies(&self.hub, true) {
@@ -126,12 +128,17 @@ impl FaultyStore {
 #[async_trait]
 impl Store for FaultyStore {
     async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow> {
-        self.write(Verb::Other, "create_run", self.inner.create_run(new, now), |oracle, _, row| oracle.on_run(row)).await
+        self.write(Verb::Other, "create_run", self.inner.create_run(new, now), |oracle, _, row| {
+            oracle.on_run(row)
+        })
+        .await
     }
 
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
-        self.write(Verb::Other, "change_run", self.inner.change_run(run, change), |oracle, _, row| oracle.on_run(row))
-            .await
+        self.write(Verb::Other, "change_run", self.inner.change_run(run, change), |oracle, _, row| {
+            oracle.on_run(row)
+        })
+        .await
     }
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
@@ -149,7 +156,10 @@ impl Store for FaultyStore {
 
     async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
         let work = self.inner.renew(worker, lease_until);
-        self.write(Verb::Other, "renew", work, |oracle, _, renewed| oracle.on_renew(worker, lease_until, *renewed)).await
+        self.write(Verb::Other, "renew", work, |oracle, _, renewed| {
+            oracle.on_renew(worker, lease_until, *renewed)
+        })
+        .await
     }
 
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
@@ -164,7 +174,8 @@ impl Store for FaultyStore {
     async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>> {
         let asked = submit.clone();
         let work = self.inner.submit(submit);
-        self.write(Verb::Other, "submit", work, |oracle, store, told| oracle.on_submit(store, &asked, told)).await
+        self.write(Verb::Other, "submit", work, |oracle, store, told| oracle.on_submit(store, &asked, told))
+            .await
     }
 
     async fn claim(&self, claim: Claim) -> Result<Claimed> {
@@ -176,7 +187,10 @@ impl Store for FaultyStore {
     async fn commit(&self, commit: Commit) -> Result<Vec<Applied>> {
         let asked = commit.clone();
         let work = self.inner.commit(commit);
-        self.write(Verb::Commit, "commit", work, |oracle, store, applied| oracle.on_commit(store, &asked, applied)).await
+        self.write(Verb::Commit, "commit", work, |oracle, store, applied| {
+            oracle.on_commit(store, &asked, applied)
+        })
+        .await
     }
 
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
@@ -230,7 +244,8 @@ impl Store for FaultyStore {
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
         let asked = items.clone();
         let work = self.inner.purge(items, operation, now);
-        self.write(Verb::Other, "purge", work, |oracle, store, gone| oracle.on_purge(store, &asked, *gone)).await
+        self.write(Verb::Other, "purge", work, |oracle, store, gone| oracle.on_purge(store, &asked, *gone))
+            .await
     }
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {

@@ -5,7 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement needs the clock")]
 #![expect(clippy::print_stdout, reason = "it prints what it measured")]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use redrive_core::decide::{Moment, decide};
@@ -33,11 +33,58 @@ async fn main() {
         let path = folder.join(format!("{synchronous:?}.db"));
         let store = SqliteStore::open(&path, Options { synchronous, ..Options::default() }).expect("a store");
         println!("{synchronous:?}, {items} items in batches of {batch}, 200 bytes each");
-        measure(&store, items, batch).await;
+        let run = measure(&store, items, batch).await;
+        for first in (0..items).step_by(batch) {
+            store.submit(submission(run, items + first, batch.min(items - first))).await.expect("submit");
+        }
+        drop(store);
+        bare(&path, synchronous, batch).expect("bare SQL");
     }
 }
 
-async fn measure(store: &SqliteStore, items: usize, batch: usize) {
+/// The same writes to the same tables, without a store around them: what SQLite itself takes.
+fn bare(path: &Path, synchronous: Synchronous, batch: usize) -> rusqlite::Result<()> {
+    let conn = rusqlite::Connection::open(path)?;
+    conn.pragma_update(None, "synchronous", format!("{synchronous:?}"))?;
+    conn.pragma_update(None, "cache_size", -16_384)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    let waiting = "SELECT seq FROM item WHERE state = 0 ORDER BY seq";
+    let seqs: Vec<i64> = conn.prepare(waiting)?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let (mut claiming, mut committing) = (Duration::ZERO, Duration::ZERO);
+    for some in seqs.chunks(batch) {
+        let begun = Instant::now();
+        conn.execute_batch("BEGIN IMMEDIATE")?;
+        for seq in some {
+            conn.prepare_cached(
+                "UPDATE item SET state = 1, lane = 1, due = NULL, worker = 1, since = 1, rev = rev + 1, attempt = 1
+                 WHERE seq = ?1",
+            )?
+            .execute([seq])?;
+        }
+        conn.execute_batch("COMMIT")?;
+        claiming += begun.elapsed();
+        let begun = Instant::now();
+        conn.execute_batch("BEGIN IMMEDIATE")?;
+        for seq in some {
+            conn.prepare_cached(
+                "UPDATE item SET state = 3, worker = NULL, since = NULL, rev = rev + 1 WHERE seq = ?1 AND rev = 1",
+            )?
+            .execute([seq])?;
+            conn.prepare_cached(
+                "INSERT INTO attempt VALUES (?1, 0, 0, 1, 1, 1, 0, NULL, NULL, NULL, NULL, NULL, NULL, 1, 1)",
+            )?
+            .execute([seq])?;
+        }
+        conn.execute_batch("COMMIT")?;
+        committing += begun.elapsed();
+    }
+    report("bare claim", seqs.len(), claiming);
+    report("bare commit", seqs.len(), committing);
+    report("bare both", seqs.len(), claiming + committing);
+    Ok(())
+}
+
+async fn measure(store: &SqliteStore, items: usize, batch: usize) -> RunId {
     let run = store.create_run(new_run(), NOW).await.expect("a run").id;
     let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned() };
     let worker = store.register(new, Timestamp::MAX, NOW).await.expect("a worker");
@@ -63,6 +110,7 @@ async fn measure(store: &SqliteStore, items: usize, batch: usize) {
     report("claim", total, claiming);
     report("commit", total, committing);
     report("claim + commit", total, claiming + committing);
+    run
 }
 
 fn report(what: &str, n: usize, took: Duration) {

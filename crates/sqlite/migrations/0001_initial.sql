@@ -37,7 +37,6 @@ CREATE TABLE operation (
     actor      TEXT NOT NULL,
     request    TEXT NOT NULL,
     after      INTEGER,
-    upto       INTEGER NOT NULL,
     changed    INTEGER NOT NULL,
     skipped    INTEGER NOT NULL,
     created_at INTEGER NOT NULL,

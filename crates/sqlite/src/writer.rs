@@ -205,3 +205,42 @@ fn take_back(conn: &Connection) {
         let _ = conn.execute_batch("ROLLBACK");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static COMMITS: AtomicUsize = AtomicUsize::new(0);
+
+    fn count(point: &'static str) {
+        COMMITS.fetch_add(usize::from(point == AFTER_COMMIT), Ordering::SeqCst);
+    }
+
+    type Answer = oneshot::Receiver<std::result::Result<usize, Error>>;
+
+    fn insert(n: i64) -> (Box<dyn Command>, Answer) {
+        let (reply, answer) = oneshot::channel();
+        let work = move |tx: &Connection| Ok(tx.execute("INSERT INTO t VALUES (?1)", [n])?);
+        (Box::new(Job { work, rows: 1, made: None, reply }), answer)
+    }
+
+    #[test]
+    fn a_group_is_one_commit_and_a_bad_command_in_it_fails_alone() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY CHECK (n < 100))").unwrap();
+        let desk = Desk { conn, path: PathBuf::from("x.db"), crash: count };
+        let (good, answers): (Vec<_>, Vec<_>) = [1, 2, 3].map(insert).into_iter().unzip();
+        desk.write(good);
+        assert!(answers.into_iter().all(|mut answer| answer.try_recv() == Ok(Ok(1))));
+        assert_eq!(COMMITS.swap(0, Ordering::SeqCst), 1);
+        let (mixed, mut answers): (Vec<_>, Vec<_>) = [4, 999, 5].map(insert).into_iter().unzip();
+        desk.write(mixed);
+        let answers: Vec<_> = answers.iter_mut().map(|answer| answer.try_recv().unwrap()).collect();
+        assert!(matches!(&answers[..], [Ok(1), Err(Error::Internal(text)), Ok(1)] if text.contains("x.db")));
+        assert_eq!(COMMITS.load(Ordering::SeqCst), 2);
+        let kept: i64 = desk.conn.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, 5);
+    }
+}

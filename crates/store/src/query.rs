@@ -37,7 +37,7 @@ pub struct ItemFilter {
     pub ids: Option<(ItemId, ItemId)>,
     /// With exactly this key.
     pub key: Option<String>,
-    /// Tried and failed at least once at its present stage.
+    /// Dead, or failed at least once at its present stage.
     pub failed: bool,
 }
 
@@ -65,7 +65,7 @@ impl ItemFilter {
             && self.until.is_none_or(|until| item.updated_at < until)
             && self.ids.is_none_or(|(low, high)| low <= item.id && item.id <= high)
             && self.key.as_ref().is_none_or(|key| *item.key == **key)
-            && (!self.failed || item.failures + item.crashes > 0)
+            && (!self.failed || item.failures + item.crashes > 0 || reason.is_some())
     }
 }
 

@@ -141,8 +141,6 @@ pub struct Operation {
     pub request: String,
     /// Items up to this one are done.
     pub after: Option<ItemSeq>,
-    /// The last item it covers: those that died later are not part of it.
-    pub upto: ItemSeq,
     /// Items changed.
     pub changed: u64,
     /// Items that had changed meanwhile and were left alone.

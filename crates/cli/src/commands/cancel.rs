@@ -1,4 +1,4 @@
-//! `redrive cancel` and `redrive pause`.
+//! `redrive cancel`, `redrive pause` and `redrive kill`.
 
 use std::process::ExitCode;
 
@@ -8,6 +8,7 @@ use redrive_engine::admin;
 use redrive_engine::report::run_report;
 use redrive_store::RunChange;
 
+use super::explain::{explain, one_item};
 use super::{Answer, Context, actor, known_run, work};
 use crate::exit::Failure;
 
@@ -41,4 +42,16 @@ pub async fn pause(context: &Context, run: RunId) -> Answer {
     let report = run_report(&*store, &row, &known.plan, known.definition.thresholds, now).await?;
     work::tell(context, &report)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives one item up.
+pub async fn kill(context: &Context, name: &str, run: Option<RunId>, why: &str) -> Answer {
+    let store = context.store()?;
+    let item = one_item(&*store, name, run).await?;
+    let known = known_run(&*store, Some(item.run)).await?;
+    let why = format!("{why} ({})", actor());
+    if !admin::kill(&*store, &item, &known.plan, &why, &context.env).await? {
+        return Err(Failure::usage(format!("item {} is {} already", item.id, item.state.kind())));
+    }
+    explain(context, &item.id.to_string(), None).await
 }

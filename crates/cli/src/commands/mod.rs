@@ -44,6 +44,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Resume(args) => run::resume(&context, args).await,
         Command::Pause { run } => cancel::pause(&context, run).await,
         Command::Cancel { run, yes } => cancel::cancel(&context, run, yes).await,
+        Command::Kill { item, run, why } => cancel::kill(&context, &item, run, &why).await,
         Command::Explain { item, run } => explain::explain(&context, &item, run).await,
         Command::Failures { run, limit } => failures::failures(&context, run, limit).await,
         Command::Stats { run } => stats::stats(&context, run).await,

@@ -126,8 +126,12 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
     let ending = ending?;
     admitted?;
     let row = store.run(row.id).await?.unwrap_or(row);
-    let report = run_report(&*store, &row, &recipe.plan, recipe.thresholds, env.clock.now()).await?;
-    Ok(Worked { report, interrupted: ending == Ending::Stopped })
+    let mut report = run_report(&*store, &row, &recipe.plan, recipe.thresholds, env.clock.now()).await?;
+    let interrupted = ending == Ending::Stopped;
+    if interrupted && report.counts.live() > 0 {
+        report.status = RunStatus::Interrupted;
+    }
+    Ok(Worked { report, interrupted })
 }
 
 async fn finish_admission(

@@ -31,5 +31,5 @@ pub fn lines(text: &str) -> Result<(), Failure> {
 /// Writes a line for people to standard error.
 pub fn note(text: &str) {
     // Nothing can be done about a closed standard error.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(progress::above_bars(), "{text}");
 }

@@ -24,8 +24,8 @@ const SHARES: f64 = 110.0;
 const GAP: f64 = 44.0;
 /// The least height of a row with a text.
 const TEXT_ROW: f64 = 15.0;
-/// Beyond this a text is put on the left of its point.
-const LABEL_LEFT: f64 = 520.0;
+/// The width of a letter, more or less: texts cannot be measured here.
+const LETTER: f64 = 7.0;
 
 const STYLE: &str = "\
 .page{fill:#fff;stroke:#d1d9e0}.grid{stroke:#d8dee4}.edge{stroke:#818b98}\
@@ -145,10 +145,16 @@ impl Plot {
         if is_last && self.ends_dead {
             label.push_str(", then dead");
         }
-        if x > LABEL_LEFT {
-            page.text(from.min(x) - 10.0, middle + 4.0, "", Side::End, &label);
-        } else {
-            page.text(to.max(x) + 10.0, middle + 4.0, "", Side::Start, &label);
+        let (width, room) = (label.chars().fold(10.0, |width, _| width + LETTER), 10.0);
+        let places = [
+            (to.max(x) + room, Side::Start, to.max(x) + width < RIGHT),
+            (from.min(x) - room, Side::End, from.min(x) - width > LEFT),
+            // Within its own bar, which is light enough to be written on.
+            (x - room, Side::End, x - width > LEFT),
+            (x + room, Side::Start, true),
+        ];
+        if let Some((at, side, _)) = places.into_iter().find(|(.., fits)| *fits) {
+            page.text(at, middle + 4.0, "", side, &label);
         }
     }
 

@@ -34,6 +34,10 @@ impl Write for AboveBars {
         BARS.suspend(|| std::io::stderr().write(bytes))
     }
 
+    fn write_fmt(&mut self, text: std::fmt::Arguments<'_>) -> std::io::Result<()> {
+        BARS.suspend(|| std::io::stderr().lock().write_fmt(text))
+    }
+
     fn flush(&mut self) -> std::io::Result<()> {
         std::io::stderr().flush()
     }

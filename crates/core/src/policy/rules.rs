@@ -93,13 +93,20 @@ impl Policy {
         self.max_attempts
     }
 
+    /// The most failures an item can have, whatever they were: an override may allow more than `max_attempts`.
+    #[must_use]
+    pub fn most_failures(&self) -> Option<NonZeroU32> {
+        let own = self.overrides.iter().filter_map(|rule| rule.max_attempts);
+        self.max_attempts.map(|most| own.fold(most, NonZeroU32::max))
+    }
+
     /// The tiers, at least one.
     #[must_use]
     pub fn tiers(&self) -> &[Tier] {
         &self.tiers
     }
 
-    /// The greatest age of an item, where the policy sets one.
+    /// How long after its first failure at the stage an item is still tried again, where the policy limits it.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         self.deadline

@@ -42,7 +42,7 @@ pub struct PolicySpec {
     pub retry_on: Option<RetryOn>,
     /// Failures that are final whatever their class; wins over `retry_on`.
     pub final_on: Option<Vec<Matcher>>,
-    /// The greatest age of an item.
+    /// How long after its first failure at the stage an item is still tried again.
     pub deadline: Option<Duration>,
     /// Figures for some failures; the most specific matcher wins.
     pub overrides: Vec<OverrideSpec>,

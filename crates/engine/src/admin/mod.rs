@@ -4,11 +4,13 @@
 //! changed, so that it can be gone on with after a crash, and tells afterwards who asked for what.
 
 mod cancel;
+mod kill;
 mod purge;
 mod redrive;
 mod resume;
 
 pub use cancel::cancel;
+pub use kill::{kill, live_descendants};
 pub use purge::purge;
 pub use redrive::{Redrive, redrive, redrive_edited};
 pub use resume::resume;
@@ -79,7 +81,6 @@ async fn open(
         actor: actor.to_owned(),
         request,
         after: None,
-        upto: redrive_core::id::ItemSeq(i64::MAX),
         changed: 0,
         skipped: 0,
         created_at: now,
@@ -89,8 +90,31 @@ async fn open(
     Ok(operation)
 }
 
+/// Whether nobody has stopped an operation meanwhile.
+async fn is_open(store: &dyn Store, operation: OperationId) -> Result<bool> {
+    let known = store.operations(100).await?.into_iter().find(|known| known.id == operation);
+    Ok(known.is_none_or(|known| known.state == OperationState::Open))
+}
+
+/// Stops an operation after the page it is at. `false` when it is not open.
+///
+/// # Errors
+/// When the store fails.
+pub async fn stop_operation(store: &dyn Store, operation: OperationId, now: Timestamp) -> Result<bool> {
+    let open = store.operations(1_000).await?.into_iter().find(|known| {
+        known.id == operation && known.state == OperationState::Open
+    });
+    let Some(open) = open else { return Ok(false) };
+    store.save_operation(Operation { state: OperationState::Cancelled, updated_at: now, ..open }).await?;
+    Ok(true)
+}
+
 async fn close(store: &dyn Store, mut operation: Operation, now: Timestamp) -> Result<Done> {
-    operation.state = OperationState::Done;
+    if is_open(store, operation.id).await? {
+        operation.state = OperationState::Done;
+    } else {
+        operation.state = OperationState::Cancelled;
+    }
     operation.updated_at = now;
     let done = Done { operation: operation.id, changed: operation.changed, skipped: operation.skipped };
     store.save_operation(operation).await?;

@@ -2,7 +2,7 @@
 
 use redrive_store::{ItemFilter, ItemQuery, OperationKind, Result, Store};
 
-use super::{Done, PAGE, close, dead, open};
+use super::{Done, PAGE, close, dead, is_open, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -17,6 +17,9 @@ pub async fn purge(store: &dyn Store, filter: &ItemFilter, actor: &str, env: &En
     loop {
         let page = store.items(query.clone()).await?;
         let Some(last) = page.last().map(|item| item.seq) else { break };
+        if !is_open(store, operation.id).await? {
+            break;
+        }
         query.after = Some(last);
         let now = env.clock.now();
         operation.after = Some(last);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::event::{Event, Transition};
 use redrive_core::id::{ItemSeq, RunId};
-use redrive_core::item::{Item, Payload};
+use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
@@ -15,7 +15,7 @@ use redrive_store::{
 };
 use serde::Serialize;
 
-use super::{Done, PAGE, Plans, close, dead, open};
+use super::{Done, PAGE, Plans, close, dead, is_open, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -59,6 +59,9 @@ pub async fn redrive(
         query.limit = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
         let page = if query.limit == 0 { Vec::new() } else { store.items(query.clone()).await? };
         let Some(last) = page.last().map(|item| item.seq) else { break };
+        if !is_open(store, operation.id).await? {
+            break;
+        }
         query.after = Some(last);
         let mut by_run: BTreeMap<RunId, Vec<Item>> = BTreeMap::new();
         for item in page {
@@ -104,6 +107,10 @@ impl Page<'_> {
             changes.push(transition);
             redriven += 1;
         }
+        // A parent that a child of it reopens waits for the child; it is not sent back by itself as well.
+        changes.retain(|change| {
+            change.after.state.kind() != StateKind::Waiting || !parents.contains(&change.after.seq)
+        });
         operation.skipped += self.items.len() as u64 - redriven;
         operation.changed += redriven;
         operation.updated_at = now;

@@ -1,15 +1,64 @@
 //! Parents whose children are all finished go on, or die with them.
 
+use std::collections::BTreeSet;
+
 use redrive_core::decide::{Moment, decide};
-use redrive_core::event::Event;
-use redrive_core::id::RunId;
+use redrive_core::event::{ChildTally, Event};
+use redrive_core::id::{ItemSeq, RunId};
+use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
-use redrive_store::{Commit, Result, Store};
+use redrive_store::{Change, Commit, Result, Store};
 
 use crate::crash;
 use crate::env::Env;
 
 const PAGE: usize = 200;
+
+/// Settles those of these items whose children are all finished, and theirs in turn. Returns how many.
+///
+/// # Errors
+/// When the store fails; what was settled before stays so.
+pub async fn join_among(
+    store: &dyn Store,
+    mut parents: BTreeSet<ItemSeq>,
+    plan: &Plan,
+    env: &Env,
+) -> Result<usize> {
+    let mut joined = 0;
+    while !parents.is_empty() {
+        let mut settled = Vec::new();
+        for seq in std::mem::take(&mut parents) {
+            let item = store.item(seq).await?.filter(|item| item.state == State::Joining);
+            if let Some(item) = item {
+                settled.push((item, store.children(seq).await?));
+            }
+        }
+        let changes = decided(&settled, plan, env);
+        let finished = changes.iter().filter(|change| change.transition.after.state.kind().is_terminal());
+        parents.extend(finished.filter_map(|change| change.transition.after.parent));
+        if !changes.is_empty() {
+            joined += changes.len();
+            commit(store, changes, env).await?;
+        }
+    }
+    Ok(joined)
+}
+
+fn decided(settled: &[(Item, ChildTally)], plan: &Plan, env: &Env) -> Vec<Change> {
+    let now = env.clock.now();
+    let decided = settled.iter().filter_map(|(item, tally)| {
+        let at = Moment { now, draw: env.dice.draw() };
+        decide(item, Event::ChildrenSettled(*tally), plan, at).ok()
+    });
+    decided.map(Into::into).collect()
+}
+
+async fn commit(store: &dyn Store, changes: Vec<Change>, env: &Env) -> Result<()> {
+    crash::point("join.before_commit");
+    store.commit(Commit { changes, now: env.clock.now(), ..Commit::default() }).await?;
+    crash::point("join.after_commit");
+    Ok(())
+}
 
 /// Settles the parents of a run whose children are all finished, and theirs. Returns how many.
 ///
@@ -18,19 +67,11 @@ const PAGE: usize = 200;
 pub async fn join(store: &dyn Store, run: RunId, plan: &Plan, env: &Env) -> Result<usize> {
     let mut joined = 0;
     loop {
-        let settled = store.settled(run, PAGE).await?;
-        let now = env.clock.now();
-        let decided = settled.iter().filter_map(|(item, tally)| {
-            let at = Moment { now, draw: env.dice.draw() };
-            decide(item, Event::ChildrenSettled(*tally), plan, at).ok()
-        });
-        let changes: Vec<_> = decided.map(Into::into).collect();
+        let changes = decided(&store.settled(run, PAGE).await?, plan, env);
         if changes.is_empty() {
             return Ok(joined);
         }
         joined += changes.len();
-        crash::point("join.before_commit");
-        store.commit(Commit { changes, now, ..Commit::default() }).await?;
-        crash::point("join.after_commit");
+        commit(store, changes, env).await?;
     }
 }

@@ -4,6 +4,6 @@ mod join;
 mod prune;
 mod reap;
 
-pub use join::join;
+pub use join::{join, join_among};
 pub use prune::prune;
 pub use reap::{reap, take_over};

@@ -62,7 +62,7 @@ pub async fn failures(
         let page = store.items(ItemQuery { filter, after, limit: PAGE }).await?;
         let full = page.len() == PAGE;
         after = page.last().map(|item| item.seq);
-        for item in page.iter().filter(|item| item.last.is_some()) {
+        for item in &page {
             if items.len() == limit {
                 more = true;
                 break 'pages;

@@ -3,7 +3,7 @@
 //! The desk says what to claim, turns claimed items into calls, takes replies apart and hands out commits. The real
 //! worker loop and the simulation drive the same desk; only who performs the calls differs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Change, ClaimedItem, Commit, OutputKey, RunChange, Slot};
 
 use crate::handler::{Input, Reply, Request};
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, StageWork};
 
 /// Most items in one commit; what is left goes into the next.
 const COMMIT_LIMIT: usize = 2_000;
@@ -68,7 +68,7 @@ pub struct Desk {
     budget: Budget,
     halt: Option<Halt>,
     halt_saved: bool,
-    child_finished: bool,
+    bereft: BTreeSet<ItemSeq>,
 }
 
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl Desk {
             budget,
             halt: None,
             halt_saved: true,
-            child_finished: false,
+            bereft: BTreeSet::new(),
         }
     }
 
@@ -125,26 +125,33 @@ impl Desk {
     }
 
     /// What to claim now: for each stage as much as can be started.
+    #[must_use]
     pub fn wants(&self) -> Vec<Slot> {
         if self.halt.is_some() {
             return Vec::new();
         }
         let mut slots = Vec::new();
-        // Later stages first: an item that is nearly done is finished before a new one is begun.
-        for (stage, _) in self.recipe.plan.stages().collect::<Vec<_>>().into_iter().rev() {
-            let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else {
-                continue;
-            };
-            let capacity = work.concurrency.saturating_mul(work.batch);
-            let limit = capacity.saturating_sub(desk.ready.len() + desk.items_calling);
-            // Asking for crumbs while most of a large capacity is busy only makes small transactions.
-            if limit == 0 || (limit * 4 < capacity && desk.calling > 0) {
-                continue;
+        for (stage, _) in self.recipe.plan.stages() {
+            let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else { continue };
+            let limit = work.capacity().saturating_sub(desk.ready.len() + desk.items_calling);
+            if limit > 0 {
+                let reserved = reserved(self.recipe.share, desk.given, limit);
+                slots.push(Slot { run: self.run, stage, order: self.recipe.order, reserved, limit });
             }
-            let reserved = reserved(self.recipe.share, desk.given, limit);
-            slots.push(Slot { run: self.run, stage, order: self.recipe.order, reserved, limit });
         }
+        // Later stages first: an item that is nearly done is finished before a new one is begun.
+        slots.reverse();
         slots
+    }
+
+    /// Whether a claim would bring little because every stage that wants something is busy with most of what it can do.
+    #[must_use]
+    pub fn is_busy(&self, slots: &[Slot]) -> bool {
+        slots.iter().all(|slot| {
+            let capacity = self.recipe.work(slot.stage).map_or(0, StageWork::capacity);
+            let calling = self.stages.get(slot.stage.index()).is_some_and(|desk| desk.calling > 0);
+            calling && slot.limit.saturating_mul(4) < capacity
+        })
     }
 
     /// The items among these whose output may be known already, with the key it would be kept under.
@@ -280,7 +287,7 @@ impl Desk {
             }
             Reply::Whole(failure) => self.whole_failed(&mut open, &failure),
         }
-        self.go_on(id, open)
+        self.go_on(open)
     }
 
     fn whole_failed(&mut self, open: &mut OpenCall, failure: &Failure) {
@@ -305,9 +312,12 @@ impl Desk {
     }
 
     /// Makes the next call of a batch, or closes the batch.
-    fn go_on(&mut self, id: CallId, mut open: OpenCall) -> Option<Call> {
+    fn go_on(&mut self, mut open: OpenCall) -> Option<Call> {
         if let Some(range) = open.bisect.as_mut().and_then(Bisect::next_call) {
             open.asked = range;
+            // A name of its own: an answer that comes twice is never taken for that of the next part.
+            self.last_call += 1;
+            let id = CallId(self.last_call);
             let call = self.call(id, &open);
             self.calls.insert(id, open);
             return Some(call);
@@ -387,19 +397,19 @@ impl Desk {
         !self.ended.is_empty() || !self.in_commit.is_empty() || !self.halt_saved
     }
 
-    /// Whether the desk holds an item.
+    /// Whether the desk holds an item under this very claim: an older claim of it may still wait to be recorded.
     #[must_use]
-    pub fn holds(&self, seq: ItemSeq) -> bool {
-        let is = |claimed: &ClaimedItem| claimed.item.seq == seq;
+    pub fn holds(&self, item: &Item) -> bool {
+        let is = |claimed: &ClaimedItem| claimed.item.seq == item.seq && claimed.item.rev == item.rev;
         self.stages.iter().any(|desk| desk.ready.iter().any(is))
             || self.calls.values().any(|open| open.members.iter().flatten().any(is))
             || self.ended.iter().any(|(claimed, _)| is(claimed))
             || self.in_commit.iter().any(|sent| is(&sent.claimed))
     }
 
-    /// Whether a child reached its end since this was last asked, so that parents may be settled.
-    pub fn take_child_finished(&mut self) -> bool {
-        std::mem::take(&mut self.child_finished)
+    /// The parents of children that reached their end since this was last asked: they may be settled now.
+    pub fn take_bereft(&mut self) -> BTreeSet<ItemSeq> {
+        std::mem::take(&mut self.bereft)
     }
 
     /// Decides what has ended and hands out the commit, or the same one again when its fate is unknown.
@@ -447,7 +457,9 @@ impl Desk {
 
     fn observe(&mut self, transition: &Transition) {
         let kind = transition.after.state.kind();
-        self.child_finished |= transition.after.parent.is_some() && kind.is_terminal();
+        if kind.is_terminal() {
+            self.bereft.extend(transition.after.parent);
+        }
         let Some(spec) = &self.recipe.budget else { return };
         let breach = match kind {
             StateKind::Succeeded => self.budget.observe(spec, false),

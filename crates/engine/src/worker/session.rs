@@ -21,6 +21,12 @@ use crate::handler::Reply;
 use crate::maintain;
 use crate::recipe::Recipe;
 
+/// A worker that is nearly fully busy gathers free places this long before it claims again, instead of claiming singly.
+const GATHER: Duration = Duration::from_millis(3);
+
+/// How often all joining parents are looked at.
+const SWEEP: Duration = Duration::from_secs(15);
+
 /// How a worker behaves.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -104,6 +110,9 @@ struct Loop {
     failing_since: Option<Timestamp>,
     must_reconcile: bool,
     claimed_nothing: bool,
+    claimed_at: Timestamp,
+    held_back: bool,
+    swept_at: Timestamp,
 }
 
 impl Session {
@@ -136,6 +145,9 @@ impl Session {
             failing_since: None,
             must_reconcile: false,
             claimed_nothing: false,
+            claimed_at: Timestamp(i64::MIN),
+            held_back: false,
+            swept_at: Timestamp(i64::MIN),
         };
         let ending = work.run().await;
         work.close(&ending).await;
@@ -160,7 +172,7 @@ impl Loop {
     /// One turn: look after the run, record what ended, claim what can be started, see whether it is over.
     async fn turn(&mut self) -> Result<Option<Ending>, Error> {
         let now = self.session.env.clock.now();
-        let told = *self.session.stop.borrow();
+        let told = *self.session.stop.borrow_and_update();
         match told {
             Stop::No => {}
             Stop::Drain => self.desk.stop(Halt::Stopping),
@@ -170,24 +182,20 @@ impl Loop {
             }
         }
         if now.since(self.looked_at) >= self.session.settings.tick || self.looked_at > now {
-            self.look_after().await?;
+            self.look_after(now).await?;
             self.looked_at = now;
         }
         self.record_and_claim().await?;
-        if self.desk.take_child_finished() {
-            maintain::join(
-                &*self.session.store,
-                self.desk.run(),
-                &self.session.recipe.plan,
-                &self.session.env,
-            )
-            .await?;
+        let bereft = self.desk.take_bereft();
+        if !bereft.is_empty() {
+            let Session { store, recipe, env, .. } = &self.session;
+            maintain::join_among(&**store, bereft, &recipe.plan, env).await?;
         }
         self.ending().await
     }
 
     /// Looks at what others may have changed: the run's control, vanished workers, settled parents.
-    async fn look_after(&mut self) -> Result<(), Error> {
+    async fn look_after(&mut self, now: Timestamp) -> Result<(), Error> {
         let Session { store, recipe, env, .. } = &self.session;
         let run = self.desk.run();
         let control = store.run(run).await?.map_or(Control::Cancelled, |row| row.control);
@@ -198,7 +206,10 @@ impl Loop {
         if reaped > 0 {
             tracing::warn!(items = reaped, "took back items whose worker vanished");
         }
-        if recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some()) {
+        let has_children = recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some());
+        // What this worker's own children settle is joined at once; this finds what others left behind.
+        if has_children && (now.since(self.swept_at) >= SWEEP || self.swept_at > now) {
+            self.swept_at = now;
             maintain::join(&**store, run, &recipe.plan, env).await?;
         }
         if self.must_reconcile {
@@ -213,7 +224,7 @@ impl Loop {
         let held = self.session.store.held(self.heartbeat.worker(), None, 10_000).await?;
         let unknown: Vec<ClaimedItem> = held
             .into_iter()
-            .filter(|item| !self.desk.holds(item.seq))
+            .filter(|item| !self.desk.holds(item))
             .map(|item| ClaimedItem { item, payload: Payload::from([]) })
             .collect();
         self.desk.give_back(unknown);
@@ -224,7 +235,13 @@ impl Loop {
         let env = self.session.env.clone();
         let now = env.clock.now();
         let commit = self.desk.commit(now, || env.dice.draw());
-        let slots = self.desk.wants();
+        let mut slots = self.desk.wants();
+        self.held_back = now.since(self.claimed_at) < GATHER && self.desk.is_busy(&slots);
+        if self.held_back {
+            slots.clear();
+        } else if !slots.is_empty() {
+            self.claimed_at = now;
+        }
         let worker = self.heartbeat.worker();
         let store = self.session.store.clone();
         let record = async {
@@ -302,7 +319,8 @@ impl Loop {
 
     /// Waits for a reply, new items, the next due time, the next look, or a word to stop.
     async fn wait(&mut self) {
-        let idle = !self.desk.has_records() && (self.claimed_nothing || self.desk.wants().is_empty());
+        let idle = !self.desk.has_records()
+            && (self.claimed_nothing || self.held_back || self.desk.wants().is_empty());
         if !idle {
             self.drain_replies();
             if self.desk.is_calling() && !self.desk.has_records() {
@@ -413,6 +431,13 @@ impl Loop {
     /// Leaves nothing behind: what is held is given back, the worker retires, handlers end.
     async fn close(&mut self, ending: &Result<Ending, Error>) {
         self.break_off();
+        // What a lost claim may have given would otherwise be taken for the leavings of a crash.
+        if self.must_reconcile {
+            match self.reconcile().await {
+                Ok(()) => self.must_reconcile = false,
+                Err(error) => tracing::warn!(%error, "could not look for items of a lost claim"),
+            }
+        }
         crash::point("stop.before_release");
         let env = self.session.env.clone();
         while let Some(commit) = self.desk.commit(env.clock.now(), || env.dice.draw()) {
@@ -426,7 +451,8 @@ impl Loop {
         }
         crash::point("stop.after_release");
         // A worker that could not record its end is lost, not stopped: others then take back what it held.
-        let how = if ending.is_ok() && self.desk.is_idle() { Retired::Stopped } else { Retired::Lost };
+        let clean = ending.is_ok() && self.desk.is_idle() && !self.must_reconcile;
+        let how = if clean { Retired::Stopped } else { Retired::Lost };
         if let Err(error) = self.session.store.retire(self.heartbeat.worker(), how).await {
             tracing::warn!(%error, "could not retire the worker");
         }

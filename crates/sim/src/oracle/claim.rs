@@ -18,7 +18,10 @@ impl Oracle {
         let may = self.control == Control::Go && self.holds(claim.worker, claim.now);
         if !may && !got.items.is_empty() {
             let (worker, control) = (claim.worker, self.control);
-            return broken("L3", format!("{worker} was given {} items, with the run {control:?}", got.items.len()));
+            return broken(
+                "L3",
+                format!("{worker} was given {} items, with the run {control:?}", got.items.len()),
+            );
         }
         for slot in &claim.slots {
             self.lanes(claim, slot, got)?;
@@ -35,7 +38,8 @@ impl Oracle {
         }
         let n = i64::try_from(got.items.len()).unwrap_or(0);
         self.hub.log("claimed", &[claim.worker.0, n], || {
-            let keys: Vec<_> = got.items.iter().map(|given| format!("{}@{}", given.item.key, given.item.stage.0)).collect();
+            let keys: Vec<_> =
+                got.items.iter().map(|given| format!("{}@{}", given.item.key, given.item.stage.0)).collect();
             format!("{} {}", claim.worker, keys.join(" "))
         });
         self.verify(store, &touched)
@@ -49,7 +53,9 @@ impl Oracle {
         let key = known.item.key.clone();
         match known.item.state {
             State::Waiting { due, .. } if due <= now => {}
-            State::Waiting { due, .. } => return broken("L7", format!("{key} was claimed at {now}, due at {due}")),
+            State::Waiting { due, .. } => {
+                return broken("L7", format!("{key} was claimed at {now}, due at {due}"));
+            }
             ref state => return broken("L3", format!("{key} was claimed while it was {state:?}")),
         }
         if given.payload != known.payload {
@@ -117,7 +123,13 @@ impl Oracle {
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
         let (share, has) = (self.recipe.share * window.0 as f64, window.1 as f64);
         if has + 1.0 < share {
-            return broken("L8", format!("{second:?} got {} of {} places, its share is {}", window.1, window.0, self.recipe.share));
+            return broken(
+                "L8",
+                format!(
+                    "{second:?} got {} of {} places, its share is {}",
+                    window.1, window.0, self.recipe.share
+                ),
+            );
         }
         Ok(())
     }
@@ -133,7 +145,8 @@ impl Oracle {
         if self.due(slot.stage, now).count() > slot.limit {
             return Ok(());
         }
-        match self.due(slot.stage, now).find(|known| order(known) < last && !taken.contains(&known.item.seq)) {
+        match self.due(slot.stage, now).find(|known| order(known) < last && !taken.contains(&known.item.seq))
+        {
             Some(passed) => broken("L8", format!("{} was passed over by a younger item", passed.item.key)),
             None => Ok(()),
         }

@@ -3,6 +3,7 @@
 //! The model is not told what the store holds: it works out what it must hold. After every write the touched items and
 //! all counters are read back and compared; every [`EVERY`] writes, and at the end, everything is.
 
+mod admit;
 mod change;
 mod claim;
 mod end;
@@ -133,7 +134,9 @@ impl Oracle {
     #[must_use]
     pub fn stuck(&self) -> String {
         let live = self.items.values().filter(|known| !known.item.state.kind().is_terminal());
-        let words = live.take(5).map(|known| format!("{} at {}: {:?}", known.item.key, known.item.stage.0, known.item.state));
+        let words = live
+            .take(5)
+            .map(|known| format!("{} at {}: {:?}", known.item.key, known.item.stage.0, known.item.state));
         words.collect::<Vec<_>>().join("; ")
     }
 
@@ -159,7 +162,10 @@ impl Oracle {
         self.control = row.control;
         let finished = row.finished_at.is_some();
         if finished && !self.finished && self.live > 0 {
-            return broken("L7", format!("the run was marked as finished with {} live items: {}", self.live, self.stuck()));
+            return broken(
+                "L7",
+                format!("the run was marked as finished with {} live items: {}", self.live, self.stuck()),
+            );
         }
         self.finished = finished;
         Ok(())
@@ -201,7 +207,8 @@ impl Oracle {
         if let Some(lease) = self.workers.get_mut(&worker) {
             lease.retired.get_or_insert(how);
         }
-        let holds = |known: &&Known| matches!(known.item.state, State::Running { worker: by, .. } if by == worker);
+        let holds =
+            |known: &&Known| matches!(known.item.state, State::Running { worker: by, .. } if by == worker);
         match self.items.values().find(holds) {
             Some(known) if how == Retired::Stopped => {
                 broken("L9", format!("{worker} stopped cleanly and still holds {}", known.item.key))

@@ -1,10 +1,14 @@
 //! Reading back: the store holds what the model says, and the laws hold for it.
 
+use std::time::Duration;
+
+use redrive_core::attempt::AttemptRecord;
 use redrive_core::id::ItemSeq;
 use redrive_core::item::{State, StateKind};
 use redrive_core::laws::{Case, Census, Law, check_item};
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
+use redrive_core::time::millis;
 use redrive_store::{ItemFilter, ItemQuery, Store};
 
 use super::{EVERY, Known, Oracle, Verdict, broken};
@@ -17,7 +21,10 @@ impl Oracle {
             let Some(known) = self.items.get(seq) else { continue };
             let kept = at_once(store.item(*seq)).ok().flatten();
             if kept.as_ref() != Some(&known.item) {
-                return broken("L3", format!("{} is {kept:?}, and was to be {:?}", known.item.key, known.item));
+                return broken(
+                    "L3",
+                    format!("{} is {kept:?}, and was to be {:?}", known.item.key, known.item),
+                );
             }
             self.laws(known, false)?;
             let around = known.item.parent.iter().chain(self.children.get(seq).into_iter().flatten());
@@ -40,7 +47,9 @@ impl Oracle {
             marks: &known.marks,
             plan: Some(&self.recipe.plan),
             children: self.tally(known.item.seq),
-            has_successor: versions.any(|(_, seq)| *seq > known.item.seq),
+            // A successor that was purged was there all the same.
+            has_successor: versions.any(|(_, seq)| *seq > known.item.seq)
+                || self.purged.range(low..=high).next().is_some(),
         };
         let passing = |law: Law| match law {
             // The newer version comes in the next transaction.
@@ -96,8 +105,16 @@ impl Oracle {
         let mut census = Census::default();
         for (item, known) in all.iter().zip(self.items.values()) {
             let history = at_once(store.history(item.seq)).unwrap_or_default();
-            if *item != known.item || history.attempts != known.attempts || history.marks != known.marks {
-                return broken("L3", format!("{} or its history is not as it was to be", known.item.key));
+            let same_attempts = history.attempts.len() == known.attempts.len()
+                && history
+                    .attempts
+                    .iter()
+                    .zip(&known.attempts)
+                    .all(|(kept, known)| whole_ms(kept) == whole_ms(known));
+            if *item != known.item || !same_attempts || history.marks != known.marks {
+                let what =
+                    format!("{} or its history is not as it was to be: {item:?} {history:?}", known.item.key);
+                return broken("L3", what);
             }
             if at_once(store.payload(item.seq)).ok().flatten().as_ref() != Some(&known.payload) {
                 return broken("L5", format!("the content of {} is not as it was to be", known.item.key));
@@ -125,4 +142,10 @@ impl Oracle {
             others.filter_map(|(_, seq)| self.items.get(seq)).any(|other| live(&other))
         })
     }
+}
+
+/// Stores keep waits in milliseconds.
+fn whole_ms(row: &AttemptRecord) -> AttemptRecord {
+    let wait = row.wait.map(|(wait, cause)| (Duration::from_millis(millis(wait).unsigned_abs()), cause));
+    AttemptRecord { wait, ..row.clone() }
 }

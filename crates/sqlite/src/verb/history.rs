@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::attempt::{AttemptFailure, AttemptRecord, Outcome};
-use redrive_core::event::Mark;
+use redrive_core::event::{MARKS, Mark};
 use redrive_core::id::{ItemSeq, StageNo, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::time::{Timestamp, millis};
@@ -13,9 +13,6 @@ use rusqlite::{CachedStatement, Connection, Row, params};
 use crate::error::{Result, strange};
 use crate::row;
 use crate::verb::item::collect;
-
-/// Everything a [`Mark`] can say.
-const MARKS: [&str; 7] = ["redriven", "cancelled", "superseded", "killed", "joined", "reopened", "expired"];
 
 pub(crate) const INSERT_ATTEMPT: &str =
     "INSERT INTO attempt (item, generation, stage, attempt, started_at, ended_at, outcome, class, kind, status,

@@ -13,9 +13,9 @@ use crate::verb::item::collect;
 pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId> {
     let known = (operation.id.0 != 0).then_some(operation.id.0);
     tx.prepare_cached(
-        "INSERT OR REPLACE INTO operation (id, kind, state, actor, request, after, upto, changed, skipped,
-                                           created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        "INSERT OR REPLACE INTO operation (id, kind, state, actor, request, after, changed, skipped, created_at,
+                                           updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
         known,
@@ -24,7 +24,6 @@ pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId
         operation.actor,
         operation.request,
         operation.after.map(|after| after.0),
-        operation.upto.0,
         operation.changed.cast_signed(),
         operation.skipped.cast_signed(),
         operation.created_at.0,
@@ -36,7 +35,7 @@ pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId
 /// Reads operations, newest first.
 pub(crate) fn newest(conn: &Connection, limit: usize) -> Result<Vec<Operation>> {
     let mut select = conn.prepare_cached(
-        "SELECT id, kind, state, actor, request, after, upto, changed, skipped, created_at, updated_at
+        "SELECT id, kind, state, actor, request, after, changed, skipped, created_at, updated_at
          FROM operation ORDER BY id DESC LIMIT ?1",
     )?;
     collect(select.query([sql_limit(limit)])?, read)
@@ -50,11 +49,10 @@ fn read(row: &Row<'_>) -> Result<Operation> {
         actor: row.get(3)?,
         request: row.get(4)?,
         after: row.get::<_, Option<i64>>(5)?.map(ItemSeq),
-        upto: ItemSeq(row.get(6)?),
-        changed: row.get::<_, i64>(7)?.cast_unsigned(),
-        skipped: row.get::<_, i64>(8)?.cast_unsigned(),
-        created_at: Timestamp(row.get(9)?),
-        updated_at: Timestamp(row.get(10)?),
+        changed: row.get::<_, i64>(6)?.cast_unsigned(),
+        skipped: row.get::<_, i64>(7)?.cast_unsigned(),
+        created_at: Timestamp(row.get(8)?),
+        updated_at: Timestamp(row.get(9)?),
     })
 }
 

@@ -1,12 +1,14 @@
 //! Forgetting old finished runs, a page a call.
 
 use redrive_core::id::{ItemSeq, RunId};
+use redrive_core::tally::Deltas;
 use redrive_store::{Prune, Pruned};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Result;
 use crate::row::limit as sql_limit;
 use crate::verb::purge::remove;
+use crate::verb::{counter, item};
 
 /// Forgets old finished runs, at most `limit` items a call, and contents that nobody refers to any more.
 pub(crate) fn prune(tx: &Connection, prune: &Prune) -> Result<Pruned> {
@@ -41,9 +43,15 @@ fn remove_items(tx: &Connection, run: RunId, limit: usize) -> Result<u64> {
     let mut select = tx.prepare_cached("SELECT seq FROM item WHERE run = ?1 ORDER BY seq LIMIT ?2")?;
     let page = select.query_map((run.0, sql_limit(limit)), |row| Ok(ItemSeq(row.get(0)?)))?;
     let page = page.collect::<rusqlite::Result<Vec<_>>>()?;
+    // A page at a time may be all that is done before a crash, so the counters go down with the items.
+    let mut deltas = Deltas::default();
     for seq in &page {
+        if let Some(item) = item::one(tx, *seq)? {
+            deltas.purged(&item);
+        }
         remove(tx, *seq)?;
     }
+    counter::add(tx, &deltas)?;
     Ok(page.len() as u64)
 }
 

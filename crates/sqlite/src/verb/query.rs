@@ -141,7 +141,7 @@ impl Conditions {
             all.add("key = ?", [text(key)]);
         }
         if filter.failed {
-            all.add("failures + crashes > 0", []);
+            all.add("(failures + crashes > 0 OR state = 7)", []);
         }
         Ok(all)
     }

@@ -149,7 +149,7 @@ fn a_bad_command_fails_alone() {
 }
 
 #[test]
-fn what_is_queued_is_written_before_the_store_closes() {
+fn a_closed_store_is_one_whole_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("close.db");
     let store = SqliteStore::open(&path, Options::default()).unwrap();

@@ -165,7 +165,10 @@ impl State {
         let stale = |state: &Self, transition: &Transition| {
             state.items.get(&transition.after.seq).is_none_or(|kept| kept.item.rev != transition.guard)
         };
-        if commit.all_or_nothing && commit.changes.iter().any(|change| stale(self, &change.transition)) {
+        let mut seqs: Vec<ItemSeq> = commit.changes.iter().map(|change| change.transition.after.seq).collect();
+        seqs.sort_unstable();
+        let twice = seqs.windows(2).any(|pair| pair[0] == pair[1]);
+        if commit.all_or_nothing && (twice || commit.changes.iter().any(|change| stale(self, &change.transition))) {
             return Ok(vec![Applied::Stale; commit.changes.len()]);
         }
         let mut answers = Vec::with_capacity(commit.changes.len());
@@ -277,12 +280,15 @@ impl State {
             let left = prune.limit - usize::try_from(pruned.items).unwrap_or(prune.limit).min(prune.limit);
             let of_run: Vec<ItemSeq> =
                 self.items.values().filter(|kept| kept.item.run == run).map(|kept| kept.item.seq).collect();
+            let mut deltas = Deltas::default();
             for seq in of_run.iter().take(left) {
                 if let Some(kept) = self.items.remove(seq) {
                     self.ids.remove(&kept.item.id);
+                    deltas.purged(&kept.item);
                     pruned.items += 1;
                 }
             }
+            self.count(&deltas);
             if of_run.len() > left {
                 pruned.more = true;
                 return pruned;

@@ -7,6 +7,7 @@ mod redrive;
 
 use std::process::ExitCode;
 
+use redrive_core::id::OperationId;
 use redrive_engine::admin;
 
 use super::{Answer, Context, actor};
@@ -28,7 +29,7 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
         DeadCommand::Import { file } => export::import(context, &file).await,
         DeadCommand::Redrive(args) => redrive::redrive(context, args).await,
         DeadCommand::Purge { filter, all, dry_run, yes } => purge(context, &filter, all, dry_run, yes).await,
-        DeadCommand::Operations { limit } => operations(context, limit).await,
+        DeadCommand::Operations { stop, limit } => operations(context, stop, limit).await,
     }
 }
 
@@ -75,8 +76,14 @@ fn told(context: &Context, changed: u64, skipped: u64, dry_run: bool, verb: &str
     Ok(ExitCode::SUCCESS)
 }
 
-async fn operations(context: &Context, limit: usize) -> Answer {
-    let operations = context.store()?.operations(limit.min(1_000)).await?;
+async fn operations(context: &Context, stop: Option<OperationId>, limit: usize) -> Answer {
+    let store = context.store()?;
+    if let Some(operation) = stop
+        && !admin::stop_operation(&*store, operation, context.env.clock.now()).await?
+    {
+        return Err(Failure::usage(format!("operation {operation} is not under way")));
+    }
+    let operations = store.operations(limit.min(1_000)).await?;
     if context.global.json {
         let shown: Vec<_> = operations
             .iter()

@@ -8,7 +8,10 @@ use super::forecast::Forecast;
 use super::words;
 use crate::exit::Failure;
 use crate::output::plot::{Plot, Point, figure, percent, write};
-use crate::output::text::count;
+use crate::output::text::{count, short};
+
+/// Letters of a title that fit on the page.
+const TITLE: usize = 72;
 
 /// Draws the one policy there is.
 pub fn draw(views: &[View], path: &Path) -> Result<(), Failure> {
@@ -20,7 +23,7 @@ pub fn draw(views: &[View], path: &Path) -> Result<(), Failure> {
     let Some(outlook) = &view.outlook else { return Ok(()) };
     let whole = view.is_whole();
     let plot = Plot {
-        title: format!("Retry policy {}", view.subject.title()),
+        title: short(&format!("Retry policy {}", view.subject.title()), TITLE),
         subtitle: subtitle(view, outlook),
         points: points(view, outlook.failure_rate),
         ends_dead: whole,
@@ -31,9 +34,14 @@ pub fn draw(views: &[View], path: &Path) -> Result<(), Failure> {
 }
 
 fn subtitle(view: &View, outlook: &Forecast) -> String {
+    let attempts = match view.subject.policy.max_attempts().map(std::num::NonZero::get) {
+        None => "endless".to_owned(),
+        Some(1) => "1 attempt".to_owned(),
+        Some(max) => format!("{} attempts", count(max.into())),
+    };
     format!(
-        "{} attempts · each fails with {}, {} items: {} calls, {} dead · time until dead: {}",
-        words::attempts(&view.subject.policy),
+        "{} · each fails with a chance of {}, {} items: {} calls, {} dead · time until dead: {}",
+        attempts,
         percent(outlook.failure_rate),
         count(outlook.items),
         figure(outlook.expected_calls),
@@ -49,7 +57,8 @@ fn points(view: &View, failure_rate: f64) -> Vec<Point> {
     steps
         .map(|step| {
             earliest = earliest.saturating_add(step.wait_min);
-            latest = latest.saturating_add(step.wait_max);
+            // What would start after the deadline does not start.
+            latest = latest.saturating_add(step.wait_max).min(view.subject.deadline.unwrap_or(Duration::MAX));
             still_failing *= failure_rate;
             Point { attempt: step.attempt, earliest, nominal: step.starts_at_nominal, latest, still_failing }
         })

@@ -19,7 +19,7 @@ pub struct Subject {
     pub summary: Option<&'static str>,
     /// The policy.
     pub policy: Policy,
-    /// The greatest age of an item. A preset alone has none: it comes with the pipeline.
+    /// How long an item is tried, by the pipeline or the policy. A preset alone has none: it comes with the pipeline.
     pub deadline: Option<Duration>,
 }
 
@@ -90,6 +90,7 @@ fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<V
             stage: Some(stage.name.clone()),
             summary: None,
             policy: stage.retry.clone(),
+            // The policy's own counts from the first failure, which here is the beginning.
             deadline: [definition.deadline, stage.retry.deadline()].into_iter().flatten().min(),
         })
         .collect();

@@ -13,7 +13,7 @@ use crate::output::table::{Side, table};
 use crate::output::text::{count, safe};
 
 /// The longest name of a limit, and a little room.
-const NAME: usize = 16;
+const NAME: usize = 17;
 
 /// A policy with its timeline, its limits and, where asked for, its outlook.
 pub fn view(view: &View) -> String {
@@ -146,7 +146,7 @@ fn deadline(view: &View) -> String {
     match (view.subject.deadline, &view.subject.stage) {
         (Some(deadline), _) => exact(deadline),
         (None, Some(_)) => "none".to_owned(),
-        (None, None) => "the pipeline's (1d unless the file says otherwise)".to_owned(),
+        (None, None) => "the pipeline's (24h unless the file says otherwise)".to_owned(),
     }
 }
 
@@ -176,7 +176,7 @@ fn backoff_words(backoff: &Backoff) -> String {
         Backoff::Fixed { delay } => exact(*delay),
         Backoff::Linear { base, max } => format!("{} more each time, at most {}", exact(*base), exact(*max)),
         Backoff::Exponential { base, factor, max } => {
-            format!("{} ×{factor}, at most {}", exact(*base), exact(*max))
+            format!("{}, each ×{factor} the one before, at most {}", exact(*base), exact(*max))
         }
         Backoff::Schedule { delays } => {
             let delays = delays.iter().map(|delay| exact(*delay)).collect::<Vec<_>>().join(", ");
@@ -207,7 +207,8 @@ fn special(rule: &Value) -> String {
     }
     if let Some(backoff) = rule["backoff"].as_object() {
         let figure = |(key, value): (&String, &Value)| match (key.strip_suffix("_ms"), value) {
-            (None, Value::String(kind)) if key == "kind" => format!("{kind} waits"),
+            (None, Value::String(kind)) if kind == "none" => "no wait".to_owned(),
+            (None, Value::String(kind)) => format!("{kind} waits"),
             (Some(key), Value::Number(ms)) => format!("{key} {}", exact(span(ms.as_i64().unwrap_or(0)))),
             (_, Value::Array(all)) => {
                 all.iter().map(|ms| exact(span(ms.as_i64().unwrap_or(0)))).collect::<Vec<_>>().join(", ")
@@ -231,5 +232,5 @@ fn outlook(outlook: &Forecast) -> String {
     let lines =
         [("expected calls", calls), ("expected dead", dead), ("time until dead", time_to_dead(outlook))];
     let rate = percent(outlook.failure_rate);
-    format!("when {items} items come and each attempt fails with {rate}:\n{}", aligned(lines))
+    format!("when {items} items come and each attempt fails with a chance of {rate}:\n{}", aligned(lines))
 }

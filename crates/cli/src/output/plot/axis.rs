@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::figures::exact;
 
 /// From this ratio of the last start to the first wait on, a linear axis would hide the first ones.
-const LOG_FROM: f64 = 300.0;
+const LOG_FROM: f64 = 3_000.0;
+/// The part of the width that is used; behind the last moment a little is left free.
+const USED: f64 = 0.96;
 /// Most labels of a linear axis.
 const TICKS: f64 = 8.0;
 /// The least distance of two labels on a logarithmic axis.
@@ -33,7 +35,7 @@ impl TimeAxis {
     pub fn new(end: Duration, first: Option<Duration>, left: f64, width: f64) -> Self {
         let end = if end.is_zero() { 1.0 } else { end.as_secs_f64() };
         let log = first.map(|first| first.as_secs_f64()).filter(|first| end / first > LOG_FROM);
-        Self { end, log, left, width }
+        Self { end, log, left, width: width * USED }
     }
 
     /// Where a moment lies.
@@ -53,9 +55,9 @@ impl TimeAxis {
     /// What it shows.
     pub fn title(&self) -> &'static str {
         if self.log.is_some() {
-            "time since the first attempt, in waits alone (logarithmic)"
+            "time since the first attempt, if calls take none (logarithmic)"
         } else {
-            "time since the first attempt, in waits alone"
+            "time since the first attempt, if calls take none"
         }
     }
 
@@ -98,7 +100,7 @@ impl ShareAxis {
     pub fn new(least: f64, top: f64, height: f64) -> Self {
         let small = least > 0.0 && least < 0.02;
         // Below a billionth it is zero to everybody.
-        let decades = small.then(|| -(least.log10() - 1e-9).floor().clamp(-9.0, -1.0) as i32);
+        let decades = small.then(|| -(least.log10() + 1e-9).floor().clamp(-9.0, -1.0) as i32);
         Self { decades, top, height }
     }
 
@@ -144,8 +146,8 @@ mod tests {
             axis.ticks().into_iter().map(|(_, label)| label).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(labels(secs(3), Some(secs(1))), "0s 500ms 1s 1.5s 2s 2.5s 3s");
-        assert_eq!(labels(secs(7_380), Some(secs(60))), "0s 15m 30m 45m 1h 1h 15m 1h 30m 1h 45m 2h");
-        assert_eq!(labels(secs(86_400), Some(secs(1))), "0s 10s 1m 10m 1h 6h 1d");
+        assert_eq!(labels(secs(7_380), Some(secs(60))), "0s 30m 1h 1h 30m 2h");
+        assert_eq!(labels(secs(86_400), Some(secs(1))), "0s 10s 1m 10m 1h 6h 24h");
         assert_eq!(labels(Duration::ZERO, None), "0s 200ms 400ms 600ms 800ms 1s");
         assert!(labels(Duration::MAX, Some(secs(1))).starts_with("0s"));
         assert!(labels(Duration::MAX, None).starts_with("0s"));

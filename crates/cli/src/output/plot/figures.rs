@@ -16,7 +16,9 @@ pub fn exact(span: Duration) -> String {
     if seconds == 0 && ms > 0 {
         return format!("{ms}ms");
     }
-    let units = [(seconds / 86_400, 'd'), (seconds / 3_600 % 24, 'h'), (seconds / 60 % 60, 'm')];
+    // A day is written as 24h, as in pipeline files; days begin where hours get hard to read.
+    let days = if seconds < 2 * 86_400 { 0 } else { seconds / 86_400 };
+    let units = [(days, 'd'), (seconds / 3_600 - days * 24, 'h'), (seconds / 60 % 60, 'm')];
     let mut parts: Vec<String> =
         units.into_iter().filter(|(n, _)| *n > 0).map(|(n, unit)| format!("{n}{unit}")).collect();
     if seconds % 60 > 0 || ms > 0 {
@@ -32,6 +34,8 @@ pub fn figure(number: f64) -> String {
         "∞".to_owned()
     } else if number == 0.0 {
         "0".to_owned()
+    } else if size < 1e-9 {
+        "≈ 0".to_owned()
     } else if size < 0.001 {
         format!("{number:.1e}").replace(".0e", "e")
     } else if size >= 1e15 {
@@ -78,7 +82,8 @@ mod tests {
             (60_000, "1m"),
             (3_780_500, "1h 3m 0.5s"),
             (7_380_000, "2h 3m"),
-            (86_400_000, "1d"),
+            (86_400_000, "24h"),
+            (180_000_000, "2d 2h"),
         ];
         for (ms, text) in cases {
             assert_eq!(exact(Duration::from_millis(ms)), text);
@@ -98,6 +103,7 @@ mod tests {
             (12.5, "12.5"),
             (0.1, "0.1"),
             (0.000_01, "1e-5"),
+            (1e-26, "≈ 0"),
             (f64::INFINITY, "∞"),
             (1e18, "1.000e18"),
         ];

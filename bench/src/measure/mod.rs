@@ -1,0 +1,49 @@
+//! One file per measurement.
+
+pub mod batch;
+pub mod calibrate;
+pub mod engine;
+pub mod failing;
+pub mod floor;
+pub mod latency;
+pub mod memory;
+pub mod restart;
+
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::{Common, Failure};
+
+/// A folder that is removed at the end.
+pub struct Scratch(TempDir);
+
+impl Scratch {
+    /// Makes one where the figures are wanted.
+    pub fn new(common: &Common) -> Result<Self, Failure> {
+        let builder = || {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("redrive-bench-");
+            builder
+        };
+        Ok(Self(match &common.folder {
+            Some(folder) => builder().tempdir_in(folder)?,
+            None => builder().tempdir()?,
+        }))
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// A place for a new store; what was there is removed.
+    pub fn store(&self) -> Result<PathBuf, Failure> {
+        let folder = self.0.path().join("store");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir(&folder)?;
+        Ok(folder.join("bench.db"))
+    }
+}

@@ -1,0 +1,294 @@
+//! What `decide` promises, whatever order things happen in.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use redrive_core::attempt::Outcome;
+use redrive_core::decide::{Moment, decide};
+use redrive_core::draw::Draw;
+use redrive_core::event::{ChildTally, Event, Transition, Verdict};
+use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
+use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
+use redrive_core::plan::{ChildFailure, Plan, StagePlan};
+use redrive_core::policy::{Cause, Policy, PolicySpec, preset};
+use redrive_core::time::Timestamp;
+
+fn policy(name: &str) -> Policy {
+    preset(name).expect("it is there").policy.clone()
+}
+
+fn stage(name: &str, policy: Policy) -> StagePlan {
+    StagePlan {
+        name: name.to_owned(),
+        next: None,
+        first_child: None,
+        owner: None,
+        policy,
+        timeout: Duration::from_secs(60),
+        config: 9,
+        child_failure: ChildFailure::Continue,
+    }
+}
+
+/// split (children: embed) → publish
+fn plan(with: Policy) -> Plan {
+    let mut split = stage("split", with.clone());
+    split.first_child = Some(StageNo(1));
+    split.next = Some(StageNo(2));
+    let mut embed = stage("embed", with.clone());
+    embed.owner = Some(StageNo(0));
+    Plan::new(vec![split, embed, stage("publish", with)], Some(Duration::from_secs(3_600)))
+}
+
+fn waiting() -> Item {
+    let version = ContentHash::of(&[b"x"]);
+    Item {
+        seq: ItemSeq(1),
+        id: ItemId::derive(RunId(1), None, "a", version),
+        run: RunId(1),
+        parent: None,
+        key: "a".into(),
+        version,
+        origin: 1,
+        stage: StageNo(0),
+        state: State::Waiting { due: Timestamp(0), cause: None },
+        generation: 0,
+        rev: Rev(0),
+        attempt: 0,
+        failures: 0,
+        throttles: 0,
+        crashes: 0,
+        first_failed_at: None,
+        last: None,
+        created_at: Timestamp(0),
+        updated_at: Timestamp(0),
+        deadline: Some(Timestamp(3_600_000)),
+    }
+}
+
+fn at(now: i64) -> Moment {
+    Moment { now: Timestamp(now), draw: Draw::MIDDLE }
+}
+
+fn step(item: &Item, event: Event, plan: &Plan, now: i64) -> Transition {
+    decide(item, event, plan, at(now)).expect("it is legal")
+}
+
+fn claimed(item: &Item, plan: &Plan, now: i64) -> Item {
+    step(item, Event::Claimed { worker: WorkerId(1) }, plan, now).after
+}
+
+fn failure(class: Class) -> Event {
+    Event::Finished(Verdict::Failed { failure: Failure::new(class, Kind::Server, "no"), shared: false })
+}
+
+fn due(item: &Item) -> i64 {
+    match item.state {
+        State::Waiting { due, .. } => due.0,
+        ref other => panic!("{other:?} is not waiting"),
+    }
+}
+
+#[test]
+fn three_failures_exhaust_a_sample_and_the_wait_doubles() {
+    let plan = plan(policy("sample"));
+    let mut item = waiting();
+    let mut waits = Vec::new();
+    let mut now = 0;
+    for _ in 0..2 {
+        item = step(&claimed(&item, &plan, now), failure(Class::Retryable), &plan, now).after;
+        waits.push(due(&item) - now);
+        now = due(&item);
+    }
+    assert_eq!(waits, [1_000, 2_000]);
+    let last = step(&claimed(&item, &plan, now), failure(Class::Retryable), &plan, now);
+    assert_eq!(last.after.state, State::Dead { reason: DeadReason::Exhausted });
+    assert_eq!((last.after.failures, last.after.attempt), (3, 3));
+    assert_eq!(last.record.expect("recorded").outcome, Outcome::Failed);
+}
+
+#[test]
+fn throttles_alone_never_kill_before_the_deadline_and_then_they_expire() {
+    let plan = plan(policy("sample"));
+    let mut item = waiting();
+    let mut now = 0;
+    let mut throttles = 0;
+    loop {
+        item = step(&claimed(&item, &plan, now), failure(Class::RateLimited), &plan, now).after;
+        throttles += 1;
+        assert_eq!((item.failures, item.throttles), (0, throttles));
+        match item.state {
+            State::Waiting { due, .. } => now = due.0,
+            State::Dead { reason } => {
+                assert_eq!(reason, DeadReason::Expired);
+                break;
+            }
+            ref other => panic!("{other:?}"),
+        }
+        assert!(now <= 3_600_000, "a wait never ends after the deadline");
+    }
+    assert!(throttles > 50);
+}
+
+#[test]
+fn a_hint_is_a_floor() {
+    let plan = plan(policy("sample"));
+    let hinted = Failure::new(Class::RateLimited, Kind::Client, "429").with_hint(Some(Duration::from_secs(7)));
+    let event = Event::Finished(Verdict::Failed { failure: hinted, shared: false });
+    let after = step(&claimed(&waiting(), &plan, 0), event, &plan, 0).after;
+    assert!(due(&after) >= 7_000);
+    assert!(matches!(after.state, State::Waiting { cause: Some(Cause::Hint), .. }));
+}
+
+#[test]
+fn the_fifth_crash_quarantines_and_spends_no_failure() {
+    let plan = plan(policy("sample"));
+    let mut item = waiting();
+    for crash in 1..=5 {
+        let now = if crash == 1 { 0 } else { due(&item) };
+        item = step(&claimed(&item, &plan, now), Event::LeaseExpired, &plan, now).after;
+        assert_eq!((item.crashes, item.failures), (crash, 0));
+    }
+    assert_eq!(item.state, State::Dead { reason: DeadReason::Quarantined });
+}
+
+#[test]
+fn quota_waits_for_a_human_without_spending_anything() {
+    let plan = plan(policy("none"));
+    let after = step(&claimed(&waiting(), &plan, 0), failure(Class::Quota), &plan, 0).after;
+    assert!(matches!(after.state, State::Waiting { due: Timestamp(0), cause: Some(Cause::Quota) }));
+    assert_eq!((after.failures, after.throttles), (0, 1));
+}
+
+#[test]
+fn a_policy_s_own_deadline_counts_from_the_first_failure() {
+    let spec = PolicySpec { deadline: Some(Duration::from_secs(90)), ..PolicySpec::of_preset("daemon") };
+    let plan = plan(spec.build().expect("it is valid"));
+    let after = step(&claimed(&waiting(), &plan, 0), failure(Class::Retryable), &plan, 0).after;
+    assert_eq!(due(&after), 60_000);
+    let again = step(&claimed(&after, &plan, 60_000), failure(Class::Retryable), &plan, 60_000).after;
+    assert_eq!(again.state, State::Dead { reason: DeadReason::Expired }, "it would be due at 180 s");
+}
+
+#[test]
+fn giving_back_costs_nothing_and_keeps_the_place_in_line() {
+    let plan = plan(policy("sample"));
+    let back = step(&claimed(&waiting(), &plan, 500), Event::Released, &plan, 900);
+    assert_eq!((back.after.attempt, due(&back.after)), (0, 0));
+    assert!(back.record.is_none());
+    let stopped = step(&claimed(&waiting(), &plan, 500), Event::Interrupted, &plan, 900);
+    assert_eq!((stopped.after.attempt, stopped.after.failures, stopped.after.crashes), (1, 0, 0));
+    assert_eq!(stopped.record.expect("recorded").outcome, Outcome::Interrupted);
+}
+
+#[test]
+fn passing_a_stage_starts_its_counters_anew_and_tells_how_long_it_took_to_heal() {
+    let plan = plan(policy("sample"));
+    let mut item = waiting();
+    item.stage = StageNo(0);
+    let failed = step(&claimed(&item, &plan, 0), failure(Class::Retryable), &plan, 0).after;
+    let passed = step(&claimed(&failed, &plan, 1_500), Event::Finished(Verdict::Output(None)), &plan, 1_700);
+    assert_eq!(passed.after.stage, StageNo(2));
+    assert_eq!((passed.after.attempt, passed.after.failures), (0, 0));
+    assert_eq!(passed.healed, Some(Duration::from_millis(1_700)));
+    assert!(passed.after.last.is_none() && passed.after.first_failed_at.is_none());
+}
+
+#[test]
+fn children_decide_for_their_parent() {
+    let plan = plan(policy("sample"));
+    let children = vec![NewItem::new("c1", *b"1", 0), NewItem::new("c2", *b"2", 1)];
+    let joining = step(&claimed(&waiting(), &plan, 0), Event::Finished(Verdict::Children(children)), &plan, 1);
+    assert_eq!(joining.after.state, State::Joining);
+    assert_eq!(joining.children.expect("admitted").stage, StageNo(1));
+    let settle = |done, dead, live| {
+        decide(&joining.after, Event::ChildrenSettled(ChildTally { done, dead, gone: 0, live }), &plan, at(2))
+    };
+    assert!(settle(1, 0, 1).is_err(), "not while one lives");
+    assert_eq!(settle(2, 0, 0).expect("legal").after.stage, StageNo(2));
+    assert_eq!(settle(1, 1, 0).expect("legal").after.state.kind(), StateKind::Waiting);
+    let all_dead = settle(0, 2, 0).expect("legal").after;
+    assert_eq!(all_dead.state, State::Dead { reason: DeadReason::Final });
+    let reopened = step(&all_dead, Event::ChildReopened { stage: StageNo(0) }, &plan, 3).after;
+    assert_eq!(reopened.state, State::Joining);
+}
+
+#[test]
+fn children_that_cannot_be_are_a_broken_answer() {
+    let plan = plan(policy("sample"));
+    let twice = vec![NewItem::new("c", *b"1", 0), NewItem::new("c", *b"2", 1)];
+    let after = step(&claimed(&waiting(), &plan, 0), Event::Finished(Verdict::Children(twice)), &plan, 1);
+    assert_eq!(after.record.expect("recorded").failure.expect("failed").kind, Kind::Answer);
+    assert!(after.children.is_none());
+}
+
+#[test]
+fn a_redrive_is_a_new_generation_from_the_stage_that_failed() {
+    let plan = plan(policy("none"));
+    let mut item = waiting();
+    item.stage = StageNo(2);
+    let dead = step(&claimed(&item, &plan, 0), failure(Class::Retryable), &plan, 5).after;
+    assert!(decide(&item, Event::Redriven { due: Timestamp(9), payload: None }, &plan, at(9)).is_err());
+    let back = step(&dead, Event::Redriven { due: Timestamp(9), payload: None }, &plan, 9).after;
+    assert_eq!((back.generation, back.attempt, back.failures, back.stage), (1, 0, 0, StageNo(2)));
+    assert_eq!(back.deadline, Some(Timestamp(3_600_009)));
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        Just(Event::Claimed { worker: WorkerId(1) }),
+        Just(Event::Finished(Verdict::Output(None))),
+        Just(Event::Finished(Verdict::Filtered("r".into()))),
+        Just(Event::Finished(Verdict::Children(vec![NewItem::new("c", *b"1", 0)]))),
+        prop::sample::select(Class::ALL.to_vec()).prop_map(failure),
+        Just(Event::Released),
+        Just(Event::Interrupted),
+        Just(Event::LeaseExpired),
+        Just(Event::DeadlinePassed),
+        Just(Event::ChildrenSettled(ChildTally { done: 1, ..ChildTally::default() })),
+        Just(Event::ChildReopened { stage: StageNo(0) }),
+        Just(Event::CancelRequested),
+        Just(Event::Superseded),
+        (0_i64..100_000).prop_map(|due| Event::Redriven { due: Timestamp(due), payload: None }),
+        Just(Event::Killed { why: "so".into() }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_course_of_events_keeps_numbers_growing_and_counters_apart(
+        events in prop::collection::vec((any_event(), 0_i64..30_000, 0.0..1.0), 1..60),
+        preset in prop::sample::select(vec!["sample", "none", "daemon", "self-healing", "interactive"]),
+    ) {
+        let plan = plan(policy(preset));
+        let mut item = waiting();
+        let mut now = 0;
+        for (event, later, draw) in events {
+            now += later;
+            let before = item.clone();
+            let Ok(next) = decide(&item, event, &plan, Moment { now: Timestamp(now), draw: Draw::new(draw) }) else {
+                continue;
+            };
+            item = next.after.clone();
+            prop_assert_eq!(next.guard, before.rev);
+            prop_assert_eq!(item.rev, before.rev.next());
+            prop_assert_eq!((item.seq, item.id, item.run), (before.seq, before.id, before.run));
+            let moved = item.stage != before.stage || item.generation != before.generation;
+            if let Some(record) = &next.record {
+                prop_assert_eq!(record.attempt, before.attempt, "the record is of the attempt that ran");
+                prop_assert_eq!(before.state.kind(), StateKind::Running);
+                let spent = [item.failures, item.throttles, item.crashes].iter().sum::<u32>();
+                let had = [before.failures, before.throttles, before.crashes].iter().sum::<u32>();
+                prop_assert!(moved || spent <= had + 1, "an attempt spends at most one of the three");
+            }
+            if let State::Waiting { due, .. } = item.state {
+                prop_assert!(due < Timestamp::MAX);
+            }
+            if before.state.kind().is_terminal() {
+                let way_out = ["redriven", "superseded", "reopened"];
+                prop_assert!(next.mark.as_ref().is_some_and(|mark| way_out.contains(&mark.what)));
+            }
+        }
+    }
+}

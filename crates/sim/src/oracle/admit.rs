@@ -1,0 +1,140 @@
+//! Items that come and go: submissions, children, purges.
+
+use std::collections::BTreeMap;
+
+use redrive_core::id::{ItemId, ItemSeq, Rev};
+use redrive_core::item::{DeadReason, Item, NewItem, Payload, State};
+use redrive_core::tally::Metric;
+use redrive_store::{ItemFilter, ItemQuery, Store, Submit, Submitted};
+
+use super::{Known, Oracle, Verdict, broken};
+use crate::hub::at_once;
+use crate::met::Met;
+
+/// Items that must have come into being: their id, parent and content.
+pub(super) type Expected = BTreeMap<ItemId, (Option<ItemSeq>, NewItem)>;
+
+impl Oracle {
+    /// Takes in a submission.
+    ///
+    /// # Errors
+    /// What is wrong with the answers, or with what was written.
+    pub fn on_submit(&mut self, store: &dyn Store, submit: &Submit, told: &[Submitted]) -> Verdict {
+        let mut expected = Expected::new();
+        for (new, told) in submit.items.iter().zip(told) {
+            let id = ItemId::derive(submit.run, None, &new.key, new.version());
+            let there = self.ids.contains_key(&id) || expected.contains_key(&id);
+            match told {
+                Submitted::Admitted(as_id) if *as_id == id && !there => {
+                    expected.insert(id, (None, new.clone()));
+                }
+                Submitted::Known(as_id) | Submitted::Duplicate(as_id) if *as_id == id && there => {
+                    self.hub.meet(Met::Resubmitted);
+                }
+                Submitted::Changed(_) if !there && !submit.new_versions => {}
+                told => return broken("L1", format!("{} was submitted and answered {told:?}", new.key)),
+            }
+            if new.refused.is_some() {
+                self.hub.meet(Met::SecondContent);
+            }
+        }
+        let n = i64::try_from(expected.len()).unwrap_or(0);
+        self.hub.log("admitted", &[n], || format!("{n} of {}", submit.items.len()));
+        let touched = self.take_new(store, expected)?;
+        for seq in &touched {
+            let item = &self.items[seq].item;
+            if item.stage != submit.stage || item.deadline != submit.deadline || item.created_at != submit.now
+            {
+                return broken("L1", format!("{} was admitted otherwise than asked", item.key));
+            }
+        }
+        self.row(store)?;
+        self.verify(store, &touched)
+    }
+
+    /// Takes in a purge.
+    ///
+    /// # Errors
+    /// L1: what went is what was asked for, with what came from it, and all of it was finished.
+    pub fn on_purge(&mut self, store: &dyn Store, asked: &[(ItemSeq, Rev)], gone: u64) -> Verdict {
+        let mut went = 0;
+        for (seq, rev) in asked {
+            let still = self
+                .items
+                .get(seq)
+                .is_some_and(|known| known.item.rev == *rev && known.item.state.kind().is_terminal());
+            let mut family = if still { vec![*seq] } else { Vec::new() };
+            while let Some(seq) = family.pop() {
+                family.extend(self.children.remove(&seq).unwrap_or_default());
+                let Some(known) = self.items.remove(&seq) else { continue };
+                if !known.item.state.kind().is_terminal() {
+                    return broken(
+                        "L1",
+                        format!("{} was purged while it was {:?}", known.item.key, known.item.state),
+                    );
+                }
+                self.ids.remove(&known.item.id);
+                self.purged.insert(known.item.id);
+                self.stand(&known.item, -1);
+                self.add(known.item.stage, Metric::Purged, 1);
+                went += 1;
+            }
+        }
+        if went > 0 {
+            self.hub.meet(Met::Purge);
+        }
+        self.hub.log("purged", &[went], || format!("{went} items"));
+        if u64::try_from(went).ok() != Some(gone) {
+            return broken("L1", format!("{gone} purged, {went} were to go"));
+        }
+        self.verify(store, &[])
+    }
+
+    /// Reads the items that came into being since this was last asked, and compares them with those that had to.
+    pub(super) fn take_new(
+        &mut self,
+        store: &dyn Store,
+        mut expected: Expected,
+    ) -> Result<Vec<ItemSeq>, crate::hub::Broken> {
+        let query = ItemQuery { filter: ItemFilter::default(), after: Some(self.last_seq), limit: 100_000 };
+        let new =
+            if expected.is_empty() { Vec::new() } else { at_once(store.items(query)).unwrap_or_default() };
+        let mut touched = Vec::with_capacity(new.len());
+        for item in new {
+            let Some((parent, asked)) = expected.remove(&item.id) else {
+                return broken("L1", format!("{} came from nowhere", item.key));
+            };
+            let fits =
+                item.parent == parent && item.key == asked.key && item.attempt == 0 && item.rev == Rev(0);
+            let waits = match item.state {
+                State::Waiting { due, cause: None } => asked.refused.is_none() && due == item.created_at,
+                State::Dead { reason: DeadReason::Final } => asked.refused.is_some(),
+                _ => false,
+            };
+            if !fits || !waits {
+                return broken("L1", format!("{} was admitted as {item:?}", item.key));
+            }
+            self.last_seq = item.seq;
+            touched.push(item.seq);
+            self.keep(item, asked.payload);
+        }
+        match expected.into_values().next() {
+            Some((_, lost)) => broken("L1", format!("{} was admitted and is not there", lost.key)),
+            None => Ok(touched),
+        }
+    }
+
+    fn keep(&mut self, item: Item, payload: Payload) {
+        self.add(item.stage, Metric::Admitted, 1);
+        self.stand(&item, 1);
+        self.hub.score(|score| score.items += 1);
+        self.admitted.insert(item.id);
+        self.purged.remove(&item.id);
+        self.ids.insert(item.id, item.seq);
+        if let Some(parent) = item.parent {
+            self.children.entry(parent).or_default().push(item.seq);
+        }
+        let (base, attempts, marks) = ((item.stage, payload.clone()), Vec::new(), Vec::new());
+        self.items.insert(item.seq, Known { item, attempts, marks, payload, base, called: 0 });
+    }
+}

@@ -1,0 +1,239 @@
+//! Stores with a mistake in them, to show that the checks can fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use redrive_core::event::ChildTally;
+use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::item::{Item, Payload};
+use redrive_core::tally::Metric;
+use redrive_core::time::Timestamp;
+use redrive_store::{
+    Applied, Claim, Claimed, Commit, Fact, Group, History, ItemFilter, ItemQuery, MemoryStore, NewRun,
+    NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store,
+    Submit, Submitted, WorkerRow,
+};
+
+/// The mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    /// Takes outcomes with an old token.
+    StaleTokens,
+    /// Loses one child of a family.
+    LostChild,
+    /// Loses one line of a submission.
+    LostLine,
+    /// Forgets the attempt that led to an outcome.
+    LostRecord,
+    /// Writes an outcome and says it was too late.
+    FalseStale,
+    /// Gives work to a worker that has been retired.
+    LeaseForTheDead,
+    /// Forgets to pause the run.
+    NoPause,
+    /// Miscounts: one counter has one too many.
+    WrongCounter,
+    /// Leaves due items of the last stage where they are.
+    StarvedStage,
+}
+
+impl Plant {
+    /// Every mistake.
+    pub const ALL: [Self; 9] = [
+        Self::StaleTokens,
+        Self::LostChild,
+        Self::LostLine,
+        Self::LostRecord,
+        Self::FalseStale,
+        Self::LeaseForTheDead,
+        Self::NoPause,
+        Self::WrongCounter,
+        Self::StarvedStage,
+    ];
+}
+
+/// A store in memory with a mistake in it.
+pub struct Planted {
+    inner: Arc<MemoryStore>,
+    plant: Plant,
+    commits: AtomicU64,
+}
+
+impl Planted {
+    /// A store with this mistake.
+    #[must_use]
+    pub fn new(plant: Plant) -> Arc<Self> {
+        Arc::new(Self { inner: Arc::new(MemoryStore::new()), plant, commits: AtomicU64::new(0) })
+    }
+
+    /// Sets old tokens to what would be accepted.
+    async fn renew_tokens(&self, commit: &mut Commit) -> Result<()> {
+        for change in &mut commit.changes {
+            let transition = &mut change.transition;
+            if let Some(item) = self.inner.item(transition.after.seq).await? {
+                transition.guard = item.rev;
+                transition.after.rev = item.rev.next();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Store for Planted {
+    async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow> {
+        self.inner.create_run(new, now).await
+    }
+
+    async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
+        self.inner.change_run(run, change).await
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
+        self.inner.run(run).await
+    }
+
+    async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>> {
+        self.inner.runs(filter, before, limit).await
+    }
+
+    async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
+        self.inner.register(new, lease_until, now).await
+    }
+
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
+        self.inner.renew(worker, lease_until).await
+    }
+
+    async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
+        if self.plant == Plant::LeaseForTheDead { Ok(()) } else { self.inner.retire(worker, how).await }
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerRow>> {
+        self.inner.workers().await
+    }
+
+    async fn submit(&self, mut submit: Submit) -> Result<Vec<Submitted>> {
+        let lost = (self.plant == Plant::LostLine && submit.items.len() > 2).then(|| submit.items.remove(1));
+        let answer =
+            lost.map(|line| redrive_core::id::ItemId::derive(submit.run, None, &line.key, line.version()));
+        let mut answers = self.inner.submit(submit).await?;
+        if let Some(id) = answer {
+            answers.insert(1, Submitted::Admitted(id));
+        }
+        Ok(answers)
+    }
+
+    async fn claim(&self, mut claim: Claim) -> Result<Claimed> {
+        if self.plant == Plant::StarvedStage && claim.slots.len() > 1 {
+            let last = claim.slots.iter().map(|slot| slot.stage).max();
+            for slot in claim.slots.iter_mut().filter(|slot| Some(slot.stage) == last) {
+                slot.limit = 0;
+            }
+        }
+        self.inner.claim(claim).await
+    }
+
+    async fn commit(&self, mut commit: Commit) -> Result<Vec<Applied>> {
+        let nth = self.commits.fetch_add(1, Ordering::SeqCst);
+        match self.plant {
+            Plant::StaleTokens => self.renew_tokens(&mut commit).await?,
+            Plant::LostChild => {
+                let families =
+                    commit.changes.iter_mut().filter_map(|change| change.transition.children.as_mut());
+                families.for_each(|family| drop(family.items.pop()));
+            }
+            Plant::LostRecord if nth.is_multiple_of(5) => {
+                commit.changes.iter_mut().for_each(|change| change.transition.record = None);
+            }
+            Plant::NoPause => commit.run = None,
+            _ => {}
+        }
+        let mut applied = self.inner.commit(commit).await?;
+        if self.plant == Plant::FalseStale && nth.is_multiple_of(5) {
+            applied.fill(Applied::Stale);
+        }
+        Ok(applied)
+    }
+
+    async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
+        self.inner.orphans(run, now, limit).await
+    }
+
+    async fn held(&self, worker: WorkerId, after: Option<ItemSeq>, limit: usize) -> Result<Vec<Item>> {
+        self.inner.held(worker, after, limit).await
+    }
+
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+        self.inner.settled(run, limit).await
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<Vec<Item>> {
+        self.inner.items(query).await
+    }
+
+    async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {
+        self.inner.item(seq).await
+    }
+
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>> {
+        self.inner.payload(seq).await
+    }
+
+    async fn history(&self, seq: ItemSeq) -> Result<History> {
+        self.inner.history(seq).await
+    }
+
+    async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
+        self.inner.children(parent).await
+    }
+
+    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+        let mut counters = self.inner.counters(run).await?;
+        if self.plant == Plant::WrongCounter
+            && self.commits.load(Ordering::SeqCst) > 20
+            && let Some(first) =
+                counters.iter_mut().find(|(_, metric, _)| matches!(metric, Metric::Outcome(_)))
+        {
+            first.2 += 1;
+        }
+        Ok(counters)
+    }
+
+    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+        self.inner.next_due(run).await
+    }
+
+    async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {
+        self.inner.groups(filter, limit).await
+    }
+
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
+        self.inner.outputs(keys).await
+    }
+
+    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+        self.inner.purge(items, operation, now).await
+    }
+
+    async fn save_operation(&self, operation: Operation) -> Result<OperationId> {
+        self.inner.save_operation(operation).await
+    }
+
+    async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
+        self.inner.operations(limit).await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+        self.inner.facts(limit).await
+    }
+
+    async fn facts_passed_on(&self, upto: i64) -> Result<()> {
+        self.inner.facts_passed_on(upto).await
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned> {
+        self.inner.prune(prune).await
+    }
+}

@@ -1,0 +1,258 @@
+//! One session of a simulated worker: the real desk, driven as the real session drives it.
+//!
+//! [`Shift`] follows `engine/worker/session.rs` step by step; only waiting and calls are events of the simulation.
+
+mod call;
+mod end;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join;
+use redrive_core::budget::Budget;
+use redrive_core::id::ItemId;
+use redrive_core::item::Payload;
+use redrive_core::status::Control;
+use redrive_core::time::{Timestamp, millis};
+use redrive_engine::maintain;
+use redrive_engine::worker::{CallId, Desk, Ending, Halt, Stop};
+use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Store};
+
+use crate::heartbeat::Heartbeat;
+use crate::mailbox::{Mailbox, Wait};
+use crate::met::Met;
+use crate::worker::Worker;
+
+/// As in the session: how long free places are gathered before they are claimed.
+const GATHER: Duration = Duration::from_millis(3);
+
+/// One session of a worker.
+pub struct Shift {
+    pub(super) worker: Worker,
+    pub(super) desk: Desk,
+    pub(super) heartbeat: Heartbeat,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) open: BTreeMap<CallId, Vec<(ItemId, u32)>>,
+    pub(super) broken_off: Vec<(ItemId, u32)>,
+    pub(super) next_due: Option<Timestamp>,
+    looked_at: Timestamp,
+    pub(super) failing_since: Option<Timestamp>,
+    pub(super) must_reconcile: bool,
+    pub(super) claimed_nothing: bool,
+    claimed_at: Timestamp,
+    held_back: bool,
+    closed: bool,
+}
+
+impl Drop for Shift {
+    fn drop(&mut self) {
+        if !self.closed && self.desk.is_calling() {
+            self.worker.hub.meet(Met::CrashCalling);
+        }
+        self.mailbox.close();
+    }
+}
+
+impl Shift {
+    /// Works on the run until the session ends.
+    ///
+    /// # Errors
+    /// When the store fails for too long.
+    pub async fn work(of: &Worker) -> Result<Ending, Error> {
+        let row = of.store.run(of.run).await?.ok_or_else(|| Error::NotFound("the run".to_owned()))?;
+        let budget: Budget =
+            row.budget.as_deref().and_then(|saved| serde_json::from_str(saved).ok()).unwrap_or_default();
+        let heartbeat = Heartbeat::begin(of).await?;
+        let mut shift = Self {
+            desk: Desk::new(of.run, of.recipe.clone(), budget),
+            worker: of.clone(),
+            heartbeat,
+            mailbox: Mailbox::new(),
+            open: BTreeMap::new(),
+            broken_off: Vec::new(),
+            next_due: None,
+            looked_at: Timestamp(i64::MIN),
+            failing_since: None,
+            must_reconcile: false,
+            claimed_nothing: false,
+            claimed_at: Timestamp(i64::MIN),
+            held_back: false,
+            closed: false,
+        };
+        let ending = shift.run().await;
+        shift.close(&ending).await;
+        shift.closed = true;
+        ending
+    }
+
+    async fn run(&mut self) -> Result<Ending, Error> {
+        loop {
+            match self.turn().await {
+                Ok(Some(ending)) => return Ok(ending),
+                Ok(None) => self.failing_since = None,
+                Err(error) => self.bear(error).await?,
+            }
+            self.start_calls();
+            self.wait().await;
+        }
+    }
+
+    async fn turn(&mut self) -> Result<Option<Ending>, Error> {
+        let now = self.worker.env.clock.now();
+        match self.worker.orders.stop() {
+            Stop::No => {}
+            Stop::Drain => {
+                self.worker.hub.meet(Met::StopDrain);
+                self.desk.stop(Halt::Stopping);
+            }
+            Stop::Now => {
+                self.worker.hub.meet(Met::StopNow);
+                self.break_off();
+                self.desk.stop(Halt::Stopping);
+            }
+        }
+        if now.since(self.looked_at) >= span(self.worker.pace.tick) || self.looked_at > now {
+            self.look_after().await?;
+            self.looked_at = now;
+        }
+        self.record_and_claim().await?;
+        let bereft = self.desk.take_bereft();
+        if !bereft.is_empty() {
+            let Worker { store, recipe, env, .. } = &self.worker;
+            maintain::join_among(store, bereft, &recipe.plan, env).await?;
+        }
+        self.ending().await
+    }
+
+    async fn look_after(&mut self) -> Result<(), Error> {
+        let Worker { store, run, recipe, env, .. } = &self.worker;
+        let control = store.run(*run).await?.map_or(Control::Cancelled, |row| row.control);
+        if control != Control::Go {
+            self.desk.stop(Halt::Asked(control));
+        }
+        maintain::reap(store, *run, &recipe.plan, env).await?;
+        if recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some()) {
+            maintain::join(store, *run, &recipe.plan, env).await?;
+        }
+        if self.must_reconcile {
+            self.reconcile().await?;
+            self.must_reconcile = false;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn reconcile(&mut self) -> Result<(), Error> {
+        let held = self.worker.store.held(self.heartbeat.worker(), None, 10_000).await?;
+        let unknown: Vec<ClaimedItem> = held
+            .into_iter()
+            .filter(|item| !self.desk.holds(item))
+            .map(|item| ClaimedItem { item, payload: Payload::from([]) })
+            .collect();
+        if !unknown.is_empty() {
+            self.worker.hub.meet(Met::Reconciled);
+        }
+        self.desk.give_back(unknown);
+        Ok(())
+    }
+
+    async fn record_and_claim(&mut self) -> Result<(), Error> {
+        let env = self.worker.env.clone();
+        let now = env.clock.now();
+        let commit = self.desk.commit(now, || env.dice.draw());
+        let mut slots = self.desk.wants();
+        self.idle_wants_all(&slots);
+        self.held_back = now.since(self.claimed_at) < GATHER && self.desk.is_busy(&slots);
+        if self.held_back {
+            slots.clear();
+        } else if !slots.is_empty() {
+            self.claimed_at = now;
+        }
+        let (worker, store) = (self.heartbeat.worker(), &self.worker.store);
+        let record = async {
+            match commit {
+                Some(commit) => Some(store.commit(commit).await),
+                None => None,
+            }
+        };
+        let claim = async {
+            if slots.is_empty() {
+                return None;
+            }
+            let claimed = store.claim(Claim { worker, slots: slots.clone(), now }).await;
+            if claimed.is_err() {
+                store.oracle().forget_windows();
+            }
+            Some(claimed)
+        };
+        let (applied, claimed) = join(record, claim).await;
+        if let Some(claimed) = claimed {
+            self.accept(&slots, claimed, now).await?;
+        }
+        if let Some(applied) = applied {
+            self.desk.committed(&applied?);
+        }
+        Ok(())
+    }
+
+    /// L7: a desk with nothing to do asks for all it can take.
+    fn idle_wants_all(&self, slots: &[Slot]) {
+        let Worker { recipe, hub, .. } = &self.worker;
+        let full = |slot: &Slot| {
+            recipe.work(slot.stage).is_some_and(|work| slot.limit == work.batch * work.concurrency)
+        };
+        let all = slots.len() == recipe.stages.len() && slots.iter().all(full);
+        if self.desk.is_idle() && self.desk.halt().is_none() && !all {
+            hub.broke("L7", format!("an idle worker asks for {slots:?} only"));
+        }
+    }
+
+    async fn accept(
+        &mut self,
+        slots: &[Slot],
+        claimed: Result<Claimed, Error>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
+        self.claimed_nothing = claimed.items.is_empty();
+        self.next_due = claimed.next_due;
+        let asked = self.desk.reusable(&claimed.items);
+        let mut known = BTreeMap::new();
+        if !asked.is_empty() {
+            let keys = asked.iter().map(|(_, key)| *key).collect();
+            let kept = self.worker.store.outputs(keys).await.unwrap_or_default();
+            known.extend(
+                asked.iter().zip(kept).filter_map(|((at, _), output)| output.map(|output| (*at, output))),
+            );
+        }
+        self.desk.accept(slots, claimed.items, known, now);
+        Ok(())
+    }
+
+    async fn wait(&mut self) {
+        let idle = !self.desk.has_records()
+            && (self.claimed_nothing || self.held_back || self.desk.wants().is_empty());
+        if !idle {
+            self.drain_replies();
+            if self.desk.is_calling() && !self.desk.has_records() {
+                self.worker.hub.sleep(1).await;
+            }
+            return;
+        }
+        let now = self.worker.env.clock.now();
+        let tick = span(self.worker.pace.tick);
+        let until = self.next_due.map_or(tick, |due| due.since(now)).min(tick);
+        Wait::new(&self.worker.hub, &self.mailbox, &self.worker.orders, millis(until).max(1)).await;
+        self.claimed_nothing = false;
+        self.drain_replies();
+    }
+
+    pub(super) fn break_off(&mut self) {
+        self.broken_off.extend(std::mem::take(&mut self.open).into_values().flatten());
+        self.desk.interrupt();
+    }
+}
+
+pub(super) fn span(ms: i64) -> Duration {
+    Duration::from_millis(ms.unsigned_abs())
+}

@@ -1,0 +1,94 @@
+//! Everybody and everything of a run, before it begins.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+
+use redrive_core::id::RunId;
+use redrive_core::time::Timestamp;
+use redrive_store::{NewRun, Store};
+
+use super::{MEDIC, OPERATORS, SOURCE, World};
+use crate::clock;
+use crate::fault::Actor;
+use crate::hub::{Hub, at_once};
+use crate::mailbox::Orders;
+use crate::oracle::Oracle;
+use crate::people::{CLEAN, Operator, Source};
+use crate::scenario::Scenario;
+use crate::store::FaultyStore;
+
+impl World {
+    pub(super) fn new(seed: u64, inner: Arc<dyn Store>, verbose: bool) -> Self {
+        let hub = Hub::new(seed, verbose);
+        let scenario = Scenario::draw(seed, &hub);
+        let oracle = Oracle::new(hub.clone(), scenario.recipe.clone(), scenario.script.clone());
+        let oracle = Arc::new(Mutex::new(oracle));
+        let actors: BTreeMap<usize, Arc<Actor>> = (0..scenario.workers)
+            .map(|slot| (slot, Actor::new(slot, format!("worker-{slot}"))))
+            .chain([(SOURCE, Actor::new(SOURCE, "source")), (MEDIC, Actor::new(MEDIC, "medic"))])
+            .chain(OPERATORS.map(|slot| (slot, Actor::new(slot, format!("operator-{slot}")))))
+            .collect();
+        let store = FaultyStore::new(hub.clone(), inner, oracle, scenario.faults, actors[&SOURCE].clone());
+        let run = create_run(&store);
+        let still = Arc::new(AtomicI64::new(0));
+        let (recipe, pace, chaos) = (scenario.recipe.clone(), scenario.pace, scenario.chaos);
+        let source = Source {
+            hub: hub.clone(),
+            store: store.clone(),
+            env: clock::env(&hub, &still),
+            recipe: recipe.clone(),
+            run,
+            told: Arc::new(Mutex::new(vec![None; scenario.lines.len()])),
+            lines: Arc::new(Mutex::new(scenario.lines.clone())),
+            dirty: Arc::new(AtomicUsize::new(CLEAN)),
+            done: Arc::new(AtomicBool::new(false)),
+            piece: scenario.piece,
+            pace,
+            chaos,
+        };
+        let operators = OPERATORS.iter().chain([&MEDIC]).map(|slot| Operator {
+            hub: hub.clone(),
+            store: store.seen_by(actors[slot].clone()),
+            env: clock::env(&hub, &still),
+            recipe: recipe.clone(),
+            run,
+            pace,
+            chaos,
+            begun: Arc::new(Mutex::new(None)),
+            done: Arc::new(AtomicBool::new(false)),
+        });
+        Self {
+            operators: operators.collect(),
+            skews: (0..scenario.workers).map(|_| Arc::new(AtomicI64::new(0))).collect(),
+            orders: (0..scenario.workers).map(|_| Arc::new(Orders::default())).collect(),
+            hub,
+            scenario,
+            store,
+            run,
+            tasks: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            frozen: BTreeMap::new(),
+            actors,
+            source,
+            healed_at: None,
+        }
+    }
+}
+
+fn create_run(store: &FaultyStore) -> RunId {
+    let new = NewRun {
+        pipeline: "sim".to_owned(),
+        source: "lines".to_owned(),
+        category: None,
+        priority: 0,
+        definition: String::new(),
+        folder: String::new(),
+    };
+    let row = at_once(store.inner().create_run(new, Timestamp(crate::hub::EPOCH)))
+        .expect("an empty store takes a run");
+    if let Err(broken) = store.oracle().on_run(&row) {
+        unreachable!("{broken:?}");
+    }
+    row.id
+}
