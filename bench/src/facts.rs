@@ -13,6 +13,7 @@ use crate::{Failure, process};
 
 const BLOCK: usize = 8 << 10;
 const WRITES: u64 = 400;
+const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// Measures the disk of `folder` and gathers the rest.
 pub fn gather(folder: &Path) -> Result<Value, Failure> {
@@ -25,8 +26,8 @@ pub fn gather(folder: &Path) -> Result<Value, Failure> {
         "journal": "WAL, automatic checkpoint every 1000 pages",
         "cores": cores,
         "load_before": round(process::load()),
-        "commit": output("git", &["rev-parse", "--short", "HEAD"]),
-        "changed_files": output("git", &["status", "--porcelain", "--", "crates"]).lines().count(),
+        "commit": output("git", &["-C", HERE, "rev-parse", "--short", "HEAD"]),
+        "changed_files": output("git", &["-C", HERE, "status", "--porcelain", "--", "../crates"]).lines().count(),
         "kernel": output("uname", &["-r"]),
         "folder": folder.display().to_string(),
     }))

@@ -93,11 +93,7 @@ impl Handler for Half {
     async fn call(&self, request: Request) -> Reply {
         let verdict = |id: ItemId, attempt: u32| {
             if fails(id, attempt) {
-                let failure = AttemptFailure::new(
-                    Class::Retryable,
-                    Kind::Server,
-                    format!("503 from upstream: request {id} was refused, try again"),
-                );
+                let failure = AttemptFailure::new(Class::Retryable, Kind::Server, refusal(id));
                 Verdict::Failed { failure: failure.with_status(503), shared: false }
             } else {
                 Verdict::Output(None)
@@ -105,6 +101,11 @@ impl Handler for Half {
         };
         Reply::Items(request.items.iter().map(|input| verdict(input.id, input.attempt)).collect())
     }
+}
+
+/// What a failed attempt says.
+pub fn refusal(id: ItemId) -> String {
+    format!("503 from upstream: request {id} was refused, try again")
 }
 
 /// Whether that attempt at that item fails.

@@ -66,7 +66,7 @@ fn point(common: &Common, scratch: &Scratch, size: usize) -> Result<Point, Failu
         Ok(items as f64 / drain.seconds)
     };
     for _ in 0..common.repeat {
-        bare.push(items as f64 / floor::run(&scratch.store()?, shape)?.1.seconds);
+        bare.push(items as f64 / floor::run(&scratch.store()?, shape, false)?.1.seconds);
         one.push(engine(shape)?);
         if size >= CALLS {
             many.push(engine(wide)?);
@@ -91,7 +91,7 @@ fn drawn(points: &[Point]) -> String {
     plot(
         &words,
         &[
-            line("bare SQL", "#8250df", "6 4", &|point| Some(point.floor.median)),
+            line("bare SQL", "#9068e8", "6 4", &|point| Some(point.floor.median)),
             line("engine, 1 call", "#1f7fe0", "", &|point| Some(point.one_call.median)),
             line("engine, 16 calls", "#d4740c", "2 3", &|point| point.many_calls.map(|many| many.median)),
         ],

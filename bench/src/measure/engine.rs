@@ -36,7 +36,7 @@ pub fn run(common: &Common) -> Result<(), Failure> {
 
 fn round(scratch: &Scratch, shape: Shape) -> Result<Round, Failure> {
     let path = scratch.store()?;
-    let floor = floor::run(&path, shape)?;
+    let floor = floor::run(&path, shape, false)?;
     let wanted = floor::rows(&path)?;
     let path = scratch.store()?;
     let engine = runtime()?.block_on(drained(&path, shape, Arc::new(Pass)))?;

@@ -10,7 +10,7 @@ use super::engine::drained;
 use crate::engine::runtime;
 use crate::material::{Half, Pass, Shape, fails, item};
 use crate::report::{Spread, save, say, table};
-use crate::{Common, Failure, facts, process};
+use crate::{Common, Failure, facts, floor, process};
 
 /// Measures it beside a run in which nothing fails, with about as many attempts.
 pub fn run(common: &Common) -> Result<(), Failure> {
@@ -20,7 +20,15 @@ pub fn run(common: &Common) -> Result<(), Failure> {
     let oracle = attempts_to_come(failing);
     let passing = Shape { items: oracle / failing.stages, ..failing };
     let (mut smooth, mut rough, mut ratio, mut cpu) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut bare, mut bare_ratio, mut beside) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..common.repeat {
+        let (_, even) = floor::run(&scratch.store()?, passing, false)?;
+        let path = scratch.store()?;
+        let (_, drain) = floor::run(&path, failing, true)?;
+        let wanted = written(&path)?;
+        let bare_rate = oracle as f64 / drain.seconds;
+        bare.push(bare_rate);
+        bare_ratio.push(bare_rate * even.seconds / (passing.items * passing.stages) as f64);
         let (_, drain) = runtime()?.block_on(drained(&scratch.store()?, passing, Arc::new(Pass)))?;
         let base = (passing.items * passing.stages) as f64 / drain.seconds;
         let path = scratch.store()?;
@@ -29,7 +37,11 @@ pub fn run(common: &Common) -> Result<(), Failure> {
         if made != oracle {
             return Err(format!("{made} attempts were recorded, {oracle} were to come").into());
         }
+        if written(&path)? != wanted {
+            return Err(format!("floor and engine wrote different rows: {wanted:#?}").into());
+        }
         let rate = oracle as f64 / drain.seconds;
+        beside.push(rate / bare_rate);
         smooth.push(base);
         rough.push(rate);
         ratio.push(rate / base);
@@ -40,6 +52,9 @@ pub fn run(common: &Common) -> Result<(), Failure> {
         ("attempts_per_s_none_fail", "none fail, attempts/s", 0, Spread::of(smooth)),
         ("attempts_per_s_half_fail", "half fail, attempts/s", 0, Spread::of(rough)),
         ("ratio", "half / none", 2, Spread::of(ratio)),
+        ("floor_attempts_per_s_half_fail", "floor: half fail, attempts/s", 0, Spread::of(bare)),
+        ("floor_ratio", "floor: half / none", 2, Spread::of(bare_ratio)),
+        ("engine_over_floor", "half fail, engine / floor", 2, Spread::of(beside)),
         ("cpu_us_per_attempt", "half fail, CPU µs per attempt", 1, Spread::of(cpu)),
     ];
     let text =
@@ -64,6 +79,11 @@ fn attempts_to_come(shape: Shape) -> usize {
         (1..).take_while(|attempt| fails(id, *attempt)).count() + 1
     };
     (0..shape.items).map(one).sum::<usize>() * shape.stages
+}
+
+/// What both ways must agree on: items and attempts. (Counters of healing times differ, as times do.)
+fn written(path: &std::path::Path) -> Result<Vec<String>, Failure> {
+    Ok(floor::rows(path)?.into_iter().filter(|row| !row.contains("counter")).collect())
 }
 
 fn attempts_made(path: &std::path::Path) -> Result<usize, Failure> {

@@ -14,7 +14,7 @@ pub fn run(common: &Common) -> Result<(), Failure> {
     let (mut submitted, mut drained, mut cpu) = (Vec::new(), Vec::new(), Vec::new());
     let n = shape.items as f64;
     for _ in 0..common.repeat {
-        let (submit, drain) = floor::run(&scratch.store()?, shape)?;
+        let (submit, drain) = floor::run(&scratch.store()?, shape, false)?;
         submitted.push(n / submit.seconds);
         drained.push(n / drain.seconds);
         cpu.push(drain.cpu / n * 1e6);

@@ -190,7 +190,7 @@ pub struct WorkArgs {
     #[arg(long, value_parser = duration, value_name = "SPAN")]
     pub max_wait: Option<Duration>,
     /// How long work is held without a sign of life before others may take it over
-    #[arg(long, value_parser = duration, default_value = "30s", value_name = "SPAN")]
+    #[arg(long, value_parser = lease, default_value = "30s", value_name = "SPAN")]
     pub lease: Duration,
 }
 
@@ -372,6 +372,11 @@ pub enum PolicyCommand {
 fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("{error}; durations look like 500ms, 30s, 5m, 24h"))
+}
+
+fn lease(text: &str) -> Result<Duration, String> {
+    let least = Duration::from_millis(100);
+    duration(text).and_then(|span| if span < least { Err("at least 100ms".to_owned()) } else { Ok(span) })
 }
 
 fn class(text: &str) -> Result<Class, String> {

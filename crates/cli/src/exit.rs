@@ -48,6 +48,17 @@ pub fn of(status: RunStatus) -> ExitCode {
     })
 }
 
+/// How bad a status is, for the worst of several.
+pub fn severity(status: RunStatus) -> u8 {
+    match status {
+        RunStatus::Completed => 0,
+        RunStatus::PartialSuccess | RunStatus::PartiallyCompleted => 1,
+        RunStatus::PausedBudget | RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::Paused => 2,
+        RunStatus::Failed | RunStatus::Cancelled => 3,
+        RunStatus::Running | RunStatus::Interrupted => 4,
+    }
+}
+
 /// A command that could not do what it was asked for.
 #[derive(Debug)]
 pub struct Failure {

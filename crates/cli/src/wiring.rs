@@ -203,11 +203,18 @@ fn handler(def: &StageDef, folder: &Path) -> Result<Arc<dyn Handler>, String> {
     }
 }
 
+/// Opens what is left of a run's source; `None` when all was read, or it cannot be read again.
+pub fn source_left(row: &RunRow, definition: &Definition) -> Result<Option<Box<dyn Source>>, Failure> {
+    if row.admitted_all || row.spec.source == "-" {
+        return Ok(None);
+    }
+    source(&row.spec.source, definition.source.key.clone(), row.cursor.as_deref()).map(Some)
+}
+
 /// Opens a source. `position` is how far it was read before.
 pub fn source(name: &str, key: Option<String>, position: Option<&str>) -> Result<Box<dyn Source>, Failure> {
     if name == "-" {
-        let stdin = std::io::BufReader::new(std::io::stdin());
-        return Ok(Box::new(JsonLines::stream("standard input", Box::new(stdin), key)));
+        return Ok(Box::new(JsonLines::stream("standard input", Box::new(std::io::stdin()), key)));
     }
     let lines = JsonLines::open(Path::new(name), key, position).map_err(|error| {
         Failure::usage(error.to_string())

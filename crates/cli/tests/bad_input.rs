@@ -15,11 +15,31 @@ const PASS: &str = "[[stage]]\nname = \"work\"\nkind = \"pass\"\n";
 /// A pipeline file and what has to be said about it. Line 5 is the first after [`HEAD`].
 const PIPELINES: &[(&str, &str, &[&str])] = &[
     ("syntax error", "name = \"test\n", &["p.toml:1"]),
-    ("unknown key with a suggestion", "[[stage]]\nname = \"work\"\nkind = \"pass\"\nconcurency = 3\n", &["p.toml:8", "concurency", "concurrency"]),
-    ("unknown key at the top", "[[stage]]\nname = \"work\"\nkind = \"pass\"\n[runs]\n", &["p.toml:8", "runs", "\"run\""]),
-    ("wrong type", "[[stage]]\nname = \"work\"\nkind = \"pass\"\nbatch = \"many\"\n", &["p.toml:8", "batch", "integer"]),
-    ("no attempts", "[[stage]]\nname = \"work\"\nkind = \"pass\"\nretry.max_attempts = 0\n", &["p.toml:8", "max_attempts"]),
-    ("too much jitter", "[[stage]]\nname = \"work\"\nkind = \"pass\"\nretry.jitter = 2.0\n", &["p.toml:8", "jitter"]),
+    (
+        "unknown key with a suggestion",
+        "[[stage]]\nname = \"work\"\nkind = \"pass\"\nconcurency = 3\n",
+        &["p.toml:8", "concurency", "concurrency"],
+    ),
+    (
+        "unknown key at the top",
+        "[[stage]]\nname = \"work\"\nkind = \"pass\"\n[runs]\n",
+        &["p.toml:8", "runs", "\"run\""],
+    ),
+    (
+        "wrong type",
+        "[[stage]]\nname = \"work\"\nkind = \"pass\"\nbatch = \"many\"\n",
+        &["p.toml:8", "batch", "integer"],
+    ),
+    (
+        "no attempts",
+        "[[stage]]\nname = \"work\"\nkind = \"pass\"\nretry.max_attempts = 0\n",
+        &["p.toml:8", "max_attempts"],
+    ),
+    (
+        "too much jitter",
+        "[[stage]]\nname = \"work\"\nkind = \"pass\"\nretry.jitter = 2.0\n",
+        &["p.toml:8", "jitter"],
+    ),
     (
         "base above max",
         "[[stage]]\nname = \"work\"\nkind = \"pass\"\nretry.backoff = { kind = \"exponential\", base = \"10s\", max = \"5s\" }\n",
@@ -30,18 +50,50 @@ const PIPELINES: &[(&str, &str, &[&str])] = &[
         "[[stage]]\nname = \"work\"\nkind = \"pass\"\nretry.backoff = { kind = \"schedule\", delays = [] }\n",
         &["p.toml:8", "delays"],
     ),
-    ("unknown preset", "[[stage]]\nname = \"work\"\nkind = \"pass\"\nretry = { preset = \"smaple\" }\n", &["p.toml:8", "preset", "sample"]),
-    ("bad thresholds", "[run]\ncompleted_at = 0.5\npartial_at = 0.9\n[[stage]]\nname = \"work\"\nkind = \"pass\"\n", &["p.toml:7", "partial_at", "completed_at"]),
-    ("threshold out of range", "[run]\ncompleted_at = 1.5\n[[stage]]\nname = \"work\"\nkind = \"pass\"\n", &["p.toml:6", "completed_at"]),
+    (
+        "unknown preset",
+        "[[stage]]\nname = \"work\"\nkind = \"pass\"\nretry = { preset = \"smaple\" }\n",
+        &["p.toml:8", "preset", "sample"],
+    ),
+    (
+        "bad thresholds",
+        "[run]\ncompleted_at = 0.5\npartial_at = 0.9\n[[stage]]\nname = \"work\"\nkind = \"pass\"\n",
+        &["p.toml:7", "partial_at", "completed_at"],
+    ),
+    (
+        "threshold out of range",
+        "[run]\ncompleted_at = 1.5\n[[stage]]\nname = \"work\"\nkind = \"pass\"\n",
+        &["p.toml:6", "completed_at"],
+    ),
     ("unknown kind", "[[stage]]\nname = \"work\"\nkind = \"htpp\"\n", &["p.toml:7", "htpp", "http"]),
     ("no stage", "[run]\ncompleted_at = 0.9\n", &["stage", "at least one"]),
     ("stage without a kind", "[[stage]]\nname = \"work\"\n", &["p.toml:5", "kind"]),
-    ("two stages of one name", "[[stage]]\nname = \"a\"\nkind = \"pass\"\n[[stage]]\nname = \"a\"\nkind = \"pass\"\n", &["p.toml:9", "line 6"]),
+    (
+        "two stages of one name",
+        "[[stage]]\nname = \"a\"\nkind = \"pass\"\n[[stage]]\nname = \"a\"\nkind = \"pass\"\n",
+        &["p.toml:9", "line 6"],
+    ),
     ("no url", "[[stage]]\nname = \"work\"\nkind = \"http\"\n", &["url"]),
-    ("a secret in a url", "[[stage]]\nname = \"work\"\nkind = \"http\"\nurl = \"http://me:hunter2@h/\"\n", &["p.toml:8", "header_env"]),
-    ("a duration without a unit", "[[stage]]\nname = \"work\"\nkind = \"pass\"\ntimeout = 30\n", &["p.toml:8", "timeout", "30s"]),
-    ("a filter that cannot be read", "[[stage]]\nname = \"work\"\nkind = \"filter\"\nkeep = \"n >\"\n", &["work"]),
-    ("a variable that is not set", "[[stage]]\nname = \"work\"\nkind = \"http\"\nurl = \"http://127.0.0.1:1/\"\nheader_env = { X = \"NO_SUCH_VARIABLE_HERE\" }\n", &["NO_SUCH_VARIABLE_HERE", "not set"]),
+    (
+        "a secret in a url",
+        "[[stage]]\nname = \"work\"\nkind = \"http\"\nurl = \"http://me:hunter2@h/\"\n",
+        &["p.toml:8", "header_env"],
+    ),
+    (
+        "a duration without a unit",
+        "[[stage]]\nname = \"work\"\nkind = \"pass\"\ntimeout = 30\n",
+        &["p.toml:8", "timeout", "30s"],
+    ),
+    (
+        "a filter that cannot be read",
+        "[[stage]]\nname = \"work\"\nkind = \"filter\"\nkeep = \"n >\"\n",
+        &["work"],
+    ),
+    (
+        "a variable that is not set",
+        "[[stage]]\nname = \"work\"\nkind = \"http\"\nurl = \"http://127.0.0.1:1/\"\nheader_env = { X = \"NO_SUCH_VARIABLE_HERE\" }\n",
+        &["NO_SUCH_VARIABLE_HERE", "not set"],
+    ),
 ];
 
 #[test]
@@ -55,7 +107,11 @@ fn every_mistake_in_a_pipeline_file_is_told_with_its_line() {
             assert!(ran.stderr.contains(fragment), "{what}: no {fragment:?} in\n{}", ran.stderr);
         }
         assert_eq!(ran.stdout, "", "{what}: errors are no data");
-        assert!(!ran.stderr.contains("hunter2") && !ran.stderr.contains("panicked"), "{what}: {}", ran.stderr);
+        assert!(
+            !ran.stderr.contains("hunter2") && !ran.stderr.contains("panicked"),
+            "{what}: {}",
+            ran.stderr
+        );
         assert!(!place.path(".redrive").exists(), "{what}: no store was made");
     }
 }
@@ -69,13 +125,16 @@ fn several_mistakes_are_all_told_in_the_order_of_their_lines() {
     let place = Place::with(&text, &samples(2));
     let ran = place.run(&["run", "p.toml"]).expect(2);
     let lines: Vec<&str> = ran.stderr.lines().filter(|line| line.starts_with("p.toml:")).collect();
-    let numbers: Vec<u32> =
-        lines.iter().filter_map(|line| line.split(':').nth(1)?.parse().ok()).collect();
+    let numbers: Vec<u32> = lines.iter().filter_map(|line| line.split(':').nth(1)?.parse().ok()).collect();
     assert_eq!(numbers, [8, 9, 10, 11, 13, 14], "{}", ran.stderr);
     assert!(ran.stderr.contains("6 problems"), "{}", ran.stderr);
     // The same, by the doctor.
     let found = place.run(&["doctor", "p.toml", "--json"]).expect(1).json();
-    assert_eq!(array(&found["findings"]).iter().filter(|finding| finding["ok"] == false).count(), 6, "{found}");
+    assert_eq!(
+        array(&found["findings"]).iter().filter(|finding| finding["ok"] == false).count(),
+        6,
+        "{found}"
+    );
 }
 
 #[test]
@@ -128,7 +187,11 @@ fn wrong_usage_is_told() {
         for fragment in *fragments {
             assert!(ran.stderr.contains(fragment), "{args:?}: no {fragment:?} in\n{}", ran.stderr);
         }
-        assert!(!ran.stderr.contains("hunter2") && !ran.stderr.contains("panicked"), "{args:?}: {}", ran.stderr);
+        assert!(
+            !ran.stderr.contains("hunter2") && !ran.stderr.contains("panicked"),
+            "{args:?}: {}",
+            ran.stderr
+        );
         assert_eq!(ran.stdout, "", "{args:?}");
     }
     assert!(!place.path("nowhere.db").exists());
@@ -149,7 +212,10 @@ fn a_store_that_is_not_ours_is_left_as_it_is() {
 
     // Somebody else's SQLite database.
     let made = std::process::Command::new("python3")
-        .args(["-c", "import sqlite3; c = sqlite3.connect('other.db'); c.execute('create table t (a)'); c.commit()"])
+        .args([
+            "-c",
+            "import sqlite3; c = sqlite3.connect('other.db'); c.execute('create table t (a)'); c.commit()",
+        ])
         .current_dir(place.path("."))
         .status();
     assert!(made.expect("python").success());
@@ -236,7 +302,8 @@ fn a_line_that_cannot_be_used_is_a_dead_item_and_the_others_go_on() {
     assert_eq!(place.result_keys(), names(["good1", "good2", "same", "other", "last"]));
     assert_eq!(report["duplicates"], 1);
     let dead = dead_by_key(&place);
-    let bad = names(["line-2", "line-3", "line-4", "line-5", "line-13", "line-14", "line-15", "other#line-12"]);
+    let bad =
+        names(["line-2", "line-3", "line-4", "line-5", "line-13", "line-14", "line-15", "other#line-12"]);
     assert_eq!(dead.keys().cloned().collect::<Names>(), bad);
     for (key, (reason, class, message)) in &dead {
         assert_eq!((reason, class), (&json!("final"), &json!("final")), "{key}");
@@ -273,7 +340,11 @@ fn an_empty_source_is_a_completed_run() {
     for source in ["", "\n\n  \n", "\u{feff}"] {
         let place = Place::with(&format!("{HEAD}{PASS}"), source);
         let report = place.run_pipeline(0);
-        assert_eq!((&report["status"], count(&report["counts"]["admitted"])), (&json!("completed"), 0), "{source:?}");
+        assert_eq!(
+            (&report["status"], count(&report["counts"]["admitted"])),
+            (&json!("completed"), 0),
+            "{source:?}"
+        );
         assert_eq!(place.read("out.jsonl"), "");
         place.check();
     }

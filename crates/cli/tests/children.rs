@@ -41,7 +41,9 @@ fn service(mended: Arc<AtomicBool>) -> Server {
         Answer::results(&[match call.stage.as_str() {
             "pages" => expand(item, 3, "p"),
             "lines" => expand(item, 2, "l"),
-            "line" if is_bad(&item.key) && !mended.load(Ordering::SeqCst) => failed(item, "final", "unreadable"),
+            "line" if is_bad(&item.key) && !mended.load(Ordering::SeqCst) => {
+                failed(item, "final", "unreadable")
+            }
             _ => passed(item),
         }])
     })
@@ -57,7 +59,10 @@ fn states(place: &Place, keys: impl IntoIterator<Item = String>) -> Vec<(String,
 }
 
 fn lines(of: &str) -> Names {
-    (0..3).flat_map(|page| (0..2).map(move |line| format!("/p{page}/l{line}"))).map(|tail| format!("{of}{tail}")).collect()
+    (0..3)
+        .flat_map(|page| (0..2).map(move |line| format!("/p{page}/l{line}")))
+        .map(|tail| format!("{of}{tail}"))
+        .collect()
 }
 
 #[test]
@@ -75,8 +80,12 @@ fn parents_stand_as_their_children_do_and_a_redriven_child_reopens_them() {
     let life = place.json(&["explain", &key(1)]);
     let joined = array(&life["marks"]).iter().find(|mark| mark["what"] == "joined").expect("it joined");
     assert!(support::text(&joined["detail"]).contains("2 done, 1 dead of 3"), "{joined}");
-    let called: Names =
-        server.calls().iter().filter(|call| call.stage == "line").map(|call| call.item().key.clone()).collect();
+    let called: Names = server
+        .calls()
+        .iter()
+        .filter(|call| call.stage == "line")
+        .map(|call| call.item().key.clone())
+        .collect();
     assert_eq!(called, (0..PARENTS).flat_map(|n| lines(&key(n))).collect::<Names>());
     place.check();
 
@@ -84,7 +93,13 @@ fn parents_stand_as_their_children_do_and_a_redriven_child_reopens_them() {
     mended.store(true, Ordering::SeqCst);
     let sent = place.json(&["dead", "redrive", "--item", "k0001/p1/l0"]);
     assert_eq!(count(&sent["items"]), 1);
-    assert_eq!(states(&place, ["k0001/p1".to_owned(), key(1)]).iter().filter(|(_, state)| state == "joining").count(), 2);
+    assert_eq!(
+        states(&place, ["k0001/p1".to_owned(), key(1)])
+            .iter()
+            .filter(|(_, state)| state == "joining")
+            .count(),
+        2
+    );
     place.check();
     place.run(&["resume", "r1", "--results", "out.jsonl"]).expect(3);
     let after = states(&place, ["k0001/p1/l0".to_owned(), "k0001/p1".to_owned(), key(1)]);
@@ -174,7 +189,10 @@ fn sending_everything_back_at_once_brings_parents_and_children_through() {
     let listed = place.json(&["dead", "redrive", "--run", "r1", "--all", "--dry-run"]);
     assert_eq!(array(&listed["ids"]).len(), dead.len());
     let report = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work", "--json"]).expect(0).json();
-    assert_eq!((&report["status"], count(&report["counts"]["succeeded"])), (&json!("completed"), PARENTS as u64));
+    assert_eq!(
+        (&report["status"], count(&report["counts"]["succeeded"])),
+        (&json!("completed"), PARENTS as u64)
+    );
     assert_eq!(place.dead_keys(), Names::new());
     place.run(&["resume", "r1", "--results", "out.jsonl"]).expect(0);
     assert_eq!(place.result_keys(), keys(PARENTS));

@@ -14,7 +14,10 @@ use std::time::Duration;
 use redrive_engine::crash::POINTS;
 use serde_json::{Value, json};
 use support::server::{Item, passed};
-use support::{Answer, Call, Names, Place, Ran, Server, array, count, key, keys, names, one_stage, quick_retry, samples, wait};
+use support::{
+    Answer, Call, Names, Place, Ran, Server, array, count, key, keys, names, one_stage, quick_retry, samples,
+    wait,
+};
 
 /// What is done while the process dies, and how it is found out that nothing was lost.
 type Scenario = fn(&str) -> bool;
@@ -50,7 +53,11 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
     ),
     (plain, &["sqlite.before_begin", "sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 5, 9]),
     (large_lines, &["admit.before_submit", "admit.after_submit"], &[2, 3]),
-    (children, &["join.before_commit", "join.after_commit", "record.before_commit", "record.after_commit"], &[1, 2, 3]),
+    (
+        children,
+        &["join.before_commit", "join.after_commit", "record.before_commit", "record.after_commit"],
+        &[1, 2, 3],
+    ),
     (interrupted, &["stop.before_release", "stop.after_release"], &[1]),
     (heartbeat, &["heartbeat.after_renew"], &[1, 2, 3]),
     (reaped, &["reap.before_commit", "reap.after_commit"], &[1]),
@@ -66,7 +73,9 @@ fn every_crash_point_is_met_and_loses_nothing() {
     let jobs: Vec<(Scenario, String)> = JOBS
         .iter()
         .flat_map(|(scenario, points, visits)| {
-            points.iter().flat_map(move |point| visits.iter().map(move |visit| (*scenario, format!("{point}:{visit}"))))
+            points.iter().flat_map(move |point| {
+                visits.iter().map(move |visit| (*scenario, format!("{point}:{visit}")))
+            })
         })
         .collect();
     let (next, met, broken) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()), Mutex::new(Vec::new()));
@@ -96,7 +105,8 @@ fn every_crash_point_is_met_and_loses_nothing() {
     let _ = std::io::stderr().write_all(table.as_bytes());
     let broken = broken.into_inner().expect("not poisoned");
     assert!(broken.is_empty(), "lost something at {broken:?}");
-    let missed: Vec<&&str> = POINTS.iter().filter(|point| met.get(**point).is_none_or(Vec::is_empty)).collect();
+    let missed: Vec<&&str> =
+        POINTS.iter().filter(|point| met.get(**point).is_none_or(Vec::is_empty)).collect();
     assert!(missed.is_empty(), "never met: {missed:?}");
     let unknown: BTreeSet<&String> = met.keys().filter(|point| !POINTS.contains(&point.as_str())).collect();
     assert!(unknown.is_empty(), "no such points: {unknown:?}");
@@ -119,7 +129,11 @@ const RUN: [&str; 5] = ["run", "p.toml", "--results", "out.jsonl", "--json"];
 /// The same command again; a run that is finished is only asked for its results.
 fn again(place: &Place, code: i32) -> Value {
     // Dying before the store was made leaves none; dying in the middle of it, one without runs.
-    let runs = if place.path(".redrive/state.db").exists() { place.json(&["runs"])["runs"].clone() } else { json!([]) };
+    let runs = if place.path(".redrive/state.db").exists() {
+        place.json(&["runs"])["runs"].clone()
+    } else {
+        json!([])
+    };
     let newest = array(&runs).first().filter(|run| run["finished_at"].is_string());
     let report = match newest {
         Some(run) => {
@@ -160,7 +174,11 @@ fn plain(at: &str) -> bool {
     assert_eq!(place.result_keys(), &keys(ITEMS) - &refused(ITEMS));
     // One call each, one more for those that fail at first, and what was under way when it died.
     let least = ITEMS + ITEMS / 10;
-    assert!((least..=least + 4).contains(&server.count()), "{} calls, {before} before the crash", server.count());
+    assert!(
+        (least..=least + 4).contains(&server.count()),
+        "{} calls, {before} before the crash",
+        server.count()
+    );
     place.check();
     died
 }
@@ -169,7 +187,8 @@ fn plain(at: &str) -> bool {
 fn large_lines(at: &str) -> bool {
     const ITEMS: usize = 8;
     let filler = "x".repeat(1_500_000);
-    let source: String = (0..ITEMS).map(|n| format!("{{\"id\":\"{}\",\"text\":\"{filler}\"}}\n", key(n))).collect();
+    let source: String =
+        (0..ITEMS).map(|n| format!("{{\"id\":\"{}\",\"text\":\"{filler}\"}}\n", key(n))).collect();
     let place = Place::with(&one_stage("kind = \"pass\""), &source);
     let died = crash_in(&place, &RUN, at);
     let report = again(&place, 0);
@@ -204,9 +223,14 @@ fn children(at: &str) -> bool {
     let report = again(&place, 0);
     assert_eq!(count(&report["counts"]["succeeded"]), PARENTS as u64);
     assert_eq!(place.result_keys(), keys(PARENTS));
-    let parts: Names = keys(PARENTS).iter().flat_map(|key| (0..3).map(move |n| format!("{key}/{n}"))).collect();
-    let called: Names =
-        server.calls().iter().filter(|call| call.stage == "part").map(|call| call.item().key.clone()).collect();
+    let parts: Names =
+        keys(PARENTS).iter().flat_map(|key| (0..3).map(move |n| format!("{key}/{n}"))).collect();
+    let called: Names = server
+        .calls()
+        .iter()
+        .filter(|call| call.stage == "part")
+        .map(|call| call.item().key.clone())
+        .collect();
     assert_eq!(called, parts);
     let part = array(&report["stages"]).iter().find(|stage| stage["name"] == "part").expect("it is there");
     assert_eq!(count(&part["counts"]["succeeded"]), parts.len() as u64);
@@ -248,7 +272,8 @@ fn heartbeat(at: &str) -> bool {
     let died = crash_in(&place, &args, at);
     again(&place, 0);
     assert_eq!(place.result_keys(), keys(ITEMS));
-    assert!((ITEMS..=ITEMS + 2).contains(&server.count()), "{} calls", server.count());
+    // What was under way when it died; and once more where a busy machine let so short a lease run out.
+    assert!((ITEMS..=ITEMS + 4).contains(&server.count()), "{} calls", server.count());
     place.check();
     died
 }
@@ -324,7 +349,11 @@ fn cancelled(at: &str) -> bool {
     let report = place.run(&args).expect(0).json();
     assert_eq!(report["status"], "cancelled");
     let counts = &report["counts"];
-    assert_eq!((count(&counts["cancelled"]), count(&counts["admitted"])), (ITEMS as u64, ITEMS as u64), "{counts}");
+    assert_eq!(
+        (count(&counts["cancelled"]), count(&counts["admitted"])),
+        (ITEMS as u64, ITEMS as u64),
+        "{counts}"
+    );
     server.release();
     assert_eq!(server.count(), 2, "nothing new is begun");
     for key in [key(0), key(1), key(600), key(ITEMS - 1)] {

@@ -72,7 +72,8 @@ fn compare(place: &Place, server: &Server, report: &Value, fate: fn(usize) -> Fa
     assert_eq!(report["next_due"], Value::Null);
     assert_eq!(report["stages"][0]["attempts"], attempts);
 
-    let called: BTreeMap<String, usize> = fates.iter().enumerate().map(|(n, fate)| (key(n), fate.calls)).collect();
+    let called: BTreeMap<String, usize> =
+        fates.iter().enumerate().map(|(n, fate)| (key(n), fate.calls)).collect();
     assert_eq!(server.times_called(), called);
     for (n, fate) in fates.iter().enumerate() {
         if let Some(hint) = fate.hint {
@@ -115,8 +116,7 @@ fn single(n: usize) -> Fate {
 
 fn answer_single(call: &Call) -> Answer {
     let item = call.item();
-    let throttled =
-        |ms: u64| json!({ "id": item.id, "error": { "class": "rate_limited", "retry_after_ms": ms, "message": "slow" } });
+    let throttled = |ms: u64| json!({ "id": item.id, "error": { "class": "rate_limited", "retry_after_ms": ms, "message": "slow" } });
     match (number(&item.key) % 12, item.before) {
         (1, _) => Answer::status(422, "no"),
         (2, 0) | (3, 0 | 1) | (4, _) => Answer::status(500, "broken"),
@@ -175,7 +175,8 @@ fn verdict(item: &Item) -> Option<Value> {
 
 #[test]
 fn a_batch_is_judged_item_by_item() {
-    let server = Server::start(|call| Answer::results(&call.items.iter().filter_map(verdict).collect::<Vec<_>>()));
+    let server =
+        Server::start(|call| Answer::results(&call.items.iter().filter_map(verdict).collect::<Vec<_>>()));
     let stage = format!("{}\nbatch = 8\nconcurrency = 4\n{}", server.stage(), quick_retry(ATTEMPTS as u32));
     let place = Place::with(&one_stage(&stage), &samples(SAMPLES));
     let report = place.run_pipeline(3);
@@ -199,7 +200,10 @@ fn poison(status: u16, attempts: u32) {
     assert_eq!(place.dead_keys(), guilty);
     assert_eq!(place.result_keys(), &keys(SAMPLES) - &guilty);
     let tries = if status == 500 { attempts as usize } else { 1 };
-    assert!(place.dead().iter().all(|item| count(&item["attempts"]) == tries as u64), "each had its attempts");
+    assert!(
+        place.dead().iter().all(|item| count(&item["attempts"]) == tries as u64),
+        "each had its attempts"
+    );
     let failures = count(&report["attempts"]["failures"]);
     let own = (guilty.len() * tries) as u64;
     if tries == 1 {
@@ -242,8 +246,11 @@ fn exit_codes_follow_the_share_of_success() {
         if die { Answer::status(422, "no") } else { Answer::results(&[passed(call.item())]) }
     });
     let stage = format!("{}\n{}", server.stage(), quick_retry(1));
-    for (dead, code, status) in [(1, 0, "completed"), (2, 3, "partial_success"), (10, 3, "partial_success"), (11, 4, "failed")] {
-        let source: String = (0..20).map(|n| format!("{{\"id\":\"{}\",\"n\":{n},\"die\":{}}}\n", key(n), n < dead)).collect();
+    for (dead, code, status) in
+        [(1, 0, "completed"), (2, 3, "partial_success"), (10, 3, "partial_success"), (11, 4, "failed")]
+    {
+        let source: String =
+            (0..20).map(|n| format!("{{\"id\":\"{}\",\"n\":{n},\"die\":{}}}\n", key(n), n < dead)).collect();
         let place = Place::with(&one_stage(&stage), &source);
         let report = place.run_pipeline(code);
         assert_eq!((&report["status"], count(&report["counts"]["dead"])), (&json!(status), dead as u64));
@@ -276,15 +283,94 @@ fn the_bare_form_sends_the_payload_and_takes_the_body_as_output() {
             reader.read_exact(&mut body).expect("a body");
             let sent: Value = serde_json::from_slice(&body).expect("JSON");
             let answer = json!({ "got": sent }).to_string();
-            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", answer.len());
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", answer.len());
             (&stream).write_all((head + &answer).as_bytes()).expect("answered");
         }
     });
-    let stage = format!("kind = \"http\"\nurl = \"http://{address}/\"\nbody = \"payload\"\nconcurrency = 1\n");
+    let stage =
+        format!("kind = \"http\"\nurl = \"http://{address}/\"\nbody = \"payload\"\nconcurrency = 1\n");
     let place = Place::with(&one_stage(&stage), &samples(3));
     place.run_pipeline(0);
     let expected: BTreeMap<String, Value> =
         (0..3).map(|n| (key(n), json!({ "got": { "id": key(n), "n": n } }))).collect();
     assert_eq!(place.results(), expected);
+    place.check();
+}
+
+#[test]
+fn a_poison_item_that_kills_its_process_is_found_in_its_batch() {
+    let stage = format!(
+        "kind = \"command\"\ncommand = [\"python3\", \"work.py\"]\nbatch = 8\nconcurrency = 2\nretry.crash_limit = 2\n{}",
+        quick_retry(5)
+    );
+    let place = Place::with(&one_stage(&stage), &samples(48));
+    place.write(
+        "work.py",
+        r#"
+import json, os, sys
+for line in sys.stdin:
+    items = json.loads(line)["items"]
+    if any(item["key"] in ("k0005", "k0030") for item in items):
+        os.kill(os.getpid(), 9)
+    print(json.dumps({"results": [{"id": item["id"], "output": 1} for item in items]}), flush=True)
+"#,
+    );
+    let report = place.run_pipeline(0);
+    let guilty = support::names(["k0005", "k0030"]);
+    assert_eq!(place.dead_keys(), guilty);
+    assert_eq!(place.result_keys(), &keys(48) - &guilty);
+    assert_eq!(report["dead"], json!({ "by_reason": { "quarantined": 2 }, "by_class": { "crash": 2 } }));
+    place.check();
+}
+
+#[test]
+fn an_item_on_which_its_whole_batch_hangs_dies_alone() {
+    let server = Server::start(|call| {
+        let hangs = call.items.iter().any(|item| item.key == "k0009");
+        if hangs { Answer::Never } else { Answer::all(call) }
+    });
+    let stage = format!("{}\nbatch = 8\ntimeout = \"400ms\"\n{}", server.stage(), quick_retry(2));
+    let place = Place::with(&one_stage(&stage), &samples(24));
+    let report = place.run_pipeline(0);
+    assert_eq!(place.dead_keys(), support::names(["k0009"]));
+    assert_eq!(place.result_keys(), &keys(24) - &support::names(["k0009"]));
+    assert_eq!(report["dead"], json!({ "by_reason": { "exhausted": 1 }, "by_class": { "timeout": 1 } }));
+    place.check();
+}
+
+#[test]
+fn a_service_that_takes_only_single_items_gets_single_items() {
+    for status in [400, 413, 500] {
+        let server = Server::start(move |call| match call.items.len() {
+            1 => Answer::all(call),
+            _ => Answer::status(status, "one at a time"),
+        });
+        let stage = format!("{}\nbatch = 8\nconcurrency = 1\n{}", server.stage(), quick_retry(3));
+        let place = Place::with(&one_stage(&stage), &samples(120));
+        let report = place.run_pipeline(0);
+        assert_eq!(place.result_keys(), keys(120), "{status}");
+        assert_eq!(place.dead_keys(), Names::new(), "{status}");
+        assert_eq!(
+            count(&report["attempts"]["failures"]),
+            0,
+            "{status}: taking a batch apart costs no attempt"
+        );
+        // The shape is remembered: a batch of eight is not tried again and again.
+        assert!(server.count() <= 2 * 120, "{status}: {} calls for 120 items", server.count());
+        place.check();
+    }
+}
+
+#[test]
+fn a_batch_is_not_taken_apart_in_an_outage() {
+    let server = Server::start(|_| Answer::status(500, "away"));
+    let stage = format!("{}\nbatch = 8\nconcurrency = 2\n{}", server.stage(), quick_retry(3));
+    let place = Place::with(&one_stage(&stage), &samples(64));
+    let report = place.run_pipeline(4);
+    assert_eq!(place.dead_keys(), keys(64));
+    assert_eq!(report["attempts"], json!({ "total": 192, "failures": 192, "throttles": 0, "crashes": 0 }));
+    // Twice three calls for each batch; at the last attempt each item is asked for alone.
+    assert!(server.count() <= 2 * 3 * 8 + 64, "{} calls", server.count());
     place.check();
 }

@@ -5,6 +5,8 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use support::{Answer, Place, Server, count, key, keys, one_stage, quick_retry, samples, wait};
@@ -109,5 +111,65 @@ fn a_second_process_of_the_same_run_shares_the_work() {
     assert_eq!(server.times_called(), once);
     place.run(&["resume", "r1", "--results", "out.jsonl"]).expect(0);
     assert_eq!(place.result_keys(), keys(ITEMS));
+    place.check();
+}
+
+#[test]
+fn processes_that_begin_at_the_same_moment_share_one_run() {
+    const ITEMS: usize = 60;
+    const PROCESSES: usize = 3;
+    for _ in 0..4 {
+        let server = Server::good();
+        server.hold();
+        let stage = format!("{}\nconcurrency = 2\n{}", server.stage(), quick_retry(3));
+        let place = Place::with(&one_stage(&stage), &samples(ITEMS));
+        let started: Vec<_> = (0..PROCESSES).map(|_| place.start(&["run", "p.toml", "--json"])).collect();
+        server.until_open(2 * PROCESSES);
+        server.release();
+        for process in started {
+            let report = process.finish().expect(0).json();
+            assert_eq!((&report["run"], &report["status"]), (&"r1".into(), &"completed".into()));
+            assert_eq!(report["duplicates"], 0, "a source that two processes read repeats nothing");
+        }
+        let once: BTreeMap<String, usize> = keys(ITEMS).into_iter().map(|key| (key, 1)).collect();
+        assert_eq!(server.times_called(), once);
+        place.run(&["resume", "r1", "--results", "out.jsonl"]).expect(0);
+        assert_eq!(place.result_keys(), keys(ITEMS));
+        place.check();
+    }
+}
+
+/// A process that slept through its lease: another one has done its work meanwhile, and what it still has in hand is
+/// refused.
+#[test]
+fn a_process_that_was_taken_for_dead_changes_nothing() {
+    const ITEMS: usize = 12;
+    let woken = Arc::new(AtomicBool::new(false));
+    let flag = woken.clone();
+    let server = Server::start(move |call| {
+        let item = call.item();
+        if item.before > 0 || item.key.as_str() > "k0001" {
+            return Answer::all(call);
+        }
+        wait::until("it is woken", || flag.load(Ordering::SeqCst));
+        Answer::results(&[serde_json::json!({ "id": item.id, "output": "too late" })])
+    });
+    let stage = format!("{}\nconcurrency = 2\n{}", server.stage(), quick_retry(3));
+    let place = Place::with(&one_stage(&stage), &samples(ITEMS));
+    let args = ["run", "p.toml", "--lease", "3s", "--json"];
+    let sleeper = place.start(&args);
+    server.until_open(2);
+    wait::until("everything is admitted", || place.json(&["show"])["admitted_all"] == true);
+    sleeper.signal("STOP");
+    let report = place.run(&args).expect(0).json();
+    assert_eq!((&report["status"], count(&report["attempts"]["crashes"])), (&"completed".into(), 2));
+    woken.store(true, Ordering::SeqCst);
+    sleeper.signal("CONT");
+    let ran = sleeper.finish().expect(0);
+    assert!(ran.stderr.contains("too late"), "{}", ran.stderr);
+    assert_eq!(ran.json()["attempts"], report["attempts"], "nothing was added");
+    place.run(&["resume", "r1", "--results", "out.jsonl"]).expect(0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
+    assert!(place.results().values().all(|output| output["twice"].is_u64()), "no late result was taken");
     place.check();
 }

@@ -46,7 +46,10 @@ fn an_outage_pauses_the_run_soon_and_resume_finishes_it() {
     // failed and wait, and as many as were claimed in the same turn.
     let spent = server.count() - GOOD;
     let most = ATTEMPTS * (CONSECUTIVE + 3 * CONCURRENCY);
-    assert!(spent >= ATTEMPTS * CONSECUTIVE && spent <= most, "{spent} calls into the outage, at most {most}");
+    assert!(
+        spent >= ATTEMPTS * CONSECUTIVE && spent <= most,
+        "{spent} calls into the outage, at most {most}"
+    );
     let counts = &report["counts"];
     let (dead, waiting) = (count(&counts["dead"]), count(&counts["waiting"]));
     assert!(dead as usize >= CONSECUTIVE && dead as usize <= CONSECUTIVE + 2 * CONCURRENCY, "{counts}");
@@ -78,7 +81,10 @@ fn an_outage_pauses_the_run_soon_and_resume_finishes_it() {
     assert_eq!(place.result_keys(), &keys(ITEMS) - &dead_keys);
 
     let report = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work", "--json"]).expect(0).json();
-    assert_eq!((&report["status"], count(&report["counts"]["succeeded"])), (&"completed".into(), ITEMS as u64));
+    assert_eq!(
+        (&report["status"], count(&report["counts"]["succeeded"])),
+        (&"completed".into(), ITEMS as u64)
+    );
     place.run(&["resume", "r1", "--results", "out.jsonl"]).expect(0);
     assert_eq!(place.result_keys(), keys(ITEMS));
     assert!(place.dead().is_empty());
@@ -106,7 +112,10 @@ fn used_up_credit_pauses_the_run_and_kills_nothing() {
         if flag.load(Ordering::SeqCst) {
             return Answer::all(call);
         }
-        Answer::status(429, r#"{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}"#)
+        Answer::status(
+            429,
+            r#"{"error":{"code":"insufficient_quota","message":"You exceeded your current quota"}}"#,
+        )
     });
     let place = Place::with(&pipeline(&server), &samples(200));
     let report = place.run(&["run", "p.toml", "--json"]).expect(5).json();

@@ -5,10 +5,15 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use support::{Answer, Names, Place, Server, array, column, count, key, keys, names, one_stage, quick_retry, samples};
+use support::{
+    Answer, Names, Place, Server, array, column, count, key, keys, names, one_stage, quick_retry, samples,
+    wait,
+};
 
 #[test]
 fn a_retry_runs_on_time_on_an_idle_engine() {
@@ -28,6 +33,54 @@ fn a_retry_runs_on_time_on_an_idle_engine() {
     let life = place.json(&["explain", &key(0)]);
     assert_eq!(life["attempts"][0]["wait_ms"], 2_000);
     assert_eq!(life["attempts"][0]["wait_cause"], "backoff");
+    assert_eq!(place.result_keys(), keys(1));
+    place.check();
+}
+
+#[test]
+fn slow_calls_do_not_keep_the_free_ones_waiting() {
+    const ITEMS: usize = 40;
+    let slow = |key: &str| key < "k0007";
+    let free = Arc::new(AtomicBool::new(false));
+    let flag = free.clone();
+    let server = Server::start(move |call| {
+        if slow(&call.item().key) {
+            wait::until("the others are through", || flag.load(Ordering::SeqCst));
+        }
+        Answer::all(call)
+    });
+    let stage = format!("{}\nconcurrency = 8\ntimeout = \"10m\"\n{}", server.stage(), quick_retry(1));
+    let place = Place::with(&one_stage(&stage), &samples(ITEMS));
+    let started = place.start(&["run", "p.toml", "--results", "out.jsonl", "--json"]);
+    server.until_open(7);
+    let begun = wait::now();
+    server.until_called(ITEMS);
+    // One free call of eight does all the others; it must not wait for a tick of a second before each.
+    let took = begun.elapsed();
+    free.store(true, Ordering::SeqCst);
+    started.finish().expect(0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
+    assert!(took < Duration::from_secs(15), "{} items took {took:?} beside seven slow ones", ITEMS - 7);
+    place.check();
+}
+
+#[test]
+fn a_retry_that_falls_due_while_the_store_is_busy_is_not_overlooked() {
+    let server = Server::start(|call| match call.item().before {
+        0..60 => Answer::status(500, "not yet"),
+        _ => Answer::all(call),
+    });
+    // So short that it is often over before the engine has written it down.
+    let stage = format!(
+        "{}\nretry = {{ max_attempts = 61, backoff = {{ kind = \"fixed\", delay = \"3ms\" }}, jitter = \"none\" }}",
+        server.stage()
+    );
+    let place = Place::with(&one_stage(&stage), &samples(1));
+    let begun = wait::now();
+    place.run_pipeline(0);
+    let took = begun.elapsed();
+    assert_eq!(server.count(), 61);
+    assert!(took < Duration::from_secs(20), "sixty retries of 3 ms took {took:?}");
     assert_eq!(place.result_keys(), keys(1));
     place.check();
 }
@@ -111,7 +164,8 @@ fn the_first_signal_lets_what_runs_finish_and_be_recorded() {
         server.release();
         let report = started.finish().expect(130).json();
         assert_eq!(report["status"], "interrupted", "{signal}");
-        let under_way = column(&server.calls().iter().map(|call| json!({ "key": call.item().key })).collect(), "key");
+        let under_way =
+            column(&server.calls().iter().map(|call| json!({ "key": call.item().key })).collect(), "key");
         assert_eq!(under_way.len(), 4);
         let states = states(&place, 12);
         assert_eq!(in_state(&states, "succeeded"), under_way);
@@ -142,7 +196,8 @@ fn the_second_signal_breaks_off_and_costs_no_attempt() {
         let broken_off: Names = server.calls().iter().map(|call| call.item().key.clone()).collect();
         for key in keys(12) {
             let life = place.json(&["explain", &key]);
-            let outcomes: Names = array(&life["attempts"]).iter().map(|row| support::text(&row["outcome"])).collect();
+            let outcomes: Names =
+                array(&life["attempts"]).iter().map(|row| support::text(&row["outcome"])).collect();
             let expected = if broken_off.contains(&key) { names(["interrupted"]) } else { Names::new() };
             assert_eq!(outcomes, expected, "{key}");
             assert_eq!((&life["item"]["state"], &life["item"]["failures"]), (&"waiting".into(), &0.into()));
@@ -180,5 +235,94 @@ fn waiting_no_longer_than_asked_leaves_a_partially_completed_run() {
     // The same again: the run is still there, and nobody is called before the time.
     let report = place.run(&args).expect(3).json();
     assert_eq!((&report["run"], server.count()), (&"r1".into(), 10));
+    place.check();
+}
+
+#[test]
+fn a_signal_ends_a_run_that_only_waits() {
+    let server = Server::start(|call| match call.item().before {
+        0 => Answer::status(500, "later"),
+        _ => Answer::all(call),
+    });
+    let stage = format!(
+        "{}\nretry = {{ max_attempts = 2, backoff = {{ kind = \"fixed\", delay = \"1h\" }} }}",
+        server.stage()
+    );
+    let place = Place::with(&one_stage(&stage), &samples(2));
+    let started = place.start(&["run", "p.toml", "--json"]);
+    server.until_called(2);
+    wait::until("both wait", || {
+        let report = place.json(&["show"]);
+        count(&report["attempts"]["failures"]) == 2
+    });
+    started.signal("INT");
+    let report = started.finish().expect(130).json();
+    assert_eq!(report["status"], "interrupted");
+    assert_eq!(
+        place.json(&["show"])["status"],
+        "partially_completed",
+        "nobody works on it: only retries remain"
+    );
+    let failures = place.json(&["failures"]);
+    let waiting: Names =
+        array(&failures["items"]).iter().map(|row| support::text(&row["item"]["key"])).collect();
+    assert_eq!(waiting, keys(2));
+    assert!(array(&failures["items"]).iter().all(|row| row["next_at"].is_string()), "{failures}");
+    place.check();
+}
+
+#[test]
+fn a_signal_ends_a_run_whose_input_does_not_end() {
+    let server = Server::good();
+    let place = Place::with(&one_stage(&server.stage()), "");
+    let args = ["run", "p.toml", "--input", "-", "--results", "out.jsonl", "--json"];
+    let mut started = place.start_open(&args, &[]);
+    started.say(&samples(5));
+    // A piece of a source is admitted when it is full or the source ends, so nothing needs to have been called yet.
+    wait::until("the run is there", || place.path(".redrive/state.db").exists());
+    wait::until("the run is there", || place.run(&["show"]).code() == Some(0));
+    started.signal("INT");
+    started.finish().expect(130);
+    place.check();
+    // The same command with the same input goes on.
+    let report = place.start_with(&args, &[], samples(5).as_bytes()).finish().expect(0).json();
+    assert_eq!((&report["run"], &report["duplicates"]), (&json!("r1"), &json!(0)));
+    assert_eq!(place.result_keys(), keys(5));
+    place.check();
+}
+
+#[test]
+fn throttling_without_end_is_ended_by_the_deadline_and_spends_nothing() {
+    let server = Server::start(|call| match call.item().key.as_str() {
+        "k0001" => Answer::Http(429, vec![("Retry-After-Ms", "100".to_owned())], "slow down".to_owned()),
+        _ => Answer::all(call),
+    });
+    let stage = format!("{}\n{}", server.stage(), quick_retry(1));
+    let place = Place::with(&format!("deadline = \"1500ms\"\n{}", one_stage(&stage)), &samples(4));
+    let report = place.run_pipeline(3);
+    assert_eq!(report["dead"], json!({ "by_reason": { "expired": 1 }, "by_class": { "rate_limited": 1 } }));
+    assert_eq!((place.dead_keys(), count(&report["attempts"]["failures"])), (names([key(1)]), 0));
+    let throttles = count(&report["attempts"]["throttles"]);
+    assert!((2..=16).contains(&throttles), "{throttles} throttles of 100 ms within 1500 ms");
+    assert_eq!(server.times_called()[&key(1)] as u64, throttles);
+    assert_eq!(place.result_keys(), &keys(4) - &names([key(1)]));
+    place.check();
+}
+
+#[test]
+fn a_killed_run_over_standard_input_goes_on_with_the_same_input() {
+    let server = Server::good();
+    server.hold();
+    let stage = format!("{}\nconcurrency = 4\n{}", server.stage(), quick_retry(3));
+    let place = Place::with(&one_stage(&stage), "");
+    let args = ["run", "p.toml", "--input", "-", "--results", "out.jsonl", "--json"];
+    let started = place.start_with(&args, &[], samples(30).as_bytes());
+    server.until_open(4);
+    started.kill();
+    server.release();
+    let report = place.start_with(&args, &[], samples(30).as_bytes()).finish().expect(0).json();
+    assert_eq!((&report["run"], &report["duplicates"]), (&json!("r1"), &json!(0)));
+    assert_eq!(place.result_keys(), keys(30));
+    assert!(server.count() <= 34, "{} calls", server.count());
     place.check();
 }

@@ -37,14 +37,8 @@ pub(crate) async fn a_paused_run_gives_nothing(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     world.admit(&["a"]).await;
     let other = world.store.create_run(new_run("other"), START).await.expect("run").id;
-    let paused = [
-        Control::Paused,
-        Control::PausedBudget,
-        Control::PausedQuota,
-        Control::PausedOutage,
-        Control::Cancelled,
-        Control::Go,
-    ];
+    let paused =
+        [Control::Paused, Control::PausedBudget, Control::PausedQuota, Control::PausedOutage, Control::Go];
     for control in paused {
         let change = RunChange { control: Some((control, None)), ..RunChange::default() };
         world.store.change_run(world.run, change).await.expect("change");

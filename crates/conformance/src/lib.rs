@@ -54,7 +54,8 @@ const CASES: &[(&str, CaseFn)] = table! {
     submit: the_same_item_is_admitted_once, another_place_is_a_duplicate, other_content_is_changed,
         new_versions_are_admitted_beside, a_superseded_version_is_no_obstacle, the_cursor_waits_for_a_changed_item,
         repeated_lines_are_counted_with_the_cursor, a_refused_item_is_dead_at_once, unknown_run_is_refused,
-        keys_within_one_call_are_compared;
+        keys_within_one_call_are_compared, content_that_was_superseded_is_not_simply_known,
+        a_stale_change_takes_the_whole_submission_back, a_source_that_was_read_to_its_end_stays_so;
     children: children_come_with_their_parent, a_stale_parent_has_no_children, the_same_children_come_once,
         settled_are_those_without_live_children, a_tally_counts_how_children_ended,
         grandchildren_do_not_count_for_the_grandparent;
@@ -66,7 +67,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         a_purged_item_can_be_submitted_again, prune_goes_in_pages, prune_leaves_young_and_unfinished_runs,
         numbers_of_items_are_not_given_again;
     operations: a_saved_operation_gets_a_number, progress_replaces_the_operation, runs_change_as_told,
-        unknown_runs_do_not_change;
+        unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
+        a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished;
     oracle: random_lives_0, random_lives_1, random_lives_2, random_lives_3, random_lives_4, random_lives_5;
 };
 

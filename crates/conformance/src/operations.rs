@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use redrive_core::event::Event;
+use redrive_core::failure::Class;
 use redrive_core::id::{ItemSeq, OperationId, RunId};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, Operation, OperationKind, OperationState, RunChange, Store};
+use redrive_store::{Applied, Commit, Error, Operation, OperationKind, OperationState, RunChange, Store};
 
-use crate::world::{START, World, new_operation};
+use crate::world::{SPLIT, START, World, new_operation};
 
 pub(crate) async fn a_saved_operation_gets_a_number(store: Arc<dyn Store>) {
     assert_eq!(store.operations(9).await, Ok(Vec::new()));
@@ -74,4 +76,51 @@ pub(crate) async fn unknown_runs_do_not_change(store: Arc<dyn Store>) {
     let changed = store.change_run(RunId(4_711), RunChange::default()).await;
     assert!(matches!(changed, Err(Error::NotFound(_))));
     assert_eq!(store.run(RunId(4_711)).await, Ok(None));
+}
+
+pub(crate) async fn a_stopped_operation_stays_stopped(store: Arc<dyn Store>) {
+    let mut operation = new_operation(OperationKind::Redrive);
+    operation.id = store.save_operation(operation.clone()).await.expect("saved");
+    store
+        .save_operation(Operation { state: OperationState::Cancelled, ..operation.clone() })
+        .await
+        .expect("saved");
+    store.save_operation(Operation { changed: 5, ..operation.clone() }).await.expect("saved");
+    let known = store.operations(1).await.expect("operations").remove(0);
+    assert_eq!((known.state, known.changed), (OperationState::Cancelled, 5));
+}
+
+pub(crate) async fn a_cancelled_run_stays_cancelled_and_takes_nothing(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let dead = world.bury(&["a"], "no").await.remove(0);
+    let change = |control| RunChange { control: Some((control, None)), ..RunChange::default() };
+    world.store.change_run(world.run, change(Control::Cancelled)).await.expect("change");
+    for control in [Control::Go, Control::PausedQuota] {
+        let row = world.store.change_run(world.run, change(control)).await.expect("change");
+        assert_eq!(row.control, Control::Cancelled);
+    }
+    assert!(matches!(world.store.submit(world.submission(&["b"])).await, Err(Error::NotFound(_))));
+    let back = world.decide(&dead, Event::Redriven { due: START, payload: None });
+    let commit = Commit {
+        changes: vec![back.into()],
+        unless_cancelled: Some(world.run),
+        now: world.now,
+        ..Commit::default()
+    };
+    assert_eq!(world.store.commit(commit).await, Ok(vec![Applied::Stale]));
+    assert_eq!(world.items().await, [dead]);
+}
+
+pub(crate) async fn a_run_with_unfinished_items_is_not_finished(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.admit(&["a"]).await;
+    let finish = || {
+        let change = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+        world.store.change_run(world.run, change)
+    };
+    assert_eq!(finish().await.expect("change").finished_at, None);
+    let held = world.claim_one(SPLIT).await;
+    assert_eq!(finish().await.expect("change").finished_at, None);
+    world.happen(&held, crate::world::failed(Class::Final, "no")).await;
+    assert_eq!(finish().await.expect("change").finished_at, Some(START));
 }

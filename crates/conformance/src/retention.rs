@@ -109,8 +109,8 @@ pub(crate) async fn prune_goes_in_pages(store: Arc<dyn Store>) {
 pub(crate) async fn prune_leaves_young_and_unfinished_runs(store: Arc<dyn Store>) {
     let young = World::new(store.clone()).await;
     let open = World::new(store.clone()).await;
-    young.admit(&["a"]).await;
-    open.admit(&["a"]).await;
+    young.bury(&["a"], "no").await;
+    open.bury(&["a"], "no").await;
     finish(&young).await;
     let prune = Prune { finished_before: START, limit: 10 };
     assert_eq!(store.prune(prune).await, Ok(redrive_store::Pruned::default()));

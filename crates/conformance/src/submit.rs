@@ -69,11 +69,50 @@ pub(crate) async fn a_superseded_version_is_no_obstacle(store: Arc<dyn Store>) {
     assert!(matches!(answers[..], [Submitted::Admitted(_)]));
     let third = world.store.submit(version(&world, "third")).await.expect("submit");
     assert!(matches!(&third[..], [Submitted::Changed(item)] if item.id != old.id));
-    assert!(matches!(
-        world.store.submit(world.submission(&["a"])).await.expect("submit")[..],
-        [Submitted::Known(_)]
-    ));
     world.assert_counters().await;
+}
+
+pub(crate) async fn content_that_was_superseded_is_not_simply_known(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let old = world.admit(&["a"]).await.remove(0);
+    let gone = world.happen(&old, Event::Superseded).await;
+    let cursor = Some(Cursor { position: "9".to_owned(), done: true, duplicates: 0 });
+    let submit = Submit { cursor: cursor.clone(), ..world.submission(&["a"]) };
+    let answers = world.store.submit(submit.clone()).await.expect("submit");
+    assert_eq!(answers, [Submitted::Changed(Box::new(gone.clone()))]);
+    assert_eq!(world.store.run(world.run).await.expect("run").expect("it").cursor, None);
+    let back = world.decide(&gone, Event::Restored { payload: (*b"a").into() });
+    let restored = Submit { new_versions: true, changes: vec![back.into()], ..submit };
+    assert_eq!(world.store.submit(restored.clone()).await, Ok(vec![Submitted::Known(old.id)]));
+    assert_eq!(world.items().await[0].state.kind(), redrive_core::item::StateKind::Waiting);
+    assert!(world.store.run(world.run).await.expect("run").expect("it").admitted_all);
+    assert!(
+        matches!(world.store.submit(restored).await, Err(Error::Busy(_))),
+        "a stale change refuses all of it"
+    );
+    world.assert_counters().await;
+}
+
+pub(crate) async fn a_stale_change_takes_the_whole_submission_back(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let item = world.admit(&["a"]).await.remove(0);
+    let late = world.decide(&item, Event::Superseded);
+    world.claim_one(SPLIT).await;
+    let before = world.items().await;
+    let submit = Submit { changes: vec![late.into()], ..world.submission(&["b", "c"]) };
+    assert!(matches!(world.store.submit(submit).await, Err(Error::Busy(_))));
+    assert_eq!(world.items().await, before);
+    world.assert_counters().await;
+}
+
+pub(crate) async fn a_source_that_was_read_to_its_end_stays_so(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    for (position, done) in [("5", false), ("9", true), ("7", false)] {
+        let cursor = Some(Cursor { position: position.to_owned(), done, duplicates: 0 });
+        world.store.submit(Submit { cursor, ..world.submission(&[position]) }).await.expect("submit");
+    }
+    let row = world.store.run(world.run).await.expect("run").expect("it");
+    assert_eq!((row.cursor.as_deref(), row.admitted_all), (Some("9"), true));
 }
 
 pub(crate) async fn the_cursor_waits_for_a_changed_item(store: Arc<dyn Store>) {

@@ -133,6 +133,7 @@ impl World {
             items: items.collect(),
             deadline: None,
             new_versions: false,
+            changes: Vec::new(),
             cursor: None,
             now: self.now,
         }

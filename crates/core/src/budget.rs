@@ -60,6 +60,7 @@ pub enum Breach {
 /// What was spent so far. It can be saved and loaded, so a restart does not forget.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Budget {
+    #[serde(with = "marks")]
     window: VecDeque<bool>,
     dead_in_window: usize,
     in_a_row: u32,
@@ -103,6 +104,27 @@ impl Budget {
     }
 }
 
+/// The window as a text of one mark per item, a tenth of the size of a list.
+mod marks {
+    use std::collections::VecDeque;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        window: &VecDeque<bool>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let text: String = window.iter().map(|dead| if *dead { 'x' } else { '.' }).collect();
+        serializer.serialize_str(&text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<VecDeque<bool>, D::Error> {
+        Ok(String::deserialize(deserializer)?.chars().map(|mark| mark == 'x').collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +158,16 @@ mod tests {
         assert!(matches!(budget.observe(&loose, true), Some(Breach::Window { dead: 3, of: 20, .. })));
         assert!((0..20).all(|_| budget.observe(&loose, false).is_none()));
         assert_eq!(budget.observe(&loose, true), None, "the old ones are forgotten");
+    }
+
+    #[test]
+    fn a_saved_budget_is_the_same_budget() {
+        let mut budget = Budget::default();
+        for n in 0..30 {
+            budget.observe(&spec(), n % 7 == 0);
+        }
+        let saved = serde_json::to_string(&budget).expect("it can be saved");
+        assert_eq!(serde_json::from_str::<Budget>(&saved).expect("and loaded"), budget);
     }
 
     #[test]

@@ -64,6 +64,7 @@ pub fn decide(item: &Item, event: Event, plan: &Plan, at: Moment) -> Result<Tran
         Event::ChildReopened { stage } => desk.child_reopened(stage),
         Event::CancelRequested => desk.cancelled(),
         Event::Superseded => desk.superseded(),
+        Event::Restored { payload } => desk.restored(payload),
         Event::Redriven { due, payload } => desk.redriven(due, payload),
         Event::Killed { why } => desk.killed(&why),
     }
@@ -270,7 +271,7 @@ impl Desk<'_> {
     fn within_deadline(&self, fate: Fate, first_failed_at: Option<Timestamp>) -> Fate {
         let since_failing = first_failed_at.zip(self.stage.policy.deadline());
         let patience = since_failing.map(|(failed, span)| failed.after(span));
-        let last_due = self.item.deadline.into_iter().chain(patience).min();
+        let last_due = self.plan.deadline_of(self.item).into_iter().chain(patience).min();
         match fate {
             Fate::Wait(wait) if last_due.is_some_and(|last| self.at.now.after(wait.delay) > last) => {
                 Fate::Dead(DeadReason::Expired)
@@ -377,6 +378,7 @@ impl Desk<'_> {
             next.after.crashes = 0;
             next.after.first_failed_at = None;
         }
+        next.after.deadline = self.plan.deadline().map(|span| self.at.now.after(span));
         next.after.last = None;
         next.mark = Some(self.mark("reopened", "a child lives again"));
         Ok(next)
@@ -420,6 +422,38 @@ impl Desk<'_> {
         Ok(next)
     }
 
+    fn restored(&self, payload: Payload) -> Result<Transition, Illegal> {
+        match self.item.state {
+            State::Superseded => {}
+            State::Waiting { .. }
+            | State::Running { .. }
+            | State::Joining
+            | State::Succeeded
+            | State::Filtered { .. }
+            | State::Cancelled
+            | State::Dead { .. } => return self.illegal("only a superseded item can be restored"),
+        }
+        let mut next = self.begin_anew(self.at.now);
+        next.after.stage = StageNo(0);
+        next.mark = Some(self.mark("restored", "its content is the present one again"));
+        next.payload = Some(payload);
+        Ok(next)
+    }
+
+    /// Waiting in a new generation, with counters and deadline that start anew.
+    fn begin_anew(&self, due: Timestamp) -> Transition {
+        let mut next = self.to(State::Waiting { due, cause: None });
+        next.after.generation = self.item.generation.saturating_add(1);
+        next.after.attempt = 0;
+        next.after.failures = 0;
+        next.after.throttles = 0;
+        next.after.crashes = 0;
+        next.after.first_failed_at = None;
+        next.after.last = None;
+        next.after.deadline = self.plan.deadline().map(|span| self.at.now.max(due).after(span));
+        next
+    }
+
     fn redriven(&self, due: Timestamp, payload: Option<Payload>) -> Result<Transition, Illegal> {
         match self.item.state {
             State::Dead { .. } => {}
@@ -431,15 +465,7 @@ impl Desk<'_> {
             | State::Superseded
             | State::Cancelled => return self.illegal("only a dead item can be redriven"),
         }
-        let mut next = self.to(State::Waiting { due, cause: None });
-        next.after.generation = self.item.generation.saturating_add(1);
-        next.after.attempt = 0;
-        next.after.failures = 0;
-        next.after.throttles = 0;
-        next.after.crashes = 0;
-        next.after.first_failed_at = None;
-        next.after.last = None;
-        next.after.deadline = self.plan.deadline().map(|span| self.at.now.max(due).after(span));
+        let mut next = self.begin_anew(due);
         let detail = if payload.is_some() { "with edited content" } else { "" };
         next.mark = Some(self.mark("redriven", detail));
         next.payload = payload;

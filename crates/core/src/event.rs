@@ -38,6 +38,11 @@ pub enum Event {
     CancelRequested,
     /// A newer version of the same key was admitted.
     Superseded,
+    /// Its content, superseded before, is the present one again.
+    Restored {
+        /// The content it was submitted with.
+        payload: Payload,
+    },
     /// An operator sends it back from the dead.
     Redriven {
         /// Not to be claimed earlier.
@@ -155,7 +160,8 @@ pub struct Children {
 }
 
 /// Everything a [`Mark`] can say.
-pub const MARKS: [&str; 7] = ["redriven", "cancelled", "superseded", "killed", "joined", "reopened", "expired"];
+pub const MARKS: [&str; 8] =
+    ["redriven", "cancelled", "superseded", "restored", "killed", "joined", "reopened", "expired"];
 
 /// Something in an item's life that was not an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]

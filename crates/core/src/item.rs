@@ -269,12 +269,6 @@ impl Item {
     pub fn lane(&self) -> Lane {
         if self.attempt == 0 { Lane::Fresh } else { Lane::Retry }
     }
-
-    /// Whether its deadline has passed.
-    #[must_use]
-    pub fn is_past_deadline(&self, now: Timestamp) -> bool {
-        self.deadline.is_some_and(|deadline| now > deadline)
-    }
 }
 
 /// An item to be admitted.

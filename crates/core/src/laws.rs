@@ -79,6 +79,19 @@ impl Law {
     }
 }
 
+impl Law {
+    /// What of the law is about a course of events, which a store at rest cannot show; the simulation checks that.
+    #[must_use]
+    pub fn beyond_a_store_at_rest(self) -> Option<&'static str> {
+        match self {
+            Self::L7 => Some("that a due item really ran within a tick"),
+            Self::L8 => Some("that each lane got its share while both had work"),
+            Self::L9 => Some("that a stop left nothing held"),
+            Self::L1 | Self::L2 | Self::L3 | Self::L4 | Self::L5 | Self::L6 | Self::L10 | Self::L11 => None,
+        }
+    }
+}
+
 impl fmt::Display for Law {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
@@ -234,8 +247,13 @@ fn waits_for_a_time(item: &Item) -> Option<String> {
 }
 
 fn interruptions_are_free(case: &Case<'_>) -> Option<String> {
-    let spent = present(case).any(|row| row.outcome == Outcome::Interrupted && row.failure.is_some());
-    spent.then(|| "an interrupted attempt was recorded as a failure".to_owned())
+    let rows = u32::try_from(present(case).count()).unwrap_or(u32::MAX);
+    let free =
+        present(case).filter(|row| matches!(row.outcome, Outcome::Interrupted | Outcome::Cancelled)).count();
+    let spent = case.item.failures + case.item.throttles + case.item.crashes;
+    let free = u32::try_from(free).unwrap_or(u32::MAX);
+    (spent.saturating_add(free) > rows)
+        .then(|| format!("{rows} attempts, {free} of them broken off, but {spent} were charged"))
 }
 
 fn dead_holds_nothing(case: &Case<'_>) -> Option<String> {

@@ -5,13 +5,16 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::id::StageNo;
+use crate::item::Item;
 use crate::policy::Policy;
+use crate::time::Timestamp;
 
 /// A pipeline as decisions see it: its stages, nested lists flattened depth first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     stages: Vec<StagePlan>,
     deadline: Option<Duration>,
+    grace: Duration,
 }
 
 /// One stage of a [`Plan`].
@@ -59,7 +62,19 @@ impl Plan {
                 assert!(no.index() < stages.len(), "stage {} points outside the plan", stage.name);
             }
         }
-        Self { stages, deadline }
+        Self { stages, deadline, grace: Duration::ZERO }
+    }
+
+    /// The same plan for a run that was paused for so long: deadlines do not run during a pause.
+    #[must_use]
+    pub fn with_grace(self, grace: Duration) -> Self {
+        Self { grace, ..self }
+    }
+
+    /// When an item stops being worth a try.
+    #[must_use]
+    pub fn deadline_of(&self, item: &Item) -> Option<Timestamp> {
+        item.deadline.map(|deadline| deadline.after(self.grace))
     }
 
     /// The stage with that number; `None` when an item comes from another version of the pipeline.

@@ -202,10 +202,12 @@ pub struct Standing {
 #[must_use]
 pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
     let Standing { control, admitted_all, attended, only_retries, counts } = *standing;
-    if let Some(asked) = control.status() {
+    let unfinished = !admitted_all || counts.live() > 0;
+    // With nothing left to keep from going on, a pause says no more than the items do.
+    if let Some(asked) = control.status().filter(|asked| unfinished || *asked == RunStatus::Cancelled) {
         return asked;
     }
-    if !admitted_all || counts.live() > 0 {
+    if unfinished {
         return match (attended, admitted_all && only_retries) {
             (true, _) => RunStatus::Running,
             (false, true) => RunStatus::PartiallyCompleted,
@@ -262,5 +264,11 @@ mod tests {
         assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::Running);
         standing.control = Control::PausedBudget;
         assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::PausedBudget);
+        standing.counts.waiting = 0;
+        assert_eq!(
+            run_status(&standing, Thresholds::default()),
+            RunStatus::Completed,
+            "nothing is left to pause"
+        );
     }
 }

@@ -134,7 +134,8 @@ fn throttles_alone_never_kill_before_the_deadline_and_then_they_expire() {
 #[test]
 fn a_hint_is_a_floor() {
     let plan = plan(policy("sample"));
-    let hinted = Failure::new(Class::RateLimited, Kind::Client, "429").with_hint(Some(Duration::from_secs(7)));
+    let hinted =
+        Failure::new(Class::RateLimited, Kind::Client, "429").with_hint(Some(Duration::from_secs(7)));
     let event = Event::Finished(Verdict::Failed { failure: hinted, shared: false });
     let after = step(&claimed(&waiting(), &plan, 0), event, &plan, 0).after;
     assert!(due(&after) >= 7_000);
@@ -199,7 +200,8 @@ fn passing_a_stage_starts_its_counters_anew_and_tells_how_long_it_took_to_heal()
 fn children_decide_for_their_parent() {
     let plan = plan(policy("sample"));
     let children = vec![NewItem::new("c1", *b"1", 0), NewItem::new("c2", *b"2", 1)];
-    let joining = step(&claimed(&waiting(), &plan, 0), Event::Finished(Verdict::Children(children)), &plan, 1);
+    let joining =
+        step(&claimed(&waiting(), &plan, 0), Event::Finished(Verdict::Children(children)), &plan, 1);
     assert_eq!(joining.after.state, State::Joining);
     assert_eq!(joining.children.expect("admitted").stage, StageNo(1));
     let settle = |done, dead, live| {
@@ -251,6 +253,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::CancelRequested),
         Just(Event::Superseded),
         (0_i64..100_000).prop_map(|due| Event::Redriven { due: Timestamp(due), payload: None }),
+        Just(Event::Restored { payload: (*b"1").into() }),
         Just(Event::Killed { why: "so".into() }),
     ]
 }
@@ -286,7 +289,7 @@ proptest! {
                 prop_assert!(due < Timestamp::MAX);
             }
             if before.state.kind().is_terminal() {
-                let way_out = ["redriven", "superseded", "reopened"];
+                let way_out = ["redriven", "superseded", "restored", "reopened"];
                 prop_assert!(next.mark.as_ref().is_some_and(|mark| way_out.contains(&mark.what)));
             }
         }

@@ -103,6 +103,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("child reopened", Event::ChildReopened { stage: StageNo(0) }),
         ("run cancelled", Event::CancelRequested),
         ("newer version", Event::Superseded),
+        ("changed back", Event::Restored { payload: (*b"1").into() }),
         ("redriven", Event::Redriven { due: NOW, payload: None }),
         ("killed", Event::Killed { why: "so".into() }),
     ]
@@ -115,7 +116,10 @@ fn diagram() -> String {
         for (name, event) in events() {
             let at = Moment { now: NOW, draw: Draw::MIDDLE };
             if let Ok(transition) = decide(&item, event, &plan, at) {
-                assert_eq!(transition.guard, item.rev, "every transition is guarded by what it was decided for");
+                assert_eq!(
+                    transition.guard, item.rev,
+                    "every transition is guarded by what it was decided for"
+                );
                 assert_eq!(transition.after.rev, item.rev.next(), "and moves the change number on");
                 let (from, to) = (item.state.kind().name(), transition.after.state.kind().name());
                 arrows.insert((from.to_owned(), to.to_owned(), name));

@@ -15,6 +15,7 @@ pub mod crash;
 pub mod env;
 pub mod handler;
 pub mod maintain;
+mod patience;
 pub mod recipe;
 pub mod report;
 pub mod source;

@@ -225,7 +225,11 @@ fn a_spent_budget_gives_back_what_is_not_started_and_pauses_the_run() {
     assert_eq!(change.control.expect("changed").0, Control::PausedBudget);
     assert!(desk.wants().is_empty() && desk.next_calls().is_empty());
     let back = commit.changes.iter().filter(|change| change.transition.after.attempt == 0);
-    assert_eq!((commit.changes.len(), back.count()), (10, 7), "in that very transaction the rest is given back");
+    assert_eq!(
+        (commit.changes.len(), back.count()),
+        (10, 7),
+        "in that very transaction the rest is given back"
+    );
 }
 
 #[test]
@@ -262,5 +266,7 @@ fn breaking_off_gives_everything_back() {
     assert!(desk.finished(calls[0].id, passes(&calls[0])).is_none(), "a late answer is dropped");
     let commit = commit(&mut desk);
     assert_eq!(commit.changes.len(), 4);
-    assert!(commit.changes.iter().all(|change| matches!(change.transition.after.state, State::Waiting { .. })));
+    assert!(
+        commit.changes.iter().all(|change| matches!(change.transition.after.state, State::Waiting { .. }))
+    );
 }

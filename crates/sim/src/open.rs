@@ -33,6 +33,11 @@ pub const OPEN: &[Open] = &[
         text: "it is superseded, and",
         why: "supersede commits its family without all_or_nothing: a stale child lives on (admit)",
     },
+    Open {
+        law: "L7",
+        text: "the run, Go, was marked as finished",
+        why: "a redrive between a session's last count and its finished_at: both have to be one transaction (session)",
+    },
 ];
 
 /// The entry that a complaint belongs to.

@@ -264,7 +264,7 @@ impl Operator {
                 let control = Some((Control::Paused, Some("simulated".to_owned())));
                 self.store.change_run(self.run, RunChange { control, ..RunChange::default() }).await.map(drop)
             }
-            Act::Resume => admin::resume(&self.store, self.run).await.map(drop),
+            Act::Resume => admin::resume(&self.store, self.run, self.env.clock.now()).await.map(drop),
             Act::Bury => {
                 let workers = self.store.workers().await?;
                 let Some(worker) = workers.first().filter(|_| !self.hub.healed()) else { return Ok(()) };
@@ -278,7 +278,7 @@ impl Operator {
     pub async fn heal(self) {
         loop {
             // Nothing fails any more; a run that is gone or cancelled is left alone.
-            let _ = admin::resume(&self.store, self.run).await;
+            let _ = admin::resume(&self.store, self.run, self.env.clock.now()).await;
             self.hub.sleep(self.pace.tick).await;
         }
     }

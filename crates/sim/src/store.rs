@@ -135,10 +135,9 @@ impl Store for FaultyStore {
     }
 
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
-        self.write(Verb::Other, "change_run", self.inner.change_run(run, change), |oracle, _, row| {
-            oracle.on_run(row)
-        })
-        .await
+        let asked = change.clone();
+        let work = self.inner.change_run(run, change);
+        self.write(Verb::Other, "change_run", work, |oracle, _, row| oracle.on_run_changed(&asked, row)).await
     }
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>> {

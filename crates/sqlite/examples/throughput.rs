@@ -140,6 +140,7 @@ fn submission(run: RunId, first: usize, count: usize) -> Submit {
         items: (first..first + count).map(item).collect(),
         deadline: None,
         new_versions: false,
+        changes: Vec::new(),
         cursor: None,
         now: NOW,
     }

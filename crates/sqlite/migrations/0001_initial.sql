@@ -15,7 +15,9 @@ CREATE TABLE run (
     duplicates   INTEGER NOT NULL,
     budget       TEXT,
     created_at   INTEGER NOT NULL,
-    finished_at  INTEGER
+    finished_at  INTEGER,
+    paused_since INTEGER,
+    paused_ms    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX run_finished ON run (finished_at) WHERE finished_at IS NOT NULL;
 

@@ -100,6 +100,10 @@ impl Store for SqliteStore {
         self.write(1, move |tx| run::create(tx, &new, now)).await
     }
 
+    async fn begin_run(&self, new: NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
+        self.write(1, move |tx| run::begin(tx, &new, now)).await
+    }
+
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
         self.write(1, move |tx| run::change(tx, run, &change)).await
     }

@@ -21,6 +21,8 @@ pub struct Submit {
     pub deadline: Option<Timestamp>,
     /// Admits an item even though another version of its key is there.
     pub new_versions: bool,
+    /// Transitions that go with it. When one of them is stale, nothing at all is written: [`Error::Busy`](crate::Error).
+    pub changes: Vec<Change>,
     /// How far the source is read with these. Not written when an answer is [`Submitted::Changed`].
     pub cursor: Option<Cursor>,
     /// The time.
@@ -47,7 +49,8 @@ pub enum Submitted {
     Known(ItemId),
     /// The same key with the same content, from another place of the source.
     Duplicate(ItemId),
-    /// The key is there with other content, and has not been superseded. Nothing was written for it.
+    /// The key is there with other content that has not been superseded, or with this content that has been. Nothing was
+    /// written for it.
     Changed(Box<Item>),
 }
 
@@ -102,6 +105,8 @@ pub struct Commit {
     pub changes: Vec<Change>,
     /// Write all of them or none.
     pub all_or_nothing: bool,
+    /// Write none of them when this run was cancelled; each is then answered as stale.
+    pub unless_cancelled: Option<RunId>,
     /// A change to a run, in the same transaction.
     pub run: Option<(RunId, RunChange)>,
     /// Progress of an operation, in the same transaction.

@@ -45,6 +45,17 @@ pub struct RunRow {
     pub created_at: Timestamp,
     /// When its last item finished; cleared when it goes on.
     pub finished_at: Option<Timestamp>,
+    /// Since when, and how long before that, it was kept from going on.
+    pub pause: Pause,
+}
+
+/// How long a run was kept from going on. Deadlines do not run meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pause {
+    /// Since when it is paused.
+    pub since: Option<Timestamp>,
+    /// Milliseconds of the pauses before.
+    pub before_ms: i64,
 }
 
 /// Changes to a run; what is `None` stays.
@@ -58,6 +69,8 @@ pub struct RunChange {
     pub definition: Option<String>,
     /// When its last item finished, or that it goes on.
     pub finished_at: Option<Option<Timestamp>>,
+    /// How long it was kept from going on.
+    pub pause: Option<Pause>,
 }
 
 /// Which runs to list.
@@ -69,6 +82,14 @@ pub struct RunFilter {
     pub source: Option<String>,
     /// Only those that are not finished and not cancelled.
     pub unfinished: bool,
+}
+
+impl RunFilter {
+    /// The unfinished runs of the same pipeline and source.
+    #[must_use]
+    pub fn unfinished_of(new: &NewRun) -> Self {
+        Self { pipeline: Some(new.pipeline.clone()), source: Some(new.source.clone()), unfinished: true }
+    }
 }
 
 /// A worker that comes up.

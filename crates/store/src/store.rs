@@ -19,7 +19,18 @@ use crate::run::{NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, Ru
 pub trait Store: Send + Sync {
     /// Creates a run.
     async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow>;
-    /// Changes a run and returns it as it then is.
+    /// Finds the newest unfinished run of the same pipeline and source, or creates it; `true` when it was created.
+    ///
+    /// A store that several processes share does both in one transaction, so that two that begin at the same moment
+    /// work on one run.
+    async fn begin_run(&self, new: NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
+        match self.runs(RunFilter::unfinished_of(&new), None, 1).await?.pop() {
+            Some(row) => Ok((row, false)),
+            None => Ok((self.create_run(new, now).await?, true)),
+        }
+    }
+    /// Changes a run and returns it as it then is. A cancelled run stays cancelled, and a run with unfinished items is
+    /// not marked as finished, whatever is asked.
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow>;
     /// Reads a run.
     async fn run(&self, run: RunId) -> Result<Option<RunRow>>;
@@ -35,7 +46,7 @@ pub trait Store: Send + Sync {
     /// Reads the workers that have not been retired.
     async fn workers(&self) -> Result<Vec<WorkerRow>>;
 
-    /// Admits items; the same key with the same content is admitted once.
+    /// Admits items; the same key with the same content is admitted once. A cancelled run takes none: [`Error::NotFound`](crate::Error).
     async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>>;
     /// Leases due items to a worker: each gets its attempt number and a new change number, the fencing token.
     /// Nothing is given to a worker that has been retired or whose lease is over.
@@ -72,7 +83,7 @@ pub trait Store: Send + Sync {
     /// Removes finished items that still have that change number, with all their descendants, leaving tombstones, and
     /// saves the operation's progress in the same transaction. Returns how many items went in all.
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64>;
-    /// Saves an operation; a new one (number 0) gets its number.
+    /// Saves an operation; a new one (number 0) gets its number. One that was stopped stays so.
     async fn save_operation(&self, operation: Operation) -> Result<OperationId>;
     /// Reads operations, newest first.
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>>;

@@ -6,7 +6,7 @@ use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_engine::admin;
 use redrive_engine::report::run_report;
-use redrive_store::RunChange;
+use redrive_store::{Pause, RunChange};
 
 use super::explain::{explain, one_item};
 use super::{Answer, Context, actor, known_run, work};
@@ -36,7 +36,9 @@ pub async fn pause(context: &Context, run: RunId) -> Answer {
         return Err(Failure::usage(format!("run {run} is finished already")));
     }
     let reason = Some(format!("paused by {}", actor()));
-    let change = RunChange { control: Some((Control::Paused, reason)), ..RunChange::default() };
+    let pause = Pause { since: Some(context.env.clock.now()), ..known.row.pause };
+    let change =
+        RunChange { control: Some((Control::Paused, reason)), pause: Some(pause), ..RunChange::default() };
     let row = store.change_run(run, change).await?;
     let now = context.env.clock.now();
     let report = run_report(&*store, &row, &known.plan, known.definition.thresholds, now).await?;

@@ -32,6 +32,9 @@ pub async fn check(context: &Context, run: Option<RunId>) -> Answer {
     for law in &report.laws {
         let verdict = if law.ok { "holds".to_owned() } else { format!("BROKEN {} times", count(law.broken)) };
         text.push_str(&format!("{:<4} {:<76} {verdict}\n", law.law.to_string(), law.says));
+        if let Some(beyond) = law.beyond {
+            text.push_str(&format!("       not shown by a store at rest: {beyond}\n"));
+        }
         for violation in &law.violations {
             let item = violation.item.map(|item| format!("{item}: ")).unwrap_or_default();
             text.push_str(&format!("       {item}{}\n", safe(&violation.what)));

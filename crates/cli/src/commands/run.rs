@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redrive_core::status::Control;
+use redrive_engine::report::run_report;
 use redrive_engine::{admin, crash};
 use redrive_pipeline::Definition;
-use redrive_store::{NewRun, RunChange, RunFilter, RunRow, Store};
+use redrive_store::{NewRun, RunChange, RunRow, Store};
 
-use super::work::{Work, work};
+use super::work::{Work, tell, work};
 use super::{Answer, Context, known_run};
 use crate::args::{ResumeArgs, RunArgs};
 use crate::exit::Failure;
@@ -26,32 +27,36 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     // A source that is not there is told before a run is made of it.
     let unread = wiring::source(&source, definition.source.key.clone(), None)?;
     let store = wiring::open_store(&context.global.store)?;
-    let unfinished = if args.new { None } else { unfinished(&*store, &definition.name, &source).await? };
-    let (row, source) = match unfinished {
-        Some(row) => {
-            let row = go_on(context, &store, row, &definition, &text).await?;
-            let left = if row.admitted_all {
-                None
-            } else if source == "-" {
-                Some(unread)
-            } else {
-                Some(wiring::source(&source, definition.source.key.clone(), row.cursor.as_deref())?)
-            };
-            (row, left)
+    let new = NewRun {
+        pipeline: definition.name.clone(),
+        source: source.clone(),
+        category: definition.category.clone(),
+        priority: definition.priority,
+        definition: text.clone(),
+        folder: folder.display().to_string(),
+    };
+    let now = context.env.clock.now();
+    let (row, created) = match args.new {
+        true => (store.create_run(new, now).await?, true),
+        false => store.begin_run(new, now).await?,
+    };
+    let (row, source) = if created {
+        crash::point("run.created");
+        (row, Some(unread))
+    } else {
+        if row.control != Control::Go {
+            return paused(context, &*store, &row, &definition).await;
         }
-        None => {
-            let new = NewRun {
-                pipeline: definition.name.clone(),
-                source,
-                category: definition.category.clone(),
-                priority: definition.priority,
-                definition: text,
-                folder: folder.display().to_string(),
-            };
-            let row = store.create_run(new, context.env.clock.now()).await?;
-            crash::point("run.created");
-            (row, Some(unread))
-        }
+        let row = go_on(context, &store, row, &definition, &text).await?;
+        // What is given on standard input is always read; what is known of it is not admitted twice.
+        let left = if source == "-" {
+            Some(unread)
+        } else if row.admitted_all {
+            None
+        } else {
+            Some(wiring::source(&source, definition.source.key.clone(), row.cursor.as_deref())?)
+        };
+        (row, left)
     };
     work(context, Work { store, row, recipe, source }, &args.work).await
 }
@@ -74,11 +79,7 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
     }
     warn(context, &definition);
     let recipe = wiring::recipe(&definition, &folder)?;
-    let source = if row.admitted_all || row.spec.source == "-" {
-        None
-    } else {
-        Some(wiring::source(&row.spec.source, definition.source.key.clone(), row.cursor.as_deref())?)
-    };
+    let source = wiring::source_left(&row, &definition)?;
     if row.spec.source == "-" && !row.admitted_all {
         return Err(Failure::usage(format!(
             "run {} reads standard input, which was not read to its end",
@@ -86,14 +87,19 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
         ))
         .hint("give the same input to the same `redrive run` command; what is known is not admitted twice"));
     }
-    row = admin::resume(&*store, row.id).await?;
+    row = admin::resume(&*store, row.id, context.env.clock.now()).await?;
     work(context, Work { store, row, recipe, source }, &args.work).await
 }
 
-async fn unfinished(store: &dyn Store, pipeline: &str, source: &str) -> Result<Option<RunRow>, Failure> {
-    let filter =
-        RunFilter { pipeline: Some(pipeline.to_owned()), source: Some(source.to_owned()), unfinished: true };
-    Ok(store.runs(filter, None, 1).await?.into_iter().next())
+/// Tells how a paused run stands; only `redrive resume` lets it go on.
+async fn paused(context: &Context, store: &dyn Store, row: &RunRow, definition: &Definition) -> Answer {
+    note(&format!(
+        "run {} of this pipeline and source is paused; nothing was done (--new starts another run)",
+        row.id
+    ));
+    let plan = wiring::plan(definition);
+    let report = run_report(store, row, &plan, definition.thresholds, context.env.clock.now()).await?;
+    tell(context, &report)
 }
 
 async fn go_on(
@@ -103,11 +109,6 @@ async fn go_on(
     definition: &Definition,
     text: &str,
 ) -> Result<RunRow, Failure> {
-    if row.control != Control::Go {
-        let why = row.reason.as_deref().unwrap_or("an operator asked for it");
-        return Err(Failure::paused(format!("run {} of this pipeline and source is paused: {why}", row.id))
-            .hint(format!("`redrive resume {}` goes on; --new starts another run", row.id)));
-    }
     if !context.global.quiet {
         note(&format!("going on with run {}", row.id));
     }

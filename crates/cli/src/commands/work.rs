@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redrive_core::status::RunStatus;
@@ -72,8 +73,11 @@ pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Failure> 
 
 /// Works on a run until it ends.
 pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Result<Worked, Failure> {
-    let Work { store, row, recipe, source } = work;
+    let Work { store, row, mut recipe, source } = work;
+    let paused = Duration::from_millis(u64::try_from(row.pause.before_ms).unwrap_or(0));
+    recipe.plan = recipe.plan.with_grace(paused);
     let recipe = Arc::new(recipe);
+    let admitting = Arc::new(AtomicBool::new(source.is_some()));
     let env = context.env.clone();
     let wake = Arc::new(Notify::new());
     let (teller, stop) = watch::channel(Stop::No);
@@ -93,6 +97,7 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
             env: env.clone(),
             run: row.id,
             wake: wake.clone(),
+            admitting: admitting.clone(),
             stop: stop.clone(),
         };
         let teller = teller.clone();
@@ -112,6 +117,7 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
         env: env.clone(),
         settings,
         wake,
+        admitting,
         stop: stop.clone(),
     };
     let ending = session.work(row.clone()).await;
@@ -128,8 +134,10 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
     let row = store.run(row.id).await?.unwrap_or(row);
     let mut report = run_report(&*store, &row, &recipe.plan, recipe.thresholds, env.clock.now()).await?;
     let interrupted = ending == Ending::Stopped;
-    if interrupted && report.counts.live() > 0 {
-        report.status = RunStatus::Interrupted;
+    match ending {
+        Ending::Stopped => report.status = RunStatus::Interrupted,
+        Ending::Waiting { .. } => report.status = RunStatus::PartiallyCompleted,
+        Ending::Finished | Ending::Halted(_) => {}
     }
     Ok(Worked { report, interrupted })
 }

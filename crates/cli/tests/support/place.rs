@@ -61,8 +61,18 @@ impl Place {
         self.start_with(args, &[], b"")
     }
 
-    /// Starts the binary with further variables, and something on its standard input.
+    /// Starts the binary with further variables, and something on its standard input, which then ends.
     pub fn start_with(&self, args: &[&str], env: &[(&str, &str)], input: &[u8]) -> Started {
+        let mut started = self.start_open(args, env);
+        let mut stdin = started.child.stdin.take().expect("piped");
+        let input = input.to_vec();
+        // The reader may go away first; that is seen by its exit code.
+        std::thread::spawn(move || drop(stdin.write_all(&input)));
+        started
+    }
+
+    /// Starts the binary with a standard input that does not end.
+    pub fn start_open(&self, args: &[&str], env: &[(&str, &str)]) -> Started {
         let mut child = Command::new(env!("CARGO_BIN_EXE_redrive"))
             .args(args)
             .current_dir(self.folder.path())
@@ -76,10 +86,6 @@ impl Place {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        let mut stdin = child.stdin.take().expect("piped");
-        let input = input.to_vec();
-        // The reader may go away first; that is seen by its exit code.
-        std::thread::spawn(move || drop(stdin.write_all(&input)));
         let stdout = Output::collect(child.stdout.take().expect("piped"));
         let stderr = Output::collect(child.stderr.take().expect("piped"));
         Started { what: args.join(" "), child, stdout, stderr }
@@ -210,6 +216,12 @@ impl Started {
         assert!(sent.expect("kill is everywhere").success());
     }
 
+    /// Writes to its standard input.
+    pub fn say(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().expect("open");
+        stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush()).expect("it reads");
+    }
+
     /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it can be waited for").is_some()
@@ -289,7 +301,8 @@ impl Ran {
 
     /// Its standard output as one JSON document.
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout)
-            .unwrap_or_else(|error| panic!("`redrive {}`: {error}\n{}\n{}", self.what, self.stdout, self.stderr))
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| {
+            panic!("`redrive {}`: {error}\n{}\n{}", self.what, self.stdout, self.stderr)
+        })
     }
 }

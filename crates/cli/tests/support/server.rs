@@ -200,7 +200,8 @@ impl Server {
             let numbers: Vec<u64> = calls.iter().map(|(_, item)| item.attempt).collect();
             let expected: Vec<u64> = (1..=calls.len() as u64).collect();
             assert_eq!(numbers, expected, "{key}");
-            let keys: BTreeSet<&String> = calls.iter().map(|(call, _)| &call.headers["idempotency-key"]).collect();
+            let keys: BTreeSet<&String> =
+                calls.iter().map(|(call, _)| &call.headers["idempotency-key"]).collect();
             assert_eq!(keys.len(), 1, "{key} keeps its idempotency key");
             assert!(known.insert((*keys.first().expect("one")).clone()), "{key} shares its idempotency key");
         }
@@ -282,7 +283,8 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(BTreeMap<String, S
 
 /// Answers; `false` when the connection is to be closed.
 fn reply(mut stream: &TcpStream, reader: &mut BufReader<TcpStream>, answer: Answer) -> bool {
-    let head = |status: u16, length: usize| format!("HTTP/1.1 {status} Planned\r\nContent-Length: {length}\r\n");
+    let head =
+        |status: u16, length: usize| format!("HTTP/1.1 {status} Planned\r\nContent-Length: {length}\r\n");
     match answer {
         Answer::Http(status, headers, body) => {
             let mut text = head(status, body.len());

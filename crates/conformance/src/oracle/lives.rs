@@ -143,6 +143,7 @@ impl Lives {
             items,
             deadline: self.dice.one_in(3).then(|| Timestamp(self.now.0 + 20_000)),
             new_versions: self.dice.one_in(3),
+            changes: Vec::new(),
             cursor: self.dice.one_in(2).then_some(cursor),
             now: self.now,
         };
@@ -230,7 +231,8 @@ impl Lives {
         let mut answers = [const { Vec::new() }; 2];
         for ((store, changes), answer) in self.stores.iter().zip(commits).zip(&mut answers) {
             let (run, operation) = (run.clone(), operation.clone());
-            let commit = Commit { changes, all_or_nothing, run, operation, now: self.now };
+            let commit =
+                Commit { changes, all_or_nothing, unless_cancelled: None, run, operation, now: self.now };
             *answer = store.commit(commit).await.expect("commit");
         }
         if answers[0].contains(&Applied::Stale) {

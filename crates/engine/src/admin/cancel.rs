@@ -23,25 +23,32 @@ pub async fn cancel(store: &dyn Store, run: RunId, plan: &Plan, actor: &str, env
         .await?;
     let mut operation =
         open(store, OperationKind::Cancel, actor, format!("{{\"run\":\"{run}\"}}"), env.clock.now()).await?;
-    for state in [StateKind::Joining, StateKind::Waiting, StateKind::Running] {
-        let filter = ItemFilter { run: Some(run), state: Some(state), ..ItemFilter::default() };
-        loop {
-            let page = store.items(ItemQuery { filter: filter.clone(), after: None, limit: PAGE }).await?;
-            let now = env.clock.now();
-            let decided = page.iter().filter_map(|item| {
-                let at = Moment { now, draw: env.dice.draw() };
-                decide(item, Event::CancelRequested, plan, at).ok()
-            });
-            let changes: Vec<_> = decided.map(Into::into).collect();
-            if changes.is_empty() {
-                break;
+    // Work in flight may still move an item from one state to another; nothing new is claimed, so that comes to an end.
+    let mut found = true;
+    while std::mem::take(&mut found) {
+        for state in [StateKind::Joining, StateKind::Waiting, StateKind::Running] {
+            let filter = ItemFilter { run: Some(run), state: Some(state), ..ItemFilter::default() };
+            loop {
+                let page =
+                    store.items(ItemQuery { filter: filter.clone(), after: None, limit: PAGE }).await?;
+                let now = env.clock.now();
+                let decided = page.iter().filter_map(|item| {
+                    let at = Moment { now, draw: env.dice.draw() };
+                    decide(item, Event::CancelRequested, plan, at).ok()
+                });
+                let changes: Vec<_> = decided.map(Into::into).collect();
+                if changes.is_empty() {
+                    break;
+                }
+                found = true;
+                operation.updated_at = now;
+                crash::point("cancel.before_page");
+                let commit = Commit { changes, operation: Some(operation.clone()), now, ..Commit::default() };
+                let applied = store.commit(commit).await?;
+                crash::point("cancel.after_page");
+                operation.changed +=
+                    applied.iter().filter(|applied| **applied == Applied::Done).count() as u64;
             }
-            operation.updated_at = now;
-            crash::point("cancel.before_page");
-            let commit = Commit { changes, operation: Some(operation.clone()), now, ..Commit::default() };
-            let applied = store.commit(commit).await?;
-            crash::point("cancel.after_page");
-            operation.changed += applied.iter().filter(|applied| **applied == Applied::Done).count() as u64;
         }
     }
     let finished_at = Some(Some(env.clock.now()));

@@ -15,7 +15,9 @@ use crate::env::Env;
 pub async fn kill(store: &dyn Store, item: &Item, plan: &Plan, why: &str, env: &Env) -> Result<bool> {
     let now = env.clock.now();
     let at = || Moment { now, draw: env.dice.draw() };
-    let Ok(killed) = decide(item, Event::Killed { why: why.to_owned() }, plan, at()) else { return Ok(false) };
+    let Ok(killed) = decide(item, Event::Killed { why: why.to_owned() }, plan, at()) else {
+        return Ok(false);
+    };
     let mut changes = vec![killed.into()];
     for descendant in live_descendants(store, item).await? {
         if let Ok(cancelled) = decide(&descendant, Event::CancelRequested, plan, at()) {
@@ -34,7 +36,8 @@ pub async fn live_descendants(store: &dyn Store, item: &Item) -> Result<Vec<Item
     let mut family = vec![item.clone()];
     let mut at = 0;
     while at < family.len() {
-        let filter = ItemFilter { run: Some(item.run), parent: Some(family[at].seq), ..ItemFilter::default() };
+        let filter =
+            ItemFilter { run: Some(item.run), parent: Some(family[at].seq), ..ItemFilter::default() };
         let children = store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await?;
         family.extend(children.into_iter().filter(|child| !child.state.kind().is_terminal()));
         at += 1;

@@ -101,9 +101,11 @@ async fn is_open(store: &dyn Store, operation: OperationId) -> Result<bool> {
 /// # Errors
 /// When the store fails.
 pub async fn stop_operation(store: &dyn Store, operation: OperationId, now: Timestamp) -> Result<bool> {
-    let open = store.operations(1_000).await?.into_iter().find(|known| {
-        known.id == operation && known.state == OperationState::Open
-    });
+    let open = store
+        .operations(1_000)
+        .await?
+        .into_iter()
+        .find(|known| known.id == operation && known.state == OperationState::Open);
     let Some(open) = open else { return Ok(false) };
     store.save_operation(Operation { state: OperationState::Cancelled, updated_at: now, ..open }).await?;
     Ok(true)

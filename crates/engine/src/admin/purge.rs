@@ -1,5 +1,6 @@
 //! Dead items are removed, with everything that came from them; a tombstone stays.
 
+use redrive_core::item::{Item, State};
 use redrive_store::{ItemFilter, ItemQuery, OperationKind, Result, Store};
 
 use super::{Done, PAGE, close, dead, is_open, open};
@@ -14,9 +15,16 @@ pub async fn purge(store: &dyn Store, filter: &ItemFilter, actor: &str, env: &En
     let words = serde_json::to_string(filter).unwrap_or_default();
     let mut operation = open(store, OperationKind::Purge, actor, words, env.clock.now()).await?;
     let mut query = ItemQuery { filter: dead(filter), after: operation.after, limit: PAGE };
+    let mut again = operation.after.is_some();
     loop {
         let page = store.items(query.clone()).await?;
-        let Some(last) = page.last().map(|item| item.seq) else { break };
+        let Some(last) = page.last().map(|item| item.seq) else {
+            if std::mem::take(&mut again) {
+                query.after = None;
+                continue;
+            }
+            break;
+        };
         if !is_open(store, operation.id).await? {
             break;
         }
@@ -25,9 +33,22 @@ pub async fn purge(store: &dyn Store, filter: &ItemFilter, actor: &str, env: &En
         operation.after = Some(last);
         operation.updated_at = now;
         crash::point("purge.before_page");
-        let items = page.iter().map(|item| (item.seq, item.rev)).collect();
+        let mut items = Vec::with_capacity(page.len());
+        for item in &page {
+            if awaited(store, item).await? {
+                operation.skipped += 1;
+            } else {
+                items.push((item.seq, item.rev));
+            }
+        }
         operation.changed += store.purge(items, operation.clone(), now).await?;
         crash::point("purge.after_page");
     }
     close(store, operation, env.clock.now()).await
+}
+
+/// Whether somebody waits for how the item ended: its parent then still has to hear of it.
+async fn awaited(store: &dyn Store, item: &Item) -> Result<bool> {
+    let Some(parent) = item.parent else { return Ok(false) };
+    Ok(store.item(parent).await?.is_some_and(|parent| parent.state == State::Joining))
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use redrive_core::decide::{Moment, decide};
+use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
 use redrive_core::event::{Event, Transition};
 use redrive_core::id::{ItemSeq, RunId};
 use redrive_core::item::{Item, Payload, StateKind};
@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::{Done, PAGE, Plans, close, dead, is_open, open};
 use crate::crash;
 use crate::env::Env;
+use crate::worker::expansion_key;
 
 /// What to send back, and how.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,11 +55,19 @@ pub async fn redrive(
     let begun = env.clock.now();
     let mut operation = open(store, OperationKind::Redrive, actor, words, begun).await?;
     let mut query = ItemQuery { filter: dead(&request.filter), after: operation.after, limit: PAGE };
+    // One that was broken off goes on, and then looks once more at what died behind it meanwhile.
+    let mut again = operation.after.is_some();
     loop {
         let left = request.limit.map_or(u64::MAX, |limit| limit.saturating_sub(operation.changed));
         query.limit = usize::try_from(left).unwrap_or(PAGE).min(PAGE);
         let page = if query.limit == 0 { Vec::new() } else { store.items(query.clone()).await? };
-        let Some(last) = page.last().map(|item| item.seq) else { break };
+        let Some(last) = page.last().map(|item| item.seq) else {
+            if query.limit > 0 && std::mem::take(&mut again) {
+                query.after = None;
+                continue;
+            }
+            break;
+        };
         if !is_open(store, operation.id).await? {
             break;
         }
@@ -68,8 +77,18 @@ pub async fn redrive(
             by_run.entry(item.run).or_default().push(item);
         }
         for (run, items) in by_run {
+            let plan = plans(run);
+            let seqs: Vec<ItemSeq> = items.iter().map(|item| item.seq).collect();
             let page = Page { store, run, items, request, env };
-            page.redrive(plans(run), &mut operation).await?;
+            if page.redrive(plan.as_ref(), &mut operation).await? {
+                continue;
+            }
+            // One of them changed meanwhile, so nothing of the page was written: each for itself then.
+            for seq in seqs {
+                let items: Vec<Item> = store.item(seq).await?.into_iter().collect();
+                let alone = Page { store, run, items, request, env };
+                operation.skipped += u64::from(!alone.redrive(plan.as_ref(), &mut operation).await?);
+            }
         }
         operation.after = Some(last);
     }
@@ -86,22 +105,23 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    async fn redrive(self, plan: Option<Plan>, operation: &mut Operation) -> Result<()> {
+    /// Sends the page back, whole or not at all; `false` when something in it had changed.
+    async fn redrive(self, plan: Option<&Plan>, operation: &mut Operation) -> Result<bool> {
         let row = self.store.run(self.run).await?;
         let goes_on = row.is_some_and(|row| row.control != Control::Cancelled);
         let (Some(plan), true) = (plan, goes_on) else {
             operation.skipped += self.items.len() as u64;
-            return Ok(());
+            return Ok(true);
         };
         let now = self.env.clock.now();
         let mut changes: Vec<Transition> = Vec::new();
         let mut parents = BTreeSet::new();
         let mut redriven = 0;
-        for item in &self.items {
+        for item in &self.with_dead_children().await? {
             let due = self.request.due(operation.changed + redriven, now);
             let event = Event::Redriven { due, payload: None };
-            let Ok(transition) = decide(item, event, &plan, self.moment(now)) else { continue };
-            let Some(ancestors) = self.reopen(item, &plan, &parents, now).await? else { continue };
+            let Ok(transition) = decide(item, event, plan, self.moment(now)) else { continue };
+            let Some(ancestors) = self.reopen(item, plan, &parents, now).await? else { continue };
             parents.extend(ancestors.iter().map(|ancestor| ancestor.after.seq));
             changes.extend(ancestors);
             changes.push(transition);
@@ -111,32 +131,56 @@ impl Page<'_> {
         changes.retain(|change| {
             change.after.state.kind() != StateKind::Waiting || !parents.contains(&change.after.seq)
         });
-        operation.skipped += self.items.len() as u64 - redriven;
-        operation.changed += redriven;
-        operation.updated_at = now;
-        operation.after = self.items.last().map(|item| item.seq).max(operation.after);
-        self.commit(changes, redriven, operation, now).await
+        let after = self.items.last().map(|item| item.seq).max(operation.after);
+        let progress = Operation {
+            skipped: operation.skipped + (self.items.len() as u64).saturating_sub(redriven),
+            changed: operation.changed + redriven,
+            updated_at: now,
+            after,
+            ..operation.clone()
+        };
+        if !self.commit(changes, &progress, now).await? {
+            return Ok(false);
+        }
+        *operation = progress;
+        Ok(true)
     }
 
-    async fn commit(
-        &self,
-        changes: Vec<Transition>,
-        n: u64,
-        operation: &mut Operation,
-        now: Timestamp,
-    ) -> Result<()> {
-        let run = Some((self.run, RunChange { finished_at: Some(None), ..RunChange::default() }));
+    /// The items, those that died of their children replaced by the children: they live again when the children do.
+    async fn with_dead_children(&self) -> Result<Vec<Item>> {
+        let mut leaves: BTreeMap<ItemSeq, Item> = BTreeMap::new();
+        let mut left: Vec<Item> = self.items.clone();
+        while let Some(item) = left.pop() {
+            let filter = ItemFilter {
+                run: Some(item.run),
+                state: Some(StateKind::Dead),
+                parent: Some(item.seq),
+                ..ItemFilter::default()
+            };
+            let children = self.store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await?;
+            if children.is_empty() {
+                leaves.insert(item.seq, item);
+            } else {
+                left.extend(children);
+            }
+        }
+        Ok(leaves.into_values().collect())
+    }
+
+    async fn commit(&self, changes: Vec<Transition>, progress: &Operation, now: Timestamp) -> Result<bool> {
         let changes = changes.into_iter().map(Into::into).collect();
         crash::point("redrive.before_page");
-        let commit = Commit { changes, all_or_nothing: true, run, operation: Some(operation.clone()), now };
+        let commit = Commit {
+            changes,
+            all_or_nothing: true,
+            unless_cancelled: Some(self.run),
+            run: Some((self.run, RunChange { finished_at: Some(None), ..RunChange::default() })),
+            operation: Some(progress.clone()),
+            now,
+        };
         let applied = self.store.commit(commit).await?;
         crash::point("redrive.after_page");
-        if applied.contains(&Applied::Stale) {
-            // Somebody else changed one of them; nothing of the page was written. They are told apart by hand or later.
-            operation.changed -= n;
-            operation.skipped += n;
-        }
-        Ok(())
+        Ok(!applied.contains(&Applied::Stale))
     }
 
     fn moment(&self, now: Timestamp) -> Moment {
@@ -160,7 +204,13 @@ impl Page<'_> {
                 return Ok(None);
             };
             let event = Event::ChildReopened { stage };
-            let Ok(transition) = decide(&parent, event, plan, self.moment(now)) else { return Ok(None) };
+            let Ok(mut transition) = decide(&parent, event, plan, self.moment(now)) else { return Ok(None) };
+            if transition.after.stage != parent.stage {
+                // The stages after the join run again, on what they were given the first time.
+                let kept = self.store.outputs(vec![expansion_key(&parent)]).await?;
+                let Some(content) = kept.into_iter().next().flatten() else { return Ok(None) };
+                transition.payload = Some(content);
+            }
             reopened.push(transition);
             child = parent;
         }
@@ -188,6 +238,15 @@ pub async fn redrive_edited(
     changes.push(transition);
     let run = Some((item.run, RunChange { finished_at: Some(None), ..RunChange::default() }));
     let changes = changes.into_iter().map(Into::into).collect();
-    let applied = store.commit(Commit { changes, all_or_nothing: true, run, operation: None, now }).await?;
+    let applied = store
+        .commit(Commit {
+            changes,
+            all_or_nothing: true,
+            unless_cancelled: Some(item.run),
+            run,
+            operation: None,
+            now,
+        })
+        .await?;
     Ok(applied.iter().all(|applied| *applied == Applied::Done))
 }

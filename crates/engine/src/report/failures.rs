@@ -1,6 +1,7 @@
 //! What failed in a run and what becomes of it: the items sorted, each with its history.
 
 use redrive_core::id::RunId;
+use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_store::{ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
@@ -62,7 +63,11 @@ pub async fn failures(
         let page = store.items(ItemQuery { filter, after, limit: PAGE }).await?;
         let full = page.len() == PAGE;
         after = page.last().map(|item| item.seq);
-        for item in &page {
+        // What failed and then passed is no failure any more; `stats` counts it.
+        let unsettled = |item: &&Item| {
+            matches!(item.state.kind(), StateKind::Dead | StateKind::Waiting | StateKind::Running)
+        };
+        for item in page.iter().filter(unsettled) {
             if items.len() == limit {
                 more = true;
                 break 'pages;

@@ -12,6 +12,7 @@ use redrive_store::{Result, RunRow, Store};
 use serde::Serialize;
 
 use super::counts::{counts, own_counts};
+use crate::worker::works_on;
 
 /// How a run stands, as `--json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -103,13 +104,12 @@ pub async fn run_report(
     let (next_due, any_fresh) = store.next_due(row.id).await?;
     let own = own_counts(&counters, plan);
     let all = counts(&counters, |_| true);
-    let live_workers = store.workers().await?.iter().any(|worker| worker.lease_until >= now);
+    let attended = store.workers().await?.iter().any(|w| w.lease_until >= now && works_on(w, row.id));
     let standing = Standing {
         control: row.control,
         admitted_all: row.admitted_all,
-        // Who works on which run is not kept; an item in somebody's hands shows that this one is worked on.
-        attended: live_workers && (all.running > 0),
-        only_retries: !any_fresh && all.running == 0,
+        attended,
+        only_retries: all.running == 0 && (!any_fresh || next_due.is_some_and(|due| due > now)),
         counts: own,
     };
     let status = run_status(&standing, thresholds);

@@ -28,7 +28,9 @@ const HEAD: u64 = 4 << 10;
 /// Lines of JSON from a file or a stream.
 pub struct JsonLines {
     name: String,
-    reader: Box<dyn BufRead + Send>,
+    reader: BufReader<Box<dyn Read + Send>>,
+    /// Whether more may come slowly, so that what is there is not kept waiting for it.
+    live: bool,
     key: Option<String>,
     position: Position,
 }
@@ -63,13 +65,20 @@ impl JsonLines {
             .filter(|before| before.offset <= length && before.head == ContentHash::of(&[&head]).to_string())
             .unwrap_or_default();
         file.seek(SeekFrom::Start(position.offset)).map_err(fail)?;
-        Ok(Self { name, reader: Box::new(BufReader::with_capacity(1 << 16, file)), key, position })
+        Ok(Self {
+            name,
+            reader: BufReader::with_capacity(1 << 16, Box::new(file)),
+            live: false,
+            key,
+            position,
+        })
     }
 
     /// Reads from a stream that cannot be gone back in.
     #[must_use]
-    pub fn stream(name: &str, reader: Box<dyn BufRead + Send>, key: Option<String>) -> Self {
-        Self { name: name.to_owned(), reader, key, position: Position::default() }
+    pub fn stream(name: &str, reader: Box<dyn Read + Send>, key: Option<String>) -> Self {
+        let reader = BufReader::with_capacity(1 << 16, reader);
+        Self { name: name.to_owned(), reader, live: true, key, position: Position::default() }
     }
 
     /// Reads a line without its end into `line`, at most [`MAX_LINE`] bytes of it. Returns its whole length, 0 at the end.
@@ -131,6 +140,9 @@ impl Source for JsonLines {
         let mut head = Vec::new();
         let from_start = self.position.offset == 0;
         while piece.items.len() < PIECE_LINES && bytes < PIECE_BYTES {
+            if self.live && !piece.items.is_empty() && self.reader.buffer().is_empty() {
+                break;
+            }
             line.clear();
             let length =
                 self.read_line(&mut line).map_err(|cause| SourceError { what: self.name.clone(), cause })?;

@@ -15,18 +15,21 @@ use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Transition, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ContentHash, ItemSeq, RunId, StageNo};
-use redrive_core::item::{Item, Payload, StateKind};
+use redrive_core::item::{DeadReason, Item, Payload, State, StateKind};
 use redrive_core::order::reserved;
 use redrive_core::policy::Next;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Applied, Change, ClaimedItem, Commit, OutputKey, RunChange, Slot};
+use redrive_store::{Applied, Change, ClaimedItem, Commit, OutputKey, Pause, RunChange, Slot};
 
 use crate::handler::{Input, Reply, Request};
 use crate::recipe::{Recipe, StageWork};
 
 /// Most items in one commit; what is left goes into the next.
 const COMMIT_LIMIT: usize = 2_000;
+
+/// A failure budget is saved with every death, and after so many finished items.
+const SAVE_BUDGET_EVERY: u32 = 200;
 
 /// Names a call that has been handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -66,6 +69,8 @@ pub struct Desk {
     ended: VecDeque<(ClaimedItem, Event)>,
     in_commit: Vec<Sent>,
     budget: Budget,
+    unsaved: u32,
+    paused_ms: i64,
     halt: Option<Halt>,
     halt_saved: bool,
     bereft: BTreeSet<ItemSeq>,
@@ -105,6 +110,8 @@ impl Desk {
             recipe.stages.iter().map(|_| StageDesk { drained: true, ..StageDesk::default() }).collect();
         Self {
             run,
+            paused_ms: 0,
+            unsaved: 0,
             recipe,
             stages,
             calls: BTreeMap::new(),
@@ -116,6 +123,13 @@ impl Desk {
             halt_saved: true,
             bereft: BTreeSet::new(),
         }
+    }
+
+    /// The same desk for a run that was paused before, for so many milliseconds.
+    #[must_use]
+    pub fn after_pauses(mut self, paused_ms: i64) -> Self {
+        self.paused_ms = paused_ms;
+        self
     }
 
     /// The run.
@@ -132,7 +146,9 @@ impl Desk {
         }
         let mut slots = Vec::new();
         for (stage, _) in self.recipe.plan.stages() {
-            let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else { continue };
+            let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else {
+                continue;
+            };
             let limit = work.capacity().saturating_sub(desk.ready.len() + desk.items_calling);
             if limit > 0 {
                 let reserved = reserved(self.recipe.share, desk.given, limit);
@@ -179,7 +195,7 @@ impl Desk {
             let stage = claimed.item.stage;
             *got.entry(stage).or_default() += 1;
             let known = known.remove(&at);
-            if claimed.item.is_past_deadline(now) {
+            if self.recipe.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
                 self.ended.push_back((claimed, Event::DeadlinePassed));
             } else if let Some(payload) = known {
                 self.ended.push_back((claimed, Event::Finished(Verdict::Reused(payload))));
@@ -421,13 +437,17 @@ impl Desk {
                 self.decide(claimed, event, Moment { now, draw: draw() });
             }
         }
-        let run = (!self.halt_saved).then(|| (self.run, self.halting())).or_else(|| {
+        let run = (!self.halt_saved).then(|| (self.run, self.halting(now))).or_else(|| {
             let dead = self
                 .in_commit
                 .iter()
                 .any(|sent| sent.change.transition.after.state.kind() == StateKind::Dead);
-            dead.then(|| (self.run, RunChange { budget: self.saved_budget(), ..RunChange::default() }))
+            let save = dead || self.unsaved >= SAVE_BUDGET_EVERY;
+            save.then(|| (self.run, RunChange { budget: self.saved_budget(), ..RunChange::default() }))
         });
+        if run.is_some() {
+            self.unsaved = 0;
+        }
         if self.in_commit.is_empty() && run.is_none() {
             return None;
         }
@@ -437,7 +457,7 @@ impl Desk {
 
     fn decide(&mut self, claimed: ClaimedItem, event: Event, at: Moment) {
         if let Event::Finished(Verdict::Failed { failure, .. }) = &event
-            && failure.class == Class::Quota
+            && self.recipe.reclassified(&claimed.item, failure).class == Class::Quota
         {
             self.stop(Halt::Quota(failure.message().to_owned()));
         }
@@ -446,7 +466,14 @@ impl Desk {
             _ => None,
         };
         match decide(&claimed.item, event, &self.recipe.plan, at) {
-            Ok(transition) => {
+            Ok(mut transition) => {
+                let mut output = output;
+                let goes_on =
+                    self.recipe.plan.stage(claimed.item.stage).is_some_and(|stage| stage.next.is_some());
+                if transition.children.is_some() && goes_on {
+                    transition.payload = Some(claimed.payload.clone());
+                    output = Some(expansion_key(&claimed.item));
+                }
                 self.observe(&transition);
                 self.in_commit.push(Sent { change: Change { transition, output, fact: None }, claimed });
             }
@@ -460,9 +487,16 @@ impl Desk {
         if kind.is_terminal() {
             self.bereft.extend(transition.after.parent);
         }
+        if transition.children.is_some() {
+            // Its children may all be known and finished already.
+            self.bereft.insert(transition.after.seq);
+        }
         let Some(spec) = &self.recipe.budget else { return };
+        self.unsaved = self.unsaved.saturating_add(1);
         let breach = match kind {
             StateKind::Succeeded => self.budget.observe(spec, false),
+            // A deadline passes by waiting, not by failing.
+            StateKind::Dead if transition.after.state == State::Dead { reason: DeadReason::Expired } => None,
             StateKind::Dead => self.budget.observe(spec, true),
             StateKind::Waiting
             | StateKind::Running
@@ -476,16 +510,19 @@ impl Desk {
         }
     }
 
-    fn halting(&self) -> RunChange {
+    fn halting(&self, now: Timestamp) -> RunChange {
         let control = match &self.halt {
             Some(Halt::Budget(breach)) => Some((Control::PausedBudget, Some(breach.to_string()))),
             Some(Halt::Quota(reason)) => Some((Control::PausedQuota, Some(reason.clone()))),
             Some(Halt::Asked(_) | Halt::Stopping) | None => None,
         };
-        RunChange { control, budget: self.saved_budget(), ..RunChange::default() }
+        let pause = Some(Pause { since: Some(now), before_ms: self.paused_ms });
+        RunChange { control, budget: self.saved_budget(), pause, ..RunChange::default() }
     }
 
-    fn saved_budget(&self) -> Option<String> {
+    /// The budget as it is kept with the run.
+    #[must_use]
+    pub fn saved_budget(&self) -> Option<String> {
         serde_json::to_string(&self.budget).ok()
     }
 
@@ -507,22 +544,38 @@ impl Recipe {
         })
     }
 
+    /// The failure as the item's stage takes it.
+    fn reclassified(&self, item: &Item, failure: &Failure) -> Failure {
+        match self.plan.stage(item.stage) {
+            Some(stage) => stage.policy.reclassify(failure.clone()),
+            None => failure.clone(),
+        }
+    }
+
     /// Whether such a failure would be the item's end.
     fn would_end(&self, item: &Item, failure: &Failure) -> bool {
         let Some(policy) = self.plan.stage(item.stage).map(|stage| &stage.policy) else { return false };
+        let failure = self.reclassified(item, failure);
         let next = match failure.class {
             Class::RateLimited | Class::Quota => return false,
+            Class::Final | Class::Oversized => return true,
             Class::Crash => policy.after_crash(item.crashes.saturating_add(1), Draw::MIDDLE),
-            Class::Final | Class::Retryable | Class::Timeout | Class::Oversized => {
-                policy.after_failure(item.failures.saturating_add(1), failure, Draw::MIDDLE)
+            Class::Retryable | Class::Timeout => {
+                policy.after_failure(item.failures.saturating_add(1), &failure, Draw::MIDDLE)
             }
         };
         next == Next::GiveUp
     }
 }
 
+/// Names the content an item had when it was expanded, for when a child that lives again takes it back there.
+#[must_use]
+pub fn expansion_key(item: &Item) -> OutputKey {
+    OutputKey { config: 0, input: ContentHash::of(&[b"expanded", &item.id.0]) }
+}
+
 fn input(claimed: &ClaimedItem, stage: &str) -> Input {
-    let key = ContentHash::of(&[&claimed.item.id.0, stage.as_bytes()]);
+    let key = ContentHash::of(&[&claimed.item.id.0, stage.as_bytes(), &claimed.payload]);
     Input {
         id: claimed.item.id,
         key: claimed.item.key.clone(),

@@ -6,6 +6,7 @@ mod heartbeat;
 mod identity;
 mod session;
 
-pub use desk::{Call, CallId, Desk, Halt};
+pub use desk::{Call, CallId, Desk, Halt, expansion_key};
 pub use identity::{identity, is_gone};
+pub(crate) use session::works_on;
 pub use session::{Ending, Session, Settings, Stop};

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive_core::budget::Budget;
+use redrive_core::id::RunId;
 use redrive_core::item::Payload;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Claim, Claimed, ClaimedItem, Error, Retired, RunChange, RunRow, Slot, Store};
+use redrive_store::{Claim, Claimed, ClaimedItem, Error, Retired, RunChange, RunRow, Slot, Store, WorkerRow};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -19,10 +21,24 @@ use crate::crash;
 use crate::env::Env;
 use crate::handler::Reply;
 use crate::maintain;
+use crate::patience::Patience;
 use crate::recipe::Recipe;
 
 /// A worker that is nearly fully busy gathers free places this long before it claims again, instead of claiming singly.
 const GATHER: Duration = Duration::from_millis(3);
+
+/// What a worker that works on a run is called.
+fn worker_name(name: &str, run: RunId) -> String {
+    format!("{name} on {run}")
+}
+
+/// Whether a worker works on a run, by its name.
+pub(crate) fn works_on(worker: &WorkerRow, run: RunId) -> bool {
+    worker.spec.name.ends_with(&format!(" on {run}"))
+}
+
+/// How many held items are read at a time.
+const HELD_PAGE: usize = 1_000;
 
 /// How often all joining parents are looked at.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -93,6 +109,8 @@ pub struct Session {
     pub settings: Settings,
     /// Rings when items were submitted.
     pub wake: Arc<Notify>,
+    /// Whether somebody here still reads the source.
+    pub admitting: Arc<AtomicBool>,
     /// What the session is told to do.
     pub stop: watch::Receiver<Stop>,
 }
@@ -107,7 +125,7 @@ struct Loop {
     tasks: BTreeMap<CallId, AbortHandle>,
     next_due: Option<Timestamp>,
     looked_at: Timestamp,
-    failing_since: Option<Timestamp>,
+    patience: Patience,
     must_reconcile: bool,
     claimed_nothing: bool,
     claimed_at: Timestamp,
@@ -127,12 +145,12 @@ impl Session {
         let heartbeat = Heartbeat::begin(
             self.store.clone(),
             self.env.clone(),
-            self.settings.name.clone(),
+            worker_name(&self.settings.name, run.id),
             self.settings.lease,
         )
         .await?;
         let (sender, replies) = mpsc::unbounded_channel();
-        let desk = Desk::new(run.id, self.recipe.clone(), budget);
+        let desk = Desk::new(run.id, self.recipe.clone(), budget).after_pauses(run.pause.before_ms);
         let mut work = Loop {
             session: self,
             desk,
@@ -142,7 +160,7 @@ impl Session {
             tasks: BTreeMap::new(),
             next_due: None,
             looked_at: Timestamp(i64::MIN),
-            failing_since: None,
+            patience: Patience::default(),
             must_reconcile: false,
             claimed_nothing: false,
             claimed_at: Timestamp(i64::MIN),
@@ -161,8 +179,11 @@ impl Loop {
             let turn = self.turn().await;
             match turn {
                 Ok(Some(ending)) => return Ok(ending),
-                Ok(None) => self.failing_since = None,
-                Err(error) => self.bear(error).await?,
+                Ok(None) => self.patience.rest(),
+                Err(error) if *self.session.stop.borrow() == Stop::Now => return Err(error),
+                Err(error) => {
+                    self.patience.bear(error, self.session.settings.patience, &self.session.env).await?
+                }
             }
             self.start_calls();
             self.wait().await;
@@ -196,8 +217,12 @@ impl Loop {
 
     /// Looks at what others may have changed: the run's control, vanished workers, settled parents.
     async fn look_after(&mut self, now: Timestamp) -> Result<(), Error> {
-        let Session { store, recipe, env, .. } = &self.session;
+        let Session { store, recipe, env, settings, .. } = &self.session;
         let run = self.desk.run();
+        if now.since(self.looked_at) > settings.lease / 2 {
+            // Asleep for long, perhaps past the lease: what is held is still in these hands unless somebody took it.
+            store.renew(self.heartbeat.worker(), now.after(settings.lease)).await?;
+        }
         let control = store.run(run).await?.map_or(Control::Cancelled, |row| row.control);
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
@@ -221,12 +246,15 @@ impl Loop {
 
     /// After a claim whose answer was lost: gives back what the store says is held here but nobody here knows of.
     async fn reconcile(&mut self) -> Result<(), Error> {
-        let held = self.session.store.held(self.heartbeat.worker(), None, 10_000).await?;
-        let unknown: Vec<ClaimedItem> = held
-            .into_iter()
-            .filter(|item| !self.desk.holds(item))
-            .map(|item| ClaimedItem { item, payload: Payload::from([]) })
-            .collect();
+        let mut unknown = Vec::new();
+        let mut after = None;
+        loop {
+            let held = self.session.store.held(self.heartbeat.worker(), after, HELD_PAGE).await?;
+            let Some(last) = held.last() else { break };
+            after = Some(last.seq);
+            let lost = held.into_iter().filter(|item| !self.desk.holds(item));
+            unknown.extend(lost.map(|item| ClaimedItem { item, payload: Payload::from([]) }));
+        }
         self.desk.give_back(unknown);
         Ok(())
     }
@@ -236,7 +264,8 @@ impl Loop {
         let now = env.clock.now();
         let commit = self.desk.commit(now, || env.dice.draw());
         let mut slots = self.desk.wants();
-        self.held_back = now.since(self.claimed_at) < GATHER && self.desk.is_busy(&slots);
+        let just_claimed = self.claimed_at <= now && now.since(self.claimed_at) < GATHER;
+        self.held_back = just_claimed && self.desk.is_busy(&slots);
         if self.held_back {
             slots.clear();
         } else if !slots.is_empty() {
@@ -266,17 +295,17 @@ impl Loop {
         };
         // Both are on their way before either is answered, so a store can write them in one transaction.
         let (applied, claimed) = tokio::join!(record, claim);
+        // What is recorded is known to be so before a failed claim is looked into.
+        let recorded =
+            applied.transpose().map(|applied| applied.map(|applied| self.desk.committed(&applied)));
         if let Some(claimed) = claimed {
             self.accept(&slots, claimed, now).await?;
         }
-        if let Some(applied) = applied {
-            let stale = self.desk.committed(&applied?);
-            if stale > 0 {
-                tracing::warn!(
-                    items = stale,
-                    "results came too late and were dropped: the items had been taken over"
-                );
-            }
+        if let Some(stale) = recorded?.filter(|stale| *stale > 0) {
+            tracing::warn!(
+                items = stale,
+                "results came too late and were dropped: the items had been taken over"
+            );
         }
         Ok(())
     }
@@ -329,10 +358,12 @@ impl Loop {
             return;
         }
         let now = self.session.env.clock.now();
-        let until = self
-            .next_due
-            .map_or(self.session.settings.tick, |due| due.since(now))
-            .min(self.session.settings.tick);
+        // A due time that has passed while there was no room is no reason to wake: room is made by a reply. With room it
+        // has passed since the claim, and what is due is fetched at once.
+        let room = !self.desk.wants().is_empty();
+        let tick = if self.held_back { GATHER } else { self.session.settings.tick };
+        let until =
+            self.next_due.filter(|due| room || *due > now).map_or(tick, |due| due.since(now)).min(tick);
         let wake = self.session.wake.clone();
         let clock = self.session.env.clock.clone();
         let mut stop = self.session.stop.clone();
@@ -372,8 +403,16 @@ impl Loop {
 
     /// Whether it is over, and how.
     async fn ending(&mut self) -> Result<Option<Ending>, Error> {
-        if !self.desk.is_idle() {
+        let halted = self.desk.halt().is_some();
+        if !self.desk.is_idle() || !(halted || self.claimed_nothing) {
             return Ok(None);
+        }
+        let (store, run) = (&self.session.store, self.desk.run());
+        let Some(row) = store.run(run).await? else { return Ok(Some(Ending::Finished)) };
+        let live = crate::report::live_items(&**store, run).await?;
+        let admitting = self.session.admitting.load(Ordering::SeqCst);
+        if row.admitted_all && !admitting && live == 0 && self.finish(&row).await? {
+            return Ok(Some(Ending::Finished));
         }
         if let Some(halt) = self.desk.halt() {
             return Ok(Some(match halt {
@@ -381,23 +420,25 @@ impl Loop {
                 Halt::Budget(_) | Halt::Quota(_) | Halt::Asked(_) => Ending::Halted(halt.clone()),
             }));
         }
-        if !self.claimed_nothing {
-            return Ok(None);
+        match (row.admitted_all && !admitting, live) {
+            (true, _) => self.only_late_retries(live).await,
+            // The source is not read to its end, and nobody here reads it.
+            (false, 0) if !admitting => Ok(Some(Ending::Stopped)),
+            (false, _) => Ok(None),
         }
-        let (store, run) = (&self.session.store, self.desk.run());
-        let Some(row) = store.run(run).await? else { return Ok(Some(Ending::Finished)) };
-        if !row.admitted_all {
-            return Ok(None);
+    }
+
+    /// Marks the run as finished; `false` when somebody sent items back since they were counted.
+    async fn finish(&self, row: &RunRow) -> Result<bool, Error> {
+        if row.finished_at.is_some() || row.control == Control::Cancelled {
+            return Ok(true);
         }
-        let live = crate::report::live_items(&**store, run).await?;
-        if live == 0 {
-            crash::point("run.before_finish");
-            let finished_at = Some(Some(self.session.env.clock.now()));
-            store.change_run(run, RunChange { finished_at, ..RunChange::default() }).await?;
-            crash::point("run.after_finish");
-            return Ok(Some(Ending::Finished));
-        }
-        self.only_late_retries(live).await
+        crash::point("run.before_finish");
+        let finished_at = Some(Some(self.session.env.clock.now()));
+        let change = RunChange { finished_at, ..RunChange::default() };
+        let row = self.session.store.change_run(row.id, change).await?;
+        crash::point("run.after_finish");
+        Ok(row.finished_at.is_some())
     }
 
     async fn only_late_retries(&self, live: u64) -> Result<Option<Ending>, Error> {
@@ -411,21 +452,6 @@ impl Loop {
         Ok(late
             .filter(|_| counts.waiting + counts.joining == live)
             .map(|next_due| Ending::Waiting { next_due }))
-    }
-
-    /// Backs off from a store that fails, and gives up when it fails for too long.
-    async fn bear(&mut self, error: Error) -> Result<(), Error> {
-        let now = self.session.env.clock.now();
-        let since = *self.failing_since.get_or_insert(now);
-        let lasted = now.since(since);
-        let told = *self.session.stop.borrow();
-        if !error.is_passing() || lasted > self.session.settings.patience || told == Stop::Now {
-            return Err(error);
-        }
-        tracing::warn!(%error, "the store failed; trying again");
-        let pause = (lasted / 2).clamp(Duration::from_millis(50), Duration::from_secs(5));
-        self.session.env.clock.sleep(pause).await;
-        Ok(())
     }
 
     /// Leaves nothing behind: what is held is given back, the worker retires, handlers end.
@@ -448,6 +474,15 @@ impl Loop {
                     break;
                 }
             };
+        }
+        let budget = self.desk.saved_budget();
+        let kept = self
+            .session
+            .store
+            .change_run(self.desk.run(), RunChange { budget, ..RunChange::default() })
+            .await;
+        if let Err(error) = kept {
+            tracing::warn!(%error, "could not save the failure budget");
         }
         crash::point("stop.after_release");
         // A worker that could not record its end is lost, not stopped: others then take back what it held.

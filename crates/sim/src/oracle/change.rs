@@ -5,12 +5,13 @@ use redrive_core::event::Transition;
 use redrive_core::failure::Kind;
 use redrive_core::id::ItemId;
 use redrive_core::item::{DeadReason, Item, Payload, State, StateKind};
+use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
-use redrive_store::{Applied, Commit, Store};
+use redrive_store::{Applied, Commit, RunChange, RunRow, Store};
 
 use super::admit::Expected;
 use super::{Oracle, Verdict, broken};
-use crate::hub::at_once;
+use crate::hub::{Broken, at_once};
 use crate::met::Met;
 
 impl Oracle {
@@ -54,8 +55,13 @@ impl Oracle {
         }
         self.log_commit(commit, applied);
         touched.extend(self.take_new(store, expected)?);
-        if commit.run.is_some() {
-            self.row(store)?;
+        let written = !commit.all_or_nothing || done == applied.len();
+        if let Some((_, change)) = &commit.run {
+            let before = self.control;
+            let row = self.row(store)?;
+            if written {
+                as_asked(before, change, &row)?;
+            }
         }
         self.verify(store, &touched)
     }
@@ -159,12 +165,23 @@ impl Oracle {
         all.into_iter().for_each(|met| self.hub.meet(met));
     }
 
-    pub(super) fn row(&mut self, store: &dyn Store) -> Verdict {
+    pub(super) fn row(&mut self, store: &dyn Store) -> Result<RunRow, Broken> {
         match at_once(store.run(self.run)) {
-            Ok(Some(row)) => self.on_run(&row),
+            Ok(Some(row)) => self.on_run(&row).map(|()| row),
             other => broken("L1", format!("the run is {other:?}")),
         }
     }
+}
+
+/// Whether a run was changed as asked. Only a cancelled run may stay as it was.
+pub(super) fn as_asked(before: Control, change: &RunChange, row: &RunRow) -> Verdict {
+    let control = change.control.as_ref().is_none_or(|(control, _)| *control == row.control);
+    let budget = change.budget.is_none() || change.budget == row.budget;
+    let finished = change.finished_at.is_none_or(|at| at == row.finished_at);
+    if (control || before == Control::Cancelled) && budget && finished {
+        return Ok(());
+    }
+    broken("control", format!("{change:?} was asked of the run, and it is {:?}", row.control))
 }
 
 /// Which moves there are; finished states are left only by redrive, reopening and a newer version.

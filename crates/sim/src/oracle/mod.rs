@@ -20,7 +20,7 @@ use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_engine::recipe::Recipe;
-use redrive_store::{Retired, RunRow};
+use redrive_store::{Retired, RunChange, RunRow};
 
 use crate::hub::{Broken, Hub};
 use crate::met::Met;
@@ -162,13 +162,24 @@ impl Oracle {
         self.control = row.control;
         let finished = row.finished_at.is_some();
         if finished && !self.finished && self.live > 0 {
+            let (control, live, stuck) = (row.control, self.live, self.stuck());
             return broken(
                 "L7",
-                format!("the run was marked as finished with {} live items: {}", self.live, self.stuck()),
+                format!("the run, {control:?}, was marked as finished with {live} live items: {stuck}"),
             );
         }
         self.finished = finished;
         Ok(())
+    }
+
+    /// Takes in a change of the run.
+    ///
+    /// # Errors
+    /// See [`Oracle::on_run`]; and what was asked is what it is.
+    pub fn on_run_changed(&mut self, change: &RunChange, row: &RunRow) -> Verdict {
+        let before = self.control;
+        self.on_run(row)?;
+        change::as_asked(before, change, row)
     }
 
     /// Takes in a new worker.

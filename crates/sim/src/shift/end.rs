@@ -51,12 +51,11 @@ impl Shift {
             self.must_reconcile = false;
         }
         let env = self.worker.env.clone();
-        let mut undisturbed = true;
         while let Some(commit) = self.desk.commit(env.clock.now(), || env.dice.draw()) {
             match self.worker.store.commit(commit).await {
-                Ok(applied) => undisturbed &= self.desk.committed(&applied) == 0,
+                Ok(applied) => self.disturbed |= self.desk.committed(&applied) > 0,
                 Err(_) => {
-                    undisturbed = false;
+                    self.disturbed = true;
                     break;
                 }
             }
@@ -64,7 +63,7 @@ impl Shift {
         let clean = ending.is_ok() && self.desk.is_idle() && !self.must_reconcile;
         let how = if clean { Retired::Stopped } else { Retired::Lost };
         let worker = self.heartbeat.worker();
-        if self.worker.store.retire(worker, how).await.is_ok() && undisturbed && how == Retired::Stopped {
+        if self.worker.store.retire(worker, how).await.is_ok() && !self.disturbed && how == Retired::Stopped {
             let checked = self.worker.store.oracle().on_broken_off(worker, &self.broken_off);
             if let Err(broken) = checked {
                 self.worker.hub.broke(broken.law, broken.what);

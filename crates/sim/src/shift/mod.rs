@@ -43,6 +43,8 @@ pub struct Shift {
     claimed_at: Timestamp,
     held_back: bool,
     closed: bool,
+    /// Somebody else took over something that was held here.
+    pub(super) disturbed: bool,
 }
 
 impl Drop for Shift {
@@ -79,6 +81,7 @@ impl Shift {
             claimed_at: Timestamp(i64::MIN),
             held_back: false,
             closed: false,
+            disturbed: false,
         };
         let ending = shift.run().await;
         shift.close(&ending).await;
@@ -162,7 +165,8 @@ impl Shift {
         let commit = self.desk.commit(now, || env.dice.draw());
         let mut slots = self.desk.wants();
         self.idle_wants_all(&slots);
-        self.held_back = now.since(self.claimed_at) < GATHER && self.desk.is_busy(&slots);
+        let just_claimed = self.claimed_at <= now && now.since(self.claimed_at) < GATHER;
+        self.held_back = just_claimed && self.desk.is_busy(&slots);
         if self.held_back {
             slots.clear();
         } else if !slots.is_empty() {
@@ -190,7 +194,7 @@ impl Shift {
             self.accept(&slots, claimed, now).await?;
         }
         if let Some(applied) = applied {
-            self.desk.committed(&applied?);
+            self.disturbed |= self.desk.committed(&applied?) > 0;
         }
         Ok(())
     }
@@ -241,7 +245,7 @@ impl Shift {
         }
         let now = self.worker.env.clock.now();
         let tick = span(self.worker.pace.tick);
-        let until = self.next_due.map_or(tick, |due| due.since(now)).min(tick);
+        let until = self.next_due.filter(|due| *due > now).map_or(tick, |due| due.since(now)).min(tick);
         Wait::new(&self.worker.hub, &self.mailbox, &self.worker.orders, millis(until).max(1)).await;
         self.claimed_nothing = false;
         self.drain_replies();

@@ -71,6 +71,11 @@ pub(crate) fn commit(tx: &Connection, commit: &Commit) -> Result<Vec<Applied>> {
     if let Some((run, _)) = &commit.run {
         run::require(tx, *run)?;
     }
+    if let Some(run) = commit.unless_cancelled
+        && run::is_cancelled(tx, run)?
+    {
+        return Ok(vec![Applied::Stale; commit.changes.len()]);
+    }
     if commit.all_or_nothing {
         let stale = vec![Applied::Stale; commit.changes.len()];
         if any_stale(tx, &commit.changes)? {

@@ -1,6 +1,7 @@
 //! Counters, kept in the transaction of what they count.
 
 use redrive_core::id::{RunId, StageNo};
+use redrive_core::item::StateKind;
 use redrive_core::tally::{Deltas, Metric};
 use rusqlite::Connection;
 
@@ -16,6 +17,17 @@ pub(crate) fn add(tx: &Connection, deltas: &Deltas) -> Result<()> {
         upsert.execute((run.0, stage.0, metric.code(), n))?;
     }
     Ok(())
+}
+
+/// Whether a run has items that are not finished.
+pub(crate) fn any_live(conn: &Connection, run: RunId) -> Result<bool> {
+    let mut select = conn.prepare_cached("SELECT 1 FROM counter WHERE run = ?1 AND metric = ?2 AND n > 0")?;
+    for kind in StateKind::ALL.into_iter().filter(|kind| !kind.is_terminal()) {
+        if select.exists((run.0, Metric::State(kind).code()))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Reads the counters of a run that are not zero.

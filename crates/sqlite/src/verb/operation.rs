@@ -12,6 +12,10 @@ use crate::verb::item::collect;
 /// Saves an operation; a new one gets its number.
 pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId> {
     let known = (operation.id.0 != 0).then_some(operation.id.0);
+    // Whoever works on it need not know yet that it was stopped.
+    let stopped = state_code(OperationState::Cancelled);
+    let mut select = tx.prepare_cached("SELECT 1 FROM operation WHERE id = ?1 AND state = ?2")?;
+    let state = if select.exists((operation.id.0, stopped))? { stopped } else { state_code(operation.state) };
     tx.prepare_cached(
         "INSERT OR REPLACE INTO operation (id, kind, state, actor, request, after, changed, skipped, created_at,
                                            updated_at)
@@ -20,7 +24,7 @@ pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId
     .execute(params![
         known,
         kind_code(operation.kind),
-        state_code(operation.state),
+        state,
         operation.actor,
         operation.request,
         operation.after.map(|after| after.0),

@@ -3,17 +3,18 @@
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Cursor, Error, NewRun, RunChange, RunFilter, RunRow};
+use redrive_store::{Cursor, Error, NewRun, Pause, RunChange, RunFilter, RunRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::{Result, strange};
 use crate::row::limit as sql_limit;
+use crate::verb::counter;
 use crate::verb::item::collect;
 
 macro_rules! run_columns {
     () => {
         "id, pipeline, source, category, priority, definition, folder, control, reason, cursor, admitted_all, \
-         duplicates, budget, created_at, finished_at"
+         duplicates, budget, created_at, finished_at, paused_since, paused_ms"
     };
 }
 
@@ -34,6 +35,14 @@ pub(crate) fn create(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<Ru
         now.0
     ])?;
     must(tx, RunId(tx.last_insert_rowid()))
+}
+
+/// Finds the newest unfinished run of the same pipeline and source, or adds it.
+pub(crate) fn begin(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
+    match list(tx, &RunFilter::unfinished_of(new), None, 1)?.pop() {
+        Some(row) => Ok((row, false)),
+        None => Ok((create(tx, new, now)?, true)),
+    }
 }
 
 /// Reads a run.
@@ -60,6 +69,22 @@ pub(crate) fn require(conn: &Connection, run: RunId) -> Result<()> {
     }
 }
 
+/// Refuses a run that does not exist or was cancelled.
+pub(crate) fn require_uncancelled(conn: &Connection, run: RunId) -> Result<()> {
+    require(conn, run)?;
+    if is_cancelled(conn, run)? {
+        return Err(Error::NotFound(format!("run {run} to go on")).into());
+    }
+    Ok(())
+}
+
+/// Whether a run was cancelled, or is not there.
+pub(crate) fn is_cancelled(conn: &Connection, run: RunId) -> Result<bool> {
+    let mut select = conn.prepare_cached("SELECT control FROM run WHERE id = ?1")?;
+    let control: Option<u8> = select.query_row([run.0], |row| row.get(0)).optional()?;
+    Ok(control.is_none_or(|control| control == Control::Cancelled.code()))
+}
+
 /// Whether a run is there and is to go on.
 pub(crate) fn goes_on(conn: &Connection, run: RunId) -> Result<bool> {
     let mut select = conn.prepare_cached("SELECT control FROM run WHERE id = ?1")?;
@@ -70,27 +95,43 @@ pub(crate) fn goes_on(conn: &Connection, run: RunId) -> Result<bool> {
 /// Changes a run.
 pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<RunRow> {
     let (control, reason) = match &change.control {
-        Some((control, reason)) => (Some(control.code()), reason.as_deref()),
-        None => (None, None),
+        Some((control, reason)) if !is_cancelled(tx, run)? => (Some(control.code()), reason.as_deref()),
+        Some(_) | None => (None, None),
     };
     let (finish, finished_at) = match change.finished_at {
+        Some(Some(_)) if counter::any_live(tx, run)? => (true, None),
         Some(at) => (true, at.map(|at| at.0)),
         None => (false, None),
     };
     tx.prepare_cached(
         "UPDATE run SET reason = CASE WHEN ?2 IS NULL THEN reason ELSE ?3 END, control = coalesce(?2, control),
                 budget = coalesce(?4, budget), definition = coalesce(?5, definition),
-                finished_at = CASE WHEN ?6 THEN ?7 ELSE finished_at END
+                finished_at = CASE WHEN ?6 THEN ?7 ELSE finished_at END,
+                paused_since = CASE WHEN ?8 THEN ?9 ELSE paused_since END,
+                paused_ms = CASE WHEN ?8 THEN ?10 ELSE paused_ms END
          WHERE id = ?1",
     )?
-    .execute(params![run.0, control, reason, change.budget, change.definition, finish, finished_at])?;
+    .execute(params![
+        run.0,
+        control,
+        reason,
+        change.budget,
+        change.definition,
+        finish,
+        finished_at,
+        change.pause.is_some(),
+        change.pause.and_then(|pause| pause.since).map(|since| since.0),
+        change.pause.map(|pause| pause.before_ms),
+    ])?;
     must(tx, run)
 }
 
 /// Writes down how far a run's source is read, and how many more lines repeated an earlier one.
 pub(crate) fn advance(tx: &Connection, run: RunId, cursor: &Cursor, duplicates: u64) -> Result<()> {
     tx.prepare_cached(
-        "UPDATE run SET cursor = ?2, admitted_all = ?3, duplicates = duplicates + ?4 WHERE id = ?1",
+        "UPDATE run SET cursor = CASE WHEN admitted_all THEN cursor ELSE ?2 END,
+                admitted_all = max(admitted_all, ?3), duplicates = duplicates + ?4
+         WHERE id = ?1",
     )?
     .execute(params![run.0, cursor.position, cursor.done, duplicates.cast_signed()])?;
     Ok(())
@@ -143,5 +184,6 @@ fn read(row: &Row<'_>) -> Result<RunRow> {
         budget: row.get(12)?,
         created_at: Timestamp(row.get(13)?),
         finished_at: row.get::<_, Option<i64>>(14)?.map(Timestamp),
+        pause: Pause { since: row.get::<_, Option<i64>>(15)?.map(Timestamp), before_ms: row.get(16)? },
     })
 }

@@ -4,18 +4,27 @@ use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo};
 use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, Submit, Submitted};
+use redrive_store::{Applied, Commit, Error, Submit, Submitted};
 use rusqlite::{Connection, params};
 
 use crate::content;
 use crate::error::Result;
 use crate::row::Fields;
 use crate::sequence::Sequence;
-use crate::verb::{counter, item, run};
+use crate::verb::{commit, counter, item, run};
 
 /// Admits items to a run.
 pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>> {
-    run::require(tx, submit.run)?;
+    run::require_uncancelled(tx, submit.run)?;
+    let changes = Commit {
+        changes: submit.changes.clone(),
+        all_or_nothing: true,
+        now: submit.now,
+        ..Commit::default()
+    };
+    if !changes.changes.is_empty() && commit::commit(tx, &changes)?.contains(&Applied::Stale) {
+        return Err(Error::Busy("an item changed meanwhile".to_owned()).into());
+    }
     let mut deltas = Deltas::default();
     let mut numbers = Sequence::items();
     let mut answers = Vec::with_capacity(submit.items.len());
@@ -29,7 +38,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
     for new in &submit.items {
         let version = new.version();
         let id = ItemId::derive(submit.run, None, &new.key, version);
-        answers.push(match known(tx, id, new.origin)? {
+        answers.push(match known(tx, id, new.origin, submit.new_versions)? {
             Some(Known::Same) => Submitted::Known(id),
             Some(Known::Elsewhere) => Submitted::Duplicate(id),
             Some(Known::Otherwise(seq)) if !submit.new_versions => {
@@ -60,23 +69,27 @@ enum Known {
     Same,
     /// With this content, from another place.
     Elsewhere,
-    /// With other content that has not been superseded.
+    /// With other content that has not been superseded, or with this content that has been.
     Otherwise(ItemSeq),
 }
 
 /// Looks at all versions of a key at once: they are neighbours in the index of ids.
-fn known(tx: &Connection, id: ItemId, origin: u64) -> Result<Option<Known>> {
+fn known(tx: &Connection, id: ItemId, origin: u64, new_versions: bool) -> Result<Option<Known>> {
     let (low, high) = id.versions();
     let mut select =
         tx.prepare_cached("SELECT id, origin, state, seq FROM item WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
     let mut rows = select.query((&low.0, &high.0))?;
     let mut other = None;
     while let Some(row) = rows.next()? {
+        let superseded = row.get::<_, u8>(2)? == StateKind::Superseded.code();
         if row.get::<_, [u8; 16]>(0)? == id.0 {
+            if superseded && !new_versions {
+                return Ok(Some(Known::Otherwise(ItemSeq(row.get(3)?))));
+            }
             let same = row.get::<_, i64>(1)?.cast_unsigned() == origin;
             return Ok(Some(if same { Known::Same } else { Known::Elsewhere }));
         }
-        if other.is_none() && row.get::<_, u8>(2)? != StateKind::Superseded.code() {
+        if other.is_none() && !superseded {
             other = Some(Known::Otherwise(ItemSeq(row.get(3)?)));
         }
     }

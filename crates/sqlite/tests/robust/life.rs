@@ -36,6 +36,7 @@ pub(crate) fn submission(run: RunId, keys: std::ops::Range<u64>, size: usize) ->
         items: keys.map(item).collect(),
         deadline: None,
         new_versions: false,
+        changes: Vec::new(),
         cursor: None,
         now: NOW,
     }

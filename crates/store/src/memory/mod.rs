@@ -44,6 +44,14 @@ impl Store for MemoryStore {
         Ok(self.lock().create_run(new, now))
     }
 
+    async fn begin_run(&self, new: NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
+        let mut state = self.lock();
+        Ok(match state.list_runs(&RunFilter::unfinished_of(&new), None, 1).pop() {
+            Some(row) => (row, false),
+            None => (state.create_run(new, now), true),
+        })
+    }
+
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
         self.lock().change_run(run, change)
     }

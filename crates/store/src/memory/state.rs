@@ -10,7 +10,9 @@ use redrive_core::time::Timestamp;
 
 use crate::query::History;
 use crate::request::{Fact, OutputKey};
-use crate::run::{NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::run::{
+    NewRun, NewWorker, Operation, OperationState, Pause, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+};
 use crate::{Error, Result};
 
 #[derive(Debug, Default)]
@@ -58,14 +60,20 @@ impl State {
             budget: None,
             created_at: now,
             finished_at: None,
+            pause: Pause::default(),
         };
         self.runs.insert(row.id, row.clone());
         row
     }
 
     pub(super) fn change_run(&mut self, run: RunId, change: RunChange) -> Result<RunRow> {
+        let live = self.counters.iter().any(|((of, _, metric), n)| {
+            *of == run && *n > 0 && matches!(metric, Metric::State(kind) if !kind.is_terminal())
+        });
         let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
-        if let Some((control, reason)) = change.control {
+        if let Some((control, reason)) = change.control
+            && row.control != Control::Cancelled
+        {
             row.control = control;
             row.reason = reason;
         }
@@ -74,8 +82,9 @@ impl State {
             row.spec.definition = definition;
         }
         if let Some(finished_at) = change.finished_at {
-            row.finished_at = finished_at;
+            row.finished_at = finished_at.filter(|_| !live);
         }
+        row.pause = change.pause.unwrap_or(row.pause);
         Ok(row.clone())
     }
 
@@ -134,6 +143,10 @@ impl State {
             operation.id = OperationId(self.next_operation);
         }
         let id = operation.id;
+        // Whoever works on it need not know yet that it was stopped.
+        if self.operations.get(&id).is_some_and(|known| known.state == OperationState::Cancelled) {
+            operation.state = OperationState::Cancelled;
+        }
         self.operations.insert(id, operation);
         id
     }

@@ -18,8 +18,21 @@ use crate::{Error, Result};
 
 impl State {
     pub(super) fn submit(&mut self, submit: Submit) -> Result<Vec<Submitted>> {
-        if !self.runs.contains_key(&submit.run) {
-            return Err(Error::NotFound(format!("run {}", submit.run)));
+        match self.runs.get(&submit.run).map(|run| run.control) {
+            None => return Err(Error::NotFound(format!("run {}", submit.run))),
+            Some(Control::Cancelled) => return Err(Error::NotFound(format!("run {} to go on", submit.run))),
+            Some(_) => {}
+        }
+        if !submit.changes.is_empty() {
+            let commit = Commit {
+                changes: submit.changes,
+                all_or_nothing: true,
+                now: submit.now,
+                ..Commit::default()
+            };
+            if self.commit(commit)?.contains(&Applied::Stale) {
+                return Err(Error::Busy("an item changed meanwhile".to_owned()));
+            }
         }
         let mut deltas = Deltas::default();
         let mut answers = Vec::with_capacity(submit.items.len());
@@ -27,6 +40,9 @@ impl State {
             let version = new.version();
             let id = ItemId::derive(submit.run, None, &new.key, version);
             let answer = match self.ids.get(&id).map(|seq| &self.items[seq].item) {
+                Some(known) if known.state == ItemState::Superseded && !submit.new_versions => {
+                    Submitted::Changed(Box::new(known.clone()))
+                }
                 Some(known) if known.origin == new.origin => Submitted::Known(id),
                 Some(_) => Submitted::Duplicate(id),
                 None => match self.other_version(id) {
@@ -50,8 +66,11 @@ impl State {
         if let (Some(cursor), Some(run)) =
             (submit.cursor.filter(|_| !changed), self.runs.get_mut(&submit.run))
         {
-            run.cursor = Some(cursor.position);
-            run.admitted_all = cursor.done;
+            // Two may read one source at once: the one that is behind does not take back what the other has reached.
+            if !run.admitted_all {
+                run.cursor = Some(cursor.position);
+                run.admitted_all = cursor.done;
+            }
             run.duplicates += cursor.duplicates + repeated;
         }
         Ok(answers)
@@ -165,10 +184,19 @@ impl State {
         let stale = |state: &Self, transition: &Transition| {
             state.items.get(&transition.after.seq).is_none_or(|kept| kept.item.rev != transition.guard)
         };
-        let mut seqs: Vec<ItemSeq> = commit.changes.iter().map(|change| change.transition.after.seq).collect();
+        let mut seqs: Vec<ItemSeq> =
+            commit.changes.iter().map(|change| change.transition.after.seq).collect();
         seqs.sort_unstable();
         let twice = seqs.windows(2).any(|pair| pair[0] == pair[1]);
-        if commit.all_or_nothing && (twice || commit.changes.iter().any(|change| stale(self, &change.transition))) {
+        let cancelled = commit
+            .unless_cancelled
+            .is_some_and(|run| self.runs.get(&run).is_none_or(|run| run.control == Control::Cancelled));
+        if cancelled {
+            return Ok(vec![Applied::Stale; commit.changes.len()]);
+        }
+        if commit.all_or_nothing
+            && (twice || commit.changes.iter().any(|change| stale(self, &change.transition)))
+        {
             return Ok(vec![Applied::Stale; commit.changes.len()]);
         }
         let mut answers = Vec::with_capacity(commit.changes.len());

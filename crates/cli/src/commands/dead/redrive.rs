@@ -8,14 +8,13 @@ use std::sync::Arc;
 use redrive_core::id::{ItemId, ItemSeq, RunId};
 use redrive_core::item::StateKind;
 use redrive_core::plan::Plan;
-use redrive_core::status::Control;
+use redrive_core::status::{Control, RunStatus};
 use redrive_engine::admin::{self, Redrive};
-use redrive_engine::report::RunReport;
 use redrive_store::{ItemFilter, ItemQuery, RunFilter, Store};
 
 use super::filter::resolve;
 use crate::args::{RedriveArgs, WorkArgs};
-use crate::commands::work::{self, Work, work_quietly};
+use crate::commands::work::{self, Work, Worked, work_quietly};
 use crate::commands::{Answer, Context, actor, known_run};
 use crate::exit::{self, Failure};
 use crate::output::text::count;
@@ -42,13 +41,14 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
     }
     touched.sort_unstable();
     touched.dedup();
+    let (mut changed, mut skipped) = (0, 0);
     if let Some(first) = args.canary {
-        let sent = canary(context, &store, &filters, &plans, first, &args).await?;
-        if let Some(answer) = sent {
-            return answer;
+        let first = args.limit.map_or(first, |limit| limit.min(first));
+        match canary(context, &store, &filters, &plans, first, &args).await? {
+            Canary::Passed(sent) => changed = sent,
+            Canary::Failed => return Ok(exit::partial()),
         }
     }
-    let (mut changed, mut skipped) = (0, 0);
     for filter in &filters {
         let left = args.limit.map(|limit| limit.saturating_sub(changed));
         let request = Redrive { filter: filter.clone(), limit: left, rate: args.rate };
@@ -91,7 +91,15 @@ async fn dry_run(context: &Context, store: &dyn Store, filters: &[ItemFilter], l
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends the first few back and works on them. `Some` when it ends there.
+/// How the first few went.
+enum Canary {
+    /// All of them passed: so many.
+    Passed(u64),
+    /// Some did not.
+    Failed,
+}
+
+/// Sends the first few back and works on them.
 async fn canary(
     context: &Context,
     store: &Arc<dyn Store>,
@@ -99,7 +107,7 @@ async fn canary(
     plans: &BTreeMap<RunId, Plan>,
     first: u64,
     args: &RedriveArgs,
-) -> Result<Option<Answer>, Failure> {
+) -> Result<Canary, Failure> {
     let mut sent: Vec<(RunId, ItemSeq)> = Vec::new();
     for filter in filters {
         let left = first.saturating_sub(sent.len() as u64);
@@ -125,23 +133,44 @@ async fn canary(
     }
     if passed == sent.len() {
         note(&format!("{passed} of {} canaries passed; going on", sent.len()));
-        return Ok(None);
+        return Ok(Canary::Passed(sent.len() as u64));
     }
     note(&format!("only {passed} of {} canaries passed; the others stay dead", sent.len()));
-    Ok(Some(Ok(exit::partial())))
+    Ok(Canary::Failed)
 }
 
+/// Works on runs one after the other, and tells how all of them stand.
 async fn work_on(context: &Context, store: &Arc<dyn Store>, runs: &[RunId]) -> Answer {
-    let mut code = ExitCode::SUCCESS;
+    let mut reports = Vec::new();
+    let mut interrupted = false;
     for run in runs {
-        let report = work_on_one(context, store, *run).await?;
-        work::tell(context, &report)?;
-        code = exit::of(report.status);
+        let worked = work_on_one(context, store, *run).await?;
+        reports.push(worked.report);
+        interrupted = worked.interrupted;
+        if interrupted {
+            break;
+        }
     }
-    Ok(code)
+    match &reports[..] {
+        [report] => {
+            work::tell(context, report)?;
+        }
+        reports if context.global.json => json(&serde_json::json!({ "runs": reports }))?,
+        reports => {
+            for report in reports {
+                work::tell(context, report)?;
+            }
+        }
+    }
+    let worst = reports.iter().map(|report| report.status).max_by_key(|status| exit::severity(*status));
+    Ok(if interrupted {
+        exit::of(RunStatus::Interrupted)
+    } else {
+        exit::of(worst.unwrap_or(RunStatus::Completed))
+    })
 }
 
-async fn work_on_one(context: &Context, store: &Arc<dyn Store>, run: RunId) -> Result<RunReport, Failure> {
+async fn work_on_one(context: &Context, store: &Arc<dyn Store>, run: RunId) -> Result<Worked, Failure> {
     let known = known_run(&**store, Some(run)).await?;
     if known.row.control != Control::Go {
         return Err(Failure::paused(format!("run {run} is paused; its items were sent back and wait"))
@@ -149,8 +178,8 @@ async fn work_on_one(context: &Context, store: &Arc<dyn Store>, run: RunId) -> R
     }
     let recipe = wiring::recipe(&known.definition, Path::new(&known.row.spec.folder))?;
     let args = WorkArgs { results: None, max_wait: None, lease: std::time::Duration::from_secs(30) };
-    let work = Work { store: store.clone(), row: known.row, recipe, source: None };
-    Ok(work_quietly(context, work, &args).await?.report)
+    let source = wiring::source_left(&known.row, &known.definition)?;
+    work_quietly(context, Work { store: store.clone(), row: known.row, recipe, source }, &args).await
 }
 
 async fn runs_of(store: &dyn Store, filter: &ItemFilter) -> Result<Vec<RunId>, Failure> {

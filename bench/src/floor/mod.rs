@@ -2,12 +2,15 @@
 //!
 //! It has the store's schema, indexes and pragmas, and like the engine it writes the outcome of one batch and the claim
 //! of the next in one transaction. It leaves out what only an engine needs: looking for the key before inserting it,
-//! deciding, the lane of retries, leases that may be over. Its updates name only the columns that change.
+//! deciding, fair shares of retries, leases that may be over. Its updates name only the columns that change.
+
+mod finish;
 
 use std::path::Path;
 
 use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_engine::env::system_now;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
 use crate::clock::Watch;
@@ -15,16 +18,16 @@ use crate::engine::Stretch;
 use crate::material::{PIECE, Shape, item};
 use crate::{Failure, process};
 
+use self::finish::finish;
+
 const RUN: i64 = 1;
 const WORKER: i64 = 1;
-/// Codes of redrive-core's metrics: states, admitted, the outcome "succeeded", passed after one attempt.
+/// Codes of redrive-core's metrics: states, admitted.
 const STATE: i64 = 100_000;
 const ADMITTED: i64 = 200_000;
-const SUCCEEDED: i64 = 500_000;
-const PASSED_AFTER_ONE: i64 = 800_001;
 
-/// Submits and drains, and says what each took.
-pub fn run(path: &Path, shape: Shape) -> Result<(Stretch, Stretch), Failure> {
+/// Submits and drains, and says what each took. With `half`, those attempts fail that fail in the engine.
+pub fn run(path: &Path, shape: Shape, half: bool) -> Result<(Stretch, Stretch), Failure> {
     // The store makes the tables, so that they cannot differ.
     drop(crate::engine::open(path)?);
     let conn = connect(path)?;
@@ -38,7 +41,7 @@ pub fn run(path: &Path, shape: Shape) -> Result<(Stretch, Stretch), Failure> {
         [i64::MAX],
     )?;
     let submitted = stretch(|| submit(&conn, shape))?;
-    let drained = stretch(|| drain(&conn, shape))?;
+    let drained = stretch(|| drain(&conn, shape, half))?;
     Ok((submitted, drained))
 }
 
@@ -116,13 +119,14 @@ const COUNT: &str = "INSERT INTO counter (run, stage, metric, n) VALUES (?1, ?2,
 /// What a claim brings: enough to call a handler with, and to record what came of it.
 struct Held {
     seq: i64,
+    id: [u8; 16],
     rev: i64,
-    attempt: i64,
+    attempt: u32,
     since: i64,
     payload: Vec<u8>,
 }
 
-fn drain(conn: &Connection, shape: Shape) -> rusqlite::Result<u64> {
+fn drain(conn: &Connection, shape: Shape, half: bool) -> rusqlite::Result<u64> {
     let stages = whole(shape.stages);
     let mut held: Vec<Vec<Held>> = (0..shape.stages).map(|_| Vec::new()).collect();
     let mut commits = 0;
@@ -130,7 +134,7 @@ fn drain(conn: &Connection, shape: Shape) -> rusqlite::Result<u64> {
         conn.execute_batch("BEGIN IMMEDIATE")?;
         let now = system_now().0;
         for (stage, items) in (0..stages).zip(&mut held) {
-            finish(conn, items, stage, stage + 1 == stages, now)?;
+            finish(conn, items, (stage, stage + 1 == stages), half, now)?;
             items.clear();
         }
         let mut claimed = 0;
@@ -158,22 +162,25 @@ fn claim(
 ) -> rusqlite::Result<()> {
     let mut select = conn.prepare_cached(
         "SELECT seq, rev, attempt, id, key, payload FROM item INDEXED BY item_ready
-         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 0 AND due <= ?3 ORDER BY due, seq LIMIT ?4",
+         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due <= ?4 ORDER BY due, seq LIMIT ?5",
     )?;
-    let mut rows = select.query((RUN, stage, now, whole(limit)))?;
-    while let Some(row) = rows.next()? {
-        std::hint::black_box((row.get_ref(3)?, row.get_ref(4)?));
-        items.push(Held {
-            seq: row.get(0)?,
-            rev: row.get::<_, i64>(1)? + 1,
-            attempt: row.get::<_, i64>(2)? + 1,
-            since: now,
-            payload: row.get(5)?,
-        });
+    // Retries first: an item that was begun is finished before a new one is begun.
+    for lane in [1, 0] {
+        let mut rows = select.query((RUN, stage, lane, now, whole(limit - items.len())))?;
+        while let Some(row) = rows.next()? {
+            std::hint::black_box(row.get_ref(4)?);
+            items.push(Held {
+                seq: row.get(0)?,
+                id: row.get(3)?,
+                rev: row.get::<_, i64>(1)? + 1,
+                attempt: row.get::<_, u32>(2)? + 1,
+                since: now,
+                payload: row.get(5)?,
+            });
+        }
     }
-    drop(rows);
     let mut update = conn.prepare_cached(
-        "UPDATE item SET state = 1, lane = 1, due = NULL, worker = ?2, since = ?3, rev = ?4, attempt = ?5,
+        "UPDATE item SET state = 1, lane = 1, due = NULL, cause = NULL, worker = ?2, since = ?3, rev = ?4, attempt = ?5,
                 updated_at = ?3
          WHERE seq = ?1",
     )?;
@@ -181,32 +188,6 @@ fn claim(
         update.execute((held.seq, WORKER, now, held.rev, held.attempt))?;
     }
     counted(conn, items.len(), &[(stage, STATE, -1), (stage, STATE + 1, 1)])
-}
-
-fn finish(conn: &Connection, items: &[Held], stage: i64, last: bool, now: i64) -> rusqlite::Result<()> {
-    let mut update = conn.prepare_cached(if last {
-        "UPDATE item SET state = 3, worker = NULL, since = NULL, rev = ?3, updated_at = ?4
-         WHERE seq = ?1 AND rev = ?2"
-    } else {
-        "UPDATE item SET stage = stage + 1, state = 0, lane = 0, due = ?4, worker = NULL, since = NULL, rev = ?3,
-                attempt = 0, updated_at = ?4
-         WHERE seq = ?1 AND rev = ?2"
-    })?;
-    let mut record = conn.prepare_cached(
-        "INSERT INTO attempt (item, generation, stage, attempt, started_at, ended_at, outcome, class, kind, status,
-                              message, wait, cause, worker, config)
-         VALUES (?1, 0, ?2, ?3, ?4, ?5, 0, NULL, NULL, NULL, NULL, NULL, NULL, ?6, 1)",
-    )?;
-    for held in items {
-        update.execute((held.seq, held.rev, held.rev + 1, now))?;
-        record.execute((held.seq, stage, held.attempt, held.since, now, WORKER))?;
-    }
-    let to = if last { (stage, STATE + 3, 1) } else { (stage + 1, STATE, 1) };
-    counted(
-        conn,
-        items.len(),
-        &[(stage, STATE + 1, -1), to, (stage, SUCCEEDED, 1), (stage, PASSED_AFTER_ONE, 1)],
-    )
 }
 
 fn counted(conn: &Connection, items: usize, changes: &[(i64, i64, i64)]) -> rusqlite::Result<()> {
@@ -237,7 +218,12 @@ pub fn rows(path: &Path) -> Result<Vec<String>, Failure> {
         let mut select = conn.prepare(query)?;
         let mut rows = select.query([])?;
         while let Some(row) = rows.next()? {
-            let cells = (0..13).map(|at| row.get_ref(at).map(|cell| format!("{cell:?}")));
+            let cells = (0..13).map(|at| {
+                row.get_ref(at).map(|cell| match cell {
+                    ValueRef::Text(name) => String::from_utf8_lossy(name).into_owned(),
+                    other => format!("{other:?}"),
+                })
+            });
             found.push(cells.collect::<rusqlite::Result<Vec<_>>>()?.join(" "));
         }
     }

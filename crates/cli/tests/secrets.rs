@@ -1,0 +1,165 @@
+//! A planted token is never seen again: not on the screen, not in the logs, not in the store, not in exports.
+
+#[expect(clippy::allow_attributes, reason = "every test binary uses its own part")]
+#[allow(dead_code, unused_imports, reason = "every test binary uses its own part")]
+mod support;
+
+use support::server::passed;
+use support::{Answer, Names, Place, Ran, Server, keys, names, one_stage, quick_retry, samples};
+
+/// Does not look like any known kind of key, so that only knowing it helps.
+const CANARY: &str = "zebra-quartz-lantern-9417";
+
+/// Looks for the token, and for a good part of it, in some bytes.
+fn search(what: &str, bytes: &[u8]) {
+    for part in [CANARY, &CANARY[..18]] {
+        let found = bytes.windows(part.len()).position(|window| window == part.as_bytes());
+        assert_eq!(found, None, "{what} shows the token");
+    }
+}
+
+fn search_all(place: &Place, outputs: &[Ran]) {
+    for ran in outputs {
+        search("standard output", ran.stdout.as_bytes());
+        search("standard error", ran.stderr.as_bytes());
+    }
+    let mut files = vec![place.path("out.jsonl"), place.path("dead.jsonl")];
+    files.extend(
+        std::fs::read_dir(place.path(".redrive")).expect("listed").map(|entry| entry.expect("listed").path()),
+    );
+    assert!(files.len() > 2, "the store is there");
+    for file in files {
+        search(&file.display().to_string(), &std::fs::read(&file).unwrap_or_default());
+    }
+}
+
+fn look_everywhere(place: &Place) -> Vec<Ran> {
+    let mut outputs = Vec::new();
+    for args in [
+        &["show", "--json"][..],
+        &["explain", "k0001", "--json"],
+        &["explain", "k0001"],
+        &["failures", "--json"],
+        &["failures"],
+        &["stats", "--json"],
+        &["dead", "list", "--json"],
+        &["dead", "list"],
+        &["dead", "groups", "--json"],
+        &["dead", "show", "k0001"],
+        &["dead", "export", "-o", "dead.jsonl"],
+        &["dead", "export"],
+        &["doctor", "p.toml"],
+        &["check", "--json"],
+    ] {
+        outputs.push(place.run_with(args, &[("REDRIVE_LOG", "trace")]));
+    }
+    outputs
+}
+
+const RUN: [&str; 5] = ["run", "p.toml", "--results", "out.jsonl", "--json"];
+
+#[test]
+fn a_token_in_a_header_is_kept_out_of_everything_that_a_service_echoes() {
+    let bearer = format!("Bearer {CANARY}");
+    let expected = bearer.clone();
+    let server = Server::start(move |call| {
+        let sent = call.headers.get("authorization").cloned().unwrap_or_default();
+        assert_eq!(sent, expected, "the service gets it");
+        let echo = format!("you sent {sent} ({CANARY})");
+        match call.item().key.as_str() {
+            "k0001" => Answer::status(422, &echo),
+            "k0002" => Answer::status(500, &echo.repeat(500)),
+            "k0003" => Answer::status(200, &echo),
+            "k0004" => Answer::status(200, &format!("<html>{echo}")),
+            "k0005" => Answer::results(&[support::server::failed(call.item(), "final", &echo)]),
+            "k0006" => Answer::results(&[serde_json::json!({ "id": call.item().id, "filtered": echo })]),
+            "k0007" => Answer::results(&[serde_json::json!({ "id": CANARY, "output": echo })]),
+            "k0008" => {
+                Answer::Http(302, vec![("Location", format!("http://127.0.0.1:1/?token={CANARY}"))], echo)
+            }
+            "k0009" => Answer::Http(429, vec![("Retry-After-Ms", "50".to_owned())], echo),
+            _ => Answer::results(&[passed(call.item())]),
+        }
+    });
+    let stage = format!(
+        "{}\nheader_env = {{ Authorization = \"SERVICE_TOKEN\" }}\ntimeout = \"20s\"\n{}",
+        server.stage(),
+        quick_retry(2)
+    );
+    // A throttle without end would keep the run going; its deadline ends it.
+    let pipeline = format!("deadline = \"3s\"\n{}", one_stage(&stage));
+    let mut place = Place::with(&pipeline, &samples(12));
+    place.set("SERVICE_TOKEN", &bearer);
+    place.set("REDRIVE_LOG", "trace");
+    let mut outputs = vec![place.run(&RUN).expect(4)];
+    assert_eq!(place.result_keys(), names(["k0000", "k0010", "k0011"]));
+    let dead: Names = ["k0001", "k0002", "k0003", "k0004", "k0005", "k0007", "k0008", "k0009"]
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(place.dead_keys(), dead);
+    outputs.extend(look_everywhere(&place));
+    search_all(&place, &outputs);
+    assert!(outputs.iter().any(|ran| ran.stdout.contains("[redacted]")), "something was there to be removed");
+    place.check();
+}
+
+#[test]
+fn a_token_in_a_childs_environment_is_kept_out_of_everything_it_says() {
+    let stage = format!(
+        "kind = \"command\"\ncommand = [\"python3\", \"work.py\"]\nenv = [\"SERVICE_TOKEN\"]\nconcurrency = 2\nretry.crash_limit = 2\n{}",
+        quick_retry(2)
+    );
+    let mut place = Place::with(&one_stage(&stage), &samples(6));
+    place.write(
+        "work.py",
+        r#"
+import json, os, sys
+token = os.environ["SERVICE_TOKEN"]
+assert "REDRIVE_LOG" not in os.environ
+for line in sys.stdin:
+    item = json.loads(line)["items"][0]
+    sys.stderr.write("using " + token + "\n")
+    sys.stderr.flush()
+    if item["key"] == "k0001":
+        print("garbage with " + token, flush=True)
+    elif item["key"] == "k0002":
+        sys.exit(9)
+    elif item["key"] == "k0003":
+        print(json.dumps({"results": [{"id": item["id"], "error": {"class": "final", "message": "no " + token}}]}), flush=True)
+    else:
+        print(json.dumps({"results": [{"id": item["id"], "output": item["payload"]}]}), flush=True)
+"#,
+    );
+    place.set("SERVICE_TOKEN", CANARY);
+    place.set("REDRIVE_LOG", "trace");
+    let mut outputs = vec![place.run(&RUN).expect(3)];
+    let dead = names(["k0001", "k0002", "k0003"]);
+    assert_eq!(place.dead_keys(), dead);
+    assert_eq!(place.result_keys(), &keys(6) - &dead);
+    outputs.extend(look_everywhere(&place));
+    search_all(&place, &outputs);
+    assert!(
+        outputs.iter().any(|ran| ran.stdout.contains("using [redacted]")),
+        "its last words are kept, without the token"
+    );
+    place.check();
+}
+
+#[test]
+fn what_looks_like_a_key_is_removed_even_if_nobody_knows_it() {
+    let server = Server::start(|call| match call.item().key.as_str() {
+        "k0001" => Answer::status(401, &format!("Incorrect API key provided: sk-proj-{CANARY}")),
+        "k0002" => Answer::status(422, &format!("https://api.test/v1?api_key={CANARY}&x=1")),
+        "k0003" => Answer::status(422, &format!("{{\"password\": \"{CANARY}\"}}")),
+        _ => Answer::all(call),
+    });
+    let stage = format!("{}\n{}", server.stage(), quick_retry(1));
+    let mut place = Place::with(&one_stage(&stage), &samples(5));
+    place.set("REDRIVE_LOG", "trace");
+    let mut outputs = vec![place.run(&RUN).expect(4)];
+    assert_eq!(place.dead_keys(), names(["k0001", "k0002", "k0003"]));
+    outputs.extend(look_everywhere(&place));
+    search_all(&place, &outputs);
+    place.check();
+}
