@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_engine::admit::{Admission, submit};
 use redrive_engine::env::Env;
@@ -42,6 +43,8 @@ pub struct Bench {
     pub env: Env,
     /// Says that items came in.
     pub wake: Arc<Notify>,
+    /// Whether items are still to come.
+    pub admitting: Arc<AtomicBool>,
     /// Says when to stop.
     pub teller: watch::Sender<Stop>,
     shape: Shape,
@@ -94,7 +97,8 @@ impl Bench {
     ) -> Result<Self, Failure> {
         let recipe = Arc::new(recipe(shape, handler)?);
         let (wake, (teller, _)) = (Arc::new(Notify::new()), watch::channel(Stop::No));
-        Ok(Self { store, recipe, run, env: Env::system(), wake, teller, shape })
+        let admitting = Arc::new(AtomicBool::new(false));
+        Ok(Self { store, recipe, run, env: Env::system(), wake, admitting, teller, shape })
     }
 
     /// Submits all items before anything is worked on, in pieces like those of a source.
@@ -121,12 +125,14 @@ impl Bench {
 
     /// Submits and works at the same time, as `redrive run` does.
     pub async fn stream(&self) -> Result<(), Failure> {
+        self.admitting.store(true, Ordering::SeqCst);
         let admission = Admission {
             store: self.store.clone(),
             recipe: self.recipe.clone(),
             env: self.env.clone(),
             run: self.run.id,
             wake: self.wake.clone(),
+            admitting: self.admitting.clone(),
             stop: self.teller.subscribe(),
         };
         let admitted = tokio::spawn(admission.admit(Box::new(Generated::new(self.shape))));
@@ -142,6 +148,7 @@ impl Bench {
             env: self.env.clone(),
             settings: Settings::default(),
             wake: self.wake.clone(),
+            admitting: self.admitting.clone(),
             stop: self.teller.subscribe(),
         }
     }

@@ -1,6 +1,7 @@
 //! How long an item waits on an idle engine.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -52,6 +53,7 @@ pub fn run(common: &Common) -> Result<(), Failure> {
 async fn one_by_one(scratch: &Scratch, shape: Shape) -> Result<(Vec<f64>, Vec<f64>), Failure> {
     let (bell, mut rung) = mpsc::unbounded_channel();
     let bench = Bench::create(&scratch.store()?, shape, Arc::new(Bell(bell))).await?;
+    bench.admitting.store(true, Ordering::SeqCst);
     let session = tokio::spawn(bench.session().work(bench.run.clone()));
     let (mut durable, mut started) = (Vec::new(), Vec::new());
     for n in 0..shape.items {

@@ -326,3 +326,14 @@ fn a_killed_run_over_standard_input_goes_on_with_the_same_input() {
     assert!(server.count() <= 34, "{} calls", server.count());
     place.check();
 }
+
+#[test]
+fn a_run_never_ends_before_its_source_does() {
+    let place = Place::with(&one_stage("kind = \"pass\""), &samples(30));
+    for _ in 0..30 {
+        let args = ["run", "p.toml", "--new", "--results", "out.jsonl", "--json"];
+        assert_eq!(place.run(&args).expect(0).json()["status"], "completed");
+        assert_eq!(place.result_keys(), keys(30));
+    }
+    place.check();
+}

@@ -68,7 +68,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         numbers_of_items_are_not_given_again;
     operations: a_saved_operation_gets_a_number, progress_replaces_the_operation, runs_change_as_told,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
-        a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished;
+        a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,
+        an_unfinished_run_is_begun_once;
     oracle: random_lives_0, random_lives_1, random_lives_2, random_lives_3, random_lives_4, random_lives_5;
 };
 

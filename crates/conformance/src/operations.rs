@@ -124,3 +124,16 @@ pub(crate) async fn a_run_with_unfinished_items_is_not_finished(store: Arc<dyn S
     world.happen(&held, crate::world::failed(Class::Final, "no")).await;
     assert_eq!(finish().await.expect("change").finished_at, Some(START));
 }
+
+pub(crate) async fn an_unfinished_run_is_begun_once(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let begin = |source: &str| world.store.begin_run(crate::world::new_run(source), START);
+    let (row, created) = begin("source").await.expect("begun");
+    assert_eq!((row.id, created), (world.run, false), "the one that is there");
+    let (other, created) = begin("elsewhere").await.expect("begun");
+    assert!(created && other.id != world.run);
+    let finish = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+    world.store.change_run(world.run, finish).await.expect("change");
+    let (next, created) = begin("source").await.expect("begun");
+    assert!(created && next.id != world.run, "a finished run is not gone on with");
+}

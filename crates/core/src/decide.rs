@@ -262,7 +262,11 @@ impl Desk<'_> {
         next.after.throttles = throttles;
         next.after.crashes = crashes;
         next.after.first_failed_at = first_failed_at;
-        next.after.last = Some(self.last_failure(&failure, shared));
+        let mut last = self.last_failure(&failure, shared);
+        if wait.is_none() {
+            last.group = self.group(&last);
+        }
+        next.after.last = Some(last);
         next.record = Some(self.record(held, outcome, Some(&failure), wait));
         next
     }
@@ -305,14 +309,17 @@ impl Desk<'_> {
     }
 
     fn deadline_passed(&self) -> Result<Transition, Illegal> {
+        let last = self.item.last.clone().map(|last| LastFailure { group: self.group(&last), ..last });
         match self.item.state {
             State::Running { worker, since } => {
                 let mut next = self.to(State::Dead { reason: DeadReason::Expired });
+                next.after.last = last;
                 next.record = Some(self.record((worker, since), Outcome::Expired, None, None));
                 Ok(next)
             }
             State::Waiting { .. } => {
                 let mut next = self.to(State::Dead { reason: DeadReason::Expired });
+                next.after.last = last;
                 next.mark = Some(self.mark("expired", "its deadline passed while it waited"));
                 Ok(next)
             }
@@ -345,8 +352,7 @@ impl Desk<'_> {
         let mut next = if dead {
             let text = format!("{} of {total} children are dead", tally.dead);
             let mut next = self.to(State::Dead { reason: DeadReason::Final });
-            next.after.last =
-                Some(self.last_failure(&Failure::new(Class::Final, Kind::Handler, text), false));
+            next.after.last = Some(self.fatal(&Failure::new(Class::Final, Kind::Handler, text)));
             next
         } else {
             self.advance()
@@ -401,7 +407,7 @@ impl Desk<'_> {
         let why = crate::redact::clean(why.as_bytes(), 500);
         let mut next = self.taken_out(State::Dead { reason: DeadReason::Operator }, "killed", &why)?;
         let failure = Failure::new(Class::Final, Kind::Handler, why);
-        next.after.last = Some(self.last_failure(&failure, false));
+        next.after.last = Some(self.fatal(&failure));
         Ok(next)
     }
 
@@ -503,9 +509,20 @@ impl Desk<'_> {
             class: failure.class,
             kind: failure.kind,
             message: Arc::from(failure.message()),
-            group: Arc::from(fingerprint(failure.class, &self.stage.name, failure.message())),
+            group: Arc::from(""),
             shared,
         }
+    }
+
+    /// Only the dead are grouped: telling alike errors from others costs more than writing them.
+    fn group(&self, last: &LastFailure) -> Arc<str> {
+        Arc::from(fingerprint(last.class, &self.stage.name, &last.message))
+    }
+
+    /// The last failure of an item that dies of it.
+    fn fatal(&self, failure: &Failure) -> LastFailure {
+        let last = self.last_failure(failure, false);
+        LastFailure { group: self.group(&last), ..last }
     }
 
     fn mark(&self, what: &'static str, detail: &str) -> Mark {

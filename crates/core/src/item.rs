@@ -248,7 +248,7 @@ pub struct LastFailure {
     pub kind: Kind,
     /// Redacted text.
     pub message: Arc<str>,
-    /// Group of alike errors.
+    /// Group of alike errors; empty until the item is dead.
     pub group: Arc<str>,
     /// Whether it hit a whole batch, so that this item need not be the culprit.
     pub shared: bool,

@@ -34,7 +34,11 @@ fn plan() -> Plan {
     parent.next = Some(StageNo(2));
     let mut child = stage("embed");
     child.owner = Some(StageNo(0));
-    Plan::new(vec![parent, child, stage("publish")], None)
+    let mut last = stage("fan_out");
+    last.first_child = Some(StageNo(4));
+    let mut leaf = stage("leaf");
+    leaf.owner = Some(StageNo(3));
+    Plan::new(vec![parent, child, stage("publish"), last, leaf], None)
 }
 
 fn item(state: State, stage: u16, failures: u32, crashes: u32) -> Item {
@@ -68,13 +72,14 @@ fn states() -> Vec<Item> {
     let mut items = vec![
         item(State::Waiting { due: Timestamp(0), cause: None }, 0, 0, 0),
         item(State::Joining, 0, 0, 0),
+        item(State::Joining, 3, 0, 0),
         item(State::Succeeded, 2, 0, 0),
         item(State::Filtered { reason: "r".into() }, 2, 0, 0),
         item(State::Superseded, 0, 0, 0),
         item(State::Cancelled, 0, 0, 0),
         item(State::Dead { reason: DeadReason::Final }, 2, 0, 0),
     ];
-    for (stage, failures, crashes) in [(0, 0, 0), (2, 0, 0), (2, 2, 0), (2, 0, 4)] {
+    for (stage, failures, crashes) in [(0, 0, 0), (2, 0, 0), (2, 2, 0), (2, 0, 4), (3, 0, 0)] {
         items.push(item(running.clone(), stage, failures, crashes));
     }
     items
@@ -90,6 +95,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("passed", Event::Finished(Verdict::Output(None))),
         ("filtered", Event::Finished(Verdict::Filtered("r".into()))),
         ("expanded", Event::Finished(Verdict::Children(vec![child]))),
+        ("without children", Event::Finished(Verdict::Children(Vec::new()))),
         ("failed", failed(Class::Retryable)),
         ("final failure", failed(Class::Final)),
         ("throttled", failed(Class::RateLimited)),
@@ -115,6 +121,10 @@ fn diagram() -> String {
     for item in states() {
         for (name, event) in events() {
             let at = Moment { now: NOW, draw: Draw::MIDDLE };
+            // A stage that has no children to give cannot expand; that is a failure like any other.
+            if name == "expanded" && item.stage == StageNo(2) {
+                continue;
+            }
             if let Ok(transition) = decide(&item, event, &plan, at) {
                 assert_eq!(
                     transition.guard, item.rev,
@@ -126,7 +136,9 @@ fn diagram() -> String {
             }
         }
     }
-    let mut text = String::from("```mermaid\nstateDiagram-v2\n    [*] --> waiting: admitted\n");
+    let mut text = String::from(
+        "```mermaid\nstateDiagram-v2\n    [*] --> waiting: admitted\n    [*] --> dead: refused\n",
+    );
     let mut pairs: Vec<(&str, &str)> = arrows.iter().map(|(from, to, _)| (&**from, &**to)).collect();
     pairs.dedup();
     for (from, to) in pairs {

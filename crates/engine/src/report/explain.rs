@@ -92,7 +92,7 @@ impl ItemView {
             },
             class: last.map(|last| last.class.name()),
             message: last.map(|last| last.message.to_string()),
-            group: last.map(|last| last.group.to_string()),
+            group: last.map(|last| last.group.to_string()).filter(|group| !group.is_empty()),
             attempts: item.attempt,
             failures: item.failures,
             throttles: item.throttles,

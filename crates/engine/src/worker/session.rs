@@ -227,6 +227,7 @@ impl Loop {
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
         }
+        maintain::take_over(&**store).await?;
         let reaped = maintain::reap(&**store, run, &recipe.plan, env).await?;
         if reaped > 0 {
             tracing::warn!(items = reaped, "took back items whose worker vanished");
@@ -408,9 +409,10 @@ impl Loop {
             return Ok(None);
         }
         let (store, run) = (&self.session.store, self.desk.run());
+        // Asked for first: a source that comes to its end between the questions must not look like one nobody reads.
+        let admitting = self.session.admitting.load(Ordering::SeqCst);
         let Some(row) = store.run(run).await? else { return Ok(Some(Ending::Finished)) };
         let live = crate::report::live_items(&**store, run).await?;
-        let admitting = self.session.admitting.load(Ordering::SeqCst);
         if row.admitted_all && !admitting && live == 0 && self.finish(&row).await? {
             return Ok(Some(Ending::Finished));
         }

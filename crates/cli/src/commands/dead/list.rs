@@ -114,7 +114,7 @@ fn view(item: &Item, stage: String) -> DeadItem {
         attempts: item.attempt,
         generation: item.generation,
         failed_at: item.updated_at.to_string(),
-        group: last.map(|last| last.group.to_string()),
+        group: last.map(|last| last.group.to_string()).filter(|group| !group.is_empty()),
     }
 }
 
