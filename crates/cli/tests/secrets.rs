@@ -105,7 +105,7 @@ fn a_token_in_a_header_is_kept_out_of_everything_that_a_service_echoes() {
 }
 
 #[test]
-fn a_token_in_a_childs_environment_is_kept_out_of_everything_it_says() {
+fn a_token_in_a_child_s_environment_is_kept_out_of_everything_it_says() {
     let stage = format!(
         "kind = \"command\"\ncommand = [\"python3\", \"work.py\"]\nenv = [\"SERVICE_TOKEN\"]\nconcurrency = 2\nretry.crash_limit = 2\n{}",
         quick_retry(2)
