@@ -28,7 +28,8 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(failure) => exit::report(&failure),
     };
-    // A stage that ignores being broken off must not keep the process.
-    runtime.shutdown_background();
+    // What is left lets go of the store, so that its file is closed; a read from a terminal that never returns must not
+    // keep the process.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     code
 }

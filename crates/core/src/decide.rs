@@ -263,8 +263,10 @@ impl Desk<'_> {
         next.after.crashes = crashes;
         next.after.first_failed_at = first_failed_at;
         let mut last = self.last_failure(&failure, shared);
-        if wait.is_none() {
-            last.group = self.group(&last);
+        match wait {
+            None => last.group = self.group(&last),
+            // What is tried again has its text in the attempt's row; writing it twice would be most of a retry's cost.
+            Some(_) => last.message = Arc::from(""),
         }
         next.after.last = Some(last);
         next.record = Some(self.record(held, outcome, Some(&failure), wait));
@@ -309,7 +311,11 @@ impl Desk<'_> {
     }
 
     fn deadline_passed(&self) -> Result<Transition, Illegal> {
-        let last = self.item.last.clone().map(|last| LastFailure { group: self.group(&last), ..last });
+        let last = self.item.last.clone().map(|last| {
+            let text = format!("its deadline passed; the last failure was {}/{}", last.class, last.kind);
+            let last = LastFailure { message: Arc::from(text), ..last };
+            LastFailure { group: self.group(&last), ..last }
+        });
         match self.item.state {
             State::Running { worker, since } => {
                 let mut next = self.to(State::Dead { reason: DeadReason::Expired });
@@ -428,7 +434,7 @@ impl Desk<'_> {
         Ok(next)
     }
 
-    fn restored(&self, payload: Payload) -> Result<Transition, Illegal> {
+    fn restored(&self, payload: Option<Payload>) -> Result<Transition, Illegal> {
         match self.item.state {
             State::Superseded => {}
             State::Waiting { .. }
@@ -440,9 +446,11 @@ impl Desk<'_> {
             | State::Dead { .. } => return self.illegal("only a superseded item can be restored"),
         }
         let mut next = self.begin_anew(self.at.now);
-        next.after.stage = StageNo(0);
         next.mark = Some(self.mark("restored", "its content is the present one again"));
-        next.payload = Some(payload);
+        if payload.is_some() {
+            next.after.stage = StageNo(0);
+            next.payload = payload;
+        }
         Ok(next)
     }
 

@@ -246,7 +246,7 @@ pub struct LastFailure {
     pub class: Class,
     /// Where it came from.
     pub kind: Kind,
-    /// Redacted text.
+    /// Redacted text; empty until the item is dead, for it is in the attempt's row as well.
     pub message: Arc<str>,
     /// Group of alike errors; empty until the item is dead.
     pub group: Arc<str>,

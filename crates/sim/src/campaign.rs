@@ -7,7 +7,6 @@ use redrive_store::{MemoryStore, Store};
 
 use crate::hub::Broken;
 use crate::met::Score;
-use crate::open::known;
 use crate::world::{Outcome, play};
 
 /// Which store a run is played over.
@@ -89,9 +88,7 @@ impl Campaign {
         for seed in self.seed..self.seed.saturating_add(self.runs) {
             let outcome = self.store.play(seed, false);
             score.add(&outcome.score);
-            if let Some(open) = outcome.broken.as_ref().and_then(known) {
-                *score.open.entry(open.why).or_default() += 1;
-            } else if let Some(broken) = outcome.broken {
+            if let Some(broken) = outcome.broken {
                 failed.push(Failed { seed, store: self.store, broken });
                 if failed.len() >= self.failures {
                     break;

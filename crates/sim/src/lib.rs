@@ -19,7 +19,6 @@ pub mod heartbeat;
 pub mod hub;
 pub mod mailbox;
 pub mod met;
-pub mod open;
 pub mod oracle;
 pub mod people;
 pub mod plant;

@@ -1,7 +1,5 @@
 //! What a run met: a run without faults proves nothing, so it is counted.
 
-use std::collections::BTreeMap;
-
 /// Declares the kinds with their names.
 macro_rules! met {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -105,6 +103,12 @@ met! {
     Joined = "joined parent",
     /// A newer version took an item's place.
     Superseded = "superseded",
+    /// A line changed back to what it was.
+    Restored = "changed back, restored",
+    /// A submission to a cancelled run was refused.
+    TooLate = "submitted to a cancelled run",
+    /// An old version moved while a new one was submitted.
+    Moved = "old version moved meanwhile",
     /// A line was submitted again.
     Resubmitted = "submitted again",
     /// Two lines had one key.
@@ -128,8 +132,6 @@ met! {
 pub struct Score {
     /// For each kind, in how many runs.
     pub runs_with: Vec<u64>,
-    /// For each open finding, how many runs came upon it.
-    pub open: BTreeMap<&'static str, u64>,
     /// Runs.
     pub runs: u64,
     /// Applied writes, each followed by a check.
@@ -167,9 +169,6 @@ impl Score {
         for (mine, its) in self.runs_with.iter_mut().zip(&other.runs_with) {
             *mine += its;
         }
-        for (why, n) in &other.open {
-            *self.open.entry(why).or_default() += n;
-        }
         self.runs += other.runs;
         self.writes += other.writes;
         self.commits += other.commits;
@@ -195,9 +194,6 @@ impl Score {
             #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
             let share = n as f64 * 100.0 / self.runs.max(1) as f64;
             text.push_str(&format!("{:<36} {n:>10} {share:>6.1}%\n", met.name()));
-        }
-        for (why, n) in &self.open {
-            text.push_str(&format!("open finding, {n} runs: {why}\n"));
         }
         text.push_str(&format!(
             "{} runs, {} items, {} handler calls, {} writes checked ({} commits), {} whole snapshots, {} events, {} virtual hours\n",

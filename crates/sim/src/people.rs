@@ -11,7 +11,7 @@ use redrive_engine::admin::{self, Redrive};
 use redrive_engine::admit;
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
-use redrive_store::{Cursor, ItemFilter, Retired, RunChange, Store};
+use redrive_store::{Cursor, Error, ItemFilter, Pause, Retired, RunChange, Store};
 
 use crate::hub::Hub;
 use crate::scenario::{Chaos, Line, Pace};
@@ -37,6 +37,8 @@ pub struct Source {
     pub told: Arc<Mutex<Vec<Option<ItemId>>>>,
     /// A line that was changed and has not been acknowledged since.
     pub dirty: Arc<AtomicUsize>,
+    /// Whether lines are being admitted at this moment.
+    pub reading: Arc<AtomicBool>,
     /// Whether all is said.
     pub done: Arc<AtomicBool>,
     /// Lines submitted at once.
@@ -53,7 +55,7 @@ pub const CLEAN: usize = usize::MAX;
 impl Source {
     /// Reads the source to its end, from where the store says it was read to, and then watches it.
     pub async fn read(self) {
-        while !self.admit_all().await {
+        while !self.read_through().await {
             self.hub.sleep(self.pace.tick).await;
         }
         while !self.hub.healed() || self.dirty.load(Ordering::SeqCst) != CLEAN {
@@ -71,6 +73,13 @@ impl Source {
 
     fn count(&self) -> usize {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    async fn read_through(&self) -> bool {
+        self.reading.store(true, Ordering::SeqCst);
+        let whole = self.admit_all().await;
+        self.reading.store(false, Ordering::SeqCst);
+        whole
     }
 
     /// `false` when the store failed or the run is not to go on; a cancelled run needs no more.
@@ -103,7 +112,7 @@ impl Source {
         else {
             return false;
         };
-        if row.control == Control::Cancelled {
+        if row.control == Control::Cancelled && self.hub.rng.permille(500) {
             self.note(from, &vec![None; lines.len()]);
             return true;
         }
@@ -117,10 +126,11 @@ impl Source {
             .collect();
         let ids: Vec<Option<ItemId>> = items.iter().map(|item| self.own_id(item)).collect();
         self.note(from, &vec![None; ids.len()]);
-        if admit::submit(&self.store, &self.recipe, &self.env, self.run, items, cursor).await.is_err() {
-            return false;
+        match admit::submit(&self.store, &self.recipe, &self.env, self.run, items, cursor).await {
+            Ok(_) => self.note(from, &ids),
+            Err(Error::NotFound(_)) => {}
+            Err(_) => return false,
         }
-        self.note(from, &ids);
         true
     }
 
@@ -142,7 +152,8 @@ impl Source {
 
     fn change_a_line(&self) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = self.hub.rng.size(0, lines.len() - 1);
+        let last = if self.hub.rng.permille(500) { 1 } else { lines.len() - 1 };
+        let at = self.hub.rng.size(0, last);
         // Few enough versions that a line sometimes changes back.
         lines[at].payload = content(5_000_000 + self.hub.rng.below(3));
         self.hub.log("edit", &[i64::try_from(at).unwrap_or(0)], || format!("line {at}, {}", lines[at].key));
@@ -258,11 +269,11 @@ impl Operator {
             Act::Purge(filter) => admin::purge(&self.store, filter, "sim", &self.env).await.map(drop),
             Act::Pause => {
                 let row = self.store.run(self.run).await?;
-                if row.is_none_or(|row| row.control != Control::Go) {
-                    return Ok(());
-                }
+                let Some(row) = row.filter(|row| row.control == Control::Go) else { return Ok(()) };
                 let control = Some((Control::Paused, Some("simulated".to_owned())));
-                self.store.change_run(self.run, RunChange { control, ..RunChange::default() }).await.map(drop)
+                let pause = Some(Pause { since: Some(self.env.clock.now()), ..row.pause });
+                let change = RunChange { control, pause, ..RunChange::default() };
+                self.store.change_run(self.run, change).await.map(drop)
             }
             Act::Resume => admin::resume(&self.store, self.run, self.env.clock.now()).await.map(drop),
             Act::Bury => {

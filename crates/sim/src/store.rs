@@ -17,7 +17,7 @@ use redrive_store::{
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
 use crate::hub::{Broken, Hub, at_once};
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, broken};
 
 /// What the oracle finds wrong with a write.
 type Verdict = std::result::Result<(), Broken>;
@@ -82,6 +82,18 @@ impl FaultyStore {
         work: impl Future<Output = Result<T>> + Send,
         watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> Verdict + Send,
     ) -> Result<T> {
+        let refused = |_: &Oracle, error: &Error| broken("store", format!("{name} was refused: {error}"));
+        self.write_or_refuse(verb, name, work, watch, refused).await
+    }
+
+    async fn write_or_refuse<T: Send>(
+        &self,
+        verb: Verb,
+        name: &'static str,
+        work: impl Future<Output = Result<T>> + Send,
+        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> Verdict + Send,
+        refused: impl FnOnce(&Oracle, &Error) -> Verdict + Send,
+    ) -> Result<T> {
         self.travel().await;
         if self.actor.dies(&self.hub, false) {
             std::future::pending::<()>().await;
@@ -93,21 +105,18 @@ impl FaultyStore {
             return Err(refusal.error());
         }
         let made = at_once(work);
-        match &made {
+        let verdict = match &made {
             Ok(made) => {
                 self.hub.score(|score| {
                     score.writes += 1;
                     score.commits += u64::from(verb == Verb::Commit);
                 });
-                let verdict = watch(&mut self.oracle(), &*self.inner, made);
-                if let Err(broken) = verdict {
-                    self.hub.broke(broken.law, broken.what);
-                }
+                watch(&mut self.oracle(), &*self.inner, made)
             }
-            Err(error) if error.is_passing() => {
-                self.hub.broke("store", format!("{name} failed by itself: {error}"))
-            }
-            Err(error) => self.hub.broke("store", format!("{name} was refused for good: {error}")),
+            Err(error) => refused(&self.oracle(), error),
+        };
+        if let Err(broken) = verdict {
+            self.hub.broke(broken.law, broken.what);
         }
         if self.actor.dies(&self.hub, true) {
             std::future::pending::<()>().await;
@@ -173,8 +182,11 @@ impl Store for FaultyStore {
     async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>> {
         let asked = submit.clone();
         let work = self.inner.submit(submit);
-        self.write(Verb::Other, "submit", work, |oracle, store, told| oracle.on_submit(store, &asked, told))
-            .await
+        let watch = |oracle: &mut Oracle, store: &dyn Store, told: &Vec<Submitted>| {
+            oracle.on_submit(store, &asked, told)
+        };
+        let refused = |oracle: &Oracle, error: &Error| oracle.on_submit_refused(&asked, error);
+        self.write_or_refuse(Verb::Other, "submit", work, watch, refused).await
     }
 
     async fn claim(&self, claim: Claim) -> Result<Claimed> {

@@ -1,6 +1,8 @@
 //! A simulated worker's process: it works on the run whenever there is something to do, as a daemon would.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
@@ -34,6 +36,8 @@ pub struct Worker {
     pub run: RunId,
     /// Speed.
     pub pace: Pace,
+    /// Whether the source is read in this process.
+    pub admitting: Arc<AtomicBool>,
     /// What it is told from outside.
     pub orders: Arc<Orders>,
 }
@@ -51,7 +55,7 @@ impl Worker {
         loop {
             if self.has_work().await {
                 match Shift::work(&self).await {
-                    Ok(Ending::Stopped) => return,
+                    Ok(Ending::Stopped) if self.orders.stop() != Stop::No => return,
                     Ok(_) => {}
                     Err(_) => self.hub.meet(Met::GaveUp),
                 }
@@ -60,6 +64,20 @@ impl Worker {
             }
             self.hub.sleep(self.pace.tick).await;
         }
+    }
+
+    /// The same worker for a run that was paused before, for so many milliseconds.
+    pub(crate) fn after_pauses(&self, paused_ms: i64) -> Self {
+        let Recipe { plan, stages, order, share, budget, thresholds } = &*self.recipe;
+        let recipe = Recipe {
+            plan: plan.clone().with_grace(Duration::from_millis(paused_ms.unsigned_abs())),
+            stages: stages.clone(),
+            order: *order,
+            share: *share,
+            budget: budget.clone(),
+            thresholds: *thresholds,
+        };
+        Self { recipe: Arc::new(recipe), ..self.clone() }
     }
 
     async fn has_work(&self) -> bool {

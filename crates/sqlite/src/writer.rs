@@ -116,6 +116,8 @@ struct Desk {
 impl Desk {
     fn serve(self, mut commands: mpsc::Receiver<Box<dyn Command>>) {
         while let Some(first) = commands.blocking_recv() {
+            // A worker's claim is sent right behind its commit; a moment lets both into one transaction.
+            thread::yield_now();
             let mut rows = first.rows();
             let mut group = vec![first];
             while group.len() < MAX_COMMANDS && rows < MAX_ROWS {

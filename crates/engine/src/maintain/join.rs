@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use redrive_core::decide::{Moment, decide};
+use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
 use redrive_core::event::{ChildTally, Event};
 use redrive_core::id::{ItemSeq, RunId};
-use redrive_core::item::{Item, State};
+use redrive_core::item::{Item, State, StateKind};
 use redrive_core::plan::Plan;
-use redrive_store::{Change, Commit, Result, Store};
+use redrive_store::{Change, Commit, ItemFilter, ItemQuery, Result, Store};
 
 use crate::crash;
 use crate::env::Env;
@@ -33,6 +33,7 @@ pub async fn join_among(
                 settled.push((item, store.children(seq).await?));
             }
         }
+        bring_back(store, &mut settled, plan, env).await?;
         let changes = decided(&settled, plan, env);
         let finished = changes.iter().filter(|change| change.transition.after.state.kind().is_terminal());
         parents.extend(finished.filter_map(|change| change.transition.after.parent));
@@ -53,6 +54,42 @@ fn decided(settled: &[(Item, ChildTally)], plan: &Plan, env: &Env) -> Vec<Change
     decided.map(Into::into).collect()
 }
 
+/// Restores the children of restored parents, which their stage gave once more and which are there superseded. Their
+/// parents are not settled then.
+async fn bring_back(
+    store: &dyn Store,
+    settled: &mut Vec<(Item, ChildTally)>,
+    plan: &Plan,
+    env: &Env,
+) -> Result<()> {
+    for (parent, tally) in std::mem::take(settled) {
+        let filter = ItemFilter {
+            run: Some(parent.run),
+            state: Some(StateKind::Superseded),
+            parent: Some(parent.seq),
+            ..ItemFilter::default()
+        };
+        let gone = if tally.live == 0 && tally.gone > 0 {
+            store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await?
+        } else {
+            Vec::new()
+        };
+        if gone.is_empty() {
+            settled.push((parent, tally));
+            continue;
+        }
+        let now = env.clock.now();
+        let at = || Moment { now, draw: env.dice.draw() };
+        // The parent's change number moves on as well: it may have been superseded again meanwhile.
+        let reopened = decide(&parent, Event::ChildReopened { stage: parent.stage }, plan, at());
+        let restored = gone.iter().map(|child| decide(child, Event::Restored { payload: None }, plan, at()));
+        let changes = std::iter::once(reopened).chain(restored).flatten().map(Change::from).collect();
+        let unless_cancelled = Some(parent.run);
+        store.commit(Commit { changes, all_or_nothing: true, unless_cancelled, now, ..Commit::default() }).await?;
+    }
+    Ok(())
+}
+
 async fn commit(store: &dyn Store, changes: Vec<Change>, env: &Env) -> Result<()> {
     crash::point("join.before_commit");
     store.commit(Commit { changes, now: env.clock.now(), ..Commit::default() }).await?;
@@ -67,7 +104,9 @@ async fn commit(store: &dyn Store, changes: Vec<Change>, env: &Env) -> Result<()
 pub async fn join(store: &dyn Store, run: RunId, plan: &Plan, env: &Env) -> Result<usize> {
     let mut joined = 0;
     loop {
-        let changes = decided(&store.settled(run, PAGE).await?, plan, env);
+        let mut settled = store.settled(run, PAGE).await?;
+        bring_back(store, &mut settled, plan, env).await?;
+        let changes = decided(&settled, plan, env);
         if changes.is_empty() {
             return Ok(joined);
         }

@@ -137,6 +137,6 @@ async fn check_run(
 
 async fn other_version(store: &dyn Store, item: &redrive_core::item::Item) -> Result<bool> {
     let filter = ItemFilter { ids: Some(item.id.versions()), ..ItemFilter::default() };
-    let versions = store.items(ItemQuery { filter, after: None, limit: 16 }).await?;
-    Ok(versions.iter().any(|version| version.seq > item.seq))
+    let versions = store.items(ItemQuery { filter, after: None, limit: PAGE }).await?;
+    Ok(versions.iter().any(|version| version.state != State::Superseded))
 }

@@ -91,7 +91,7 @@ impl ItemView {
                 _ => None,
             },
             class: last.map(|last| last.class.name()),
-            message: last.map(|last| last.message.to_string()),
+            message: last.map(|last| last.message.to_string()).filter(|text| !text.is_empty()),
             group: last.map(|last| last.group.to_string()).filter(|group| !group.is_empty()),
             attempts: item.attempt,
             failures: item.failures,
@@ -192,6 +192,10 @@ pub async fn explain(
         let text = String::from_utf8(payload.to_vec()).ok()?;
         RawValue::from_string(text).ok()
     });
+    if let (None, Some(_)) = (&view.message, &item.last) {
+        let failed = attempts.iter().rev().find_map(|row| row.failure.as_ref());
+        view.message = failed.map(|failure| failure.message.to_string());
+    }
     let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
     shown.extend(running_attempt(item, plan));
     let children = store.children(item.seq).await?;

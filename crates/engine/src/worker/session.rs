@@ -379,6 +379,8 @@ impl Loop {
             _ = stop.changed() => {}
         }
         self.claimed_nothing = false;
+        // Replies come in swarms: one more turn for the others gathers more of them into one transaction.
+        tokio::task::yield_now().await;
         self.drain_replies();
     }
 

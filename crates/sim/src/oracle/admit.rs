@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use redrive_core::id::{ItemId, ItemSeq, Rev};
-use redrive_core::item::{DeadReason, Item, NewItem, Payload, State};
+use redrive_core::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
+use redrive_core::status::Control;
 use redrive_core::tally::Metric;
-use redrive_store::{ItemFilter, ItemQuery, Store, Submit, Submitted};
+use redrive_store::{Error, ItemFilter, ItemQuery, Store, Submit, Submitted};
 
 use super::{Known, Oracle, Verdict, broken};
 use crate::hub::at_once;
@@ -20,18 +21,38 @@ impl Oracle {
     /// # Errors
     /// What is wrong with the answers, or with what was written.
     pub fn on_submit(&mut self, store: &dyn Store, submit: &Submit, told: &[Submitted]) -> Verdict {
+        if self.control == Control::Cancelled {
+            return broken("control", "a cancelled run took a submission".to_owned());
+        }
         let mut expected = Expected::new();
+        let mut touched = Vec::with_capacity(submit.changes.len());
+        for change in &submit.changes {
+            let transition = &change.transition;
+            if !self.is_live_token(transition) {
+                let key = &transition.after.key;
+                return broken("L3", format!("{key} was changed by a submission with a stale token"));
+            }
+            self.apply(transition, &mut expected)?;
+            touched.push(transition.after.seq);
+        }
         for (new, told) in submit.items.iter().zip(told) {
             let id = ItemId::derive(submit.run, None, &new.key, new.version());
             let there = self.ids.contains_key(&id) || expected.contains_key(&id);
+            let gone = self.state_of(id) == Some(StateKind::Superseded);
             match told {
                 Submitted::Admitted(as_id) if *as_id == id && !there => {
                     expected.insert(id, (None, new.clone()));
                 }
-                Submitted::Known(as_id) | Submitted::Duplicate(as_id) if *as_id == id && there => {
+                Submitted::Known(as_id) | Submitted::Duplicate(as_id) if *as_id == id && there && !gone => {
                     self.hub.meet(Met::Resubmitted);
                 }
-                Submitted::Changed(_) if !there && !submit.new_versions => {}
+                Submitted::Changed(other)
+                    if !submit.new_versions
+                        && if there {
+                            other.id == id && gone
+                        } else {
+                            expected.contains_key(&other.id) || self.is_present(other)
+                        } => {}
                 told => return broken("L1", format!("{} was submitted and answered {told:?}", new.key)),
             }
             if new.refused.is_some() {
@@ -40,16 +61,61 @@ impl Oracle {
         }
         let n = i64::try_from(expected.len()).unwrap_or(0);
         self.hub.log("admitted", &[n], || format!("{n} of {}", submit.items.len()));
-        let touched = self.take_new(store, expected)?;
-        for seq in &touched {
+        let new = self.take_new(store, expected)?;
+        for seq in &new {
             let item = &self.items[seq].item;
             if item.stage != submit.stage || item.deadline != submit.deadline || item.created_at != submit.now
             {
                 return broken("L1", format!("{} was admitted otherwise than asked", item.key));
             }
         }
+        for item in submit.items.iter().filter(|item| submit.new_versions && item.refused.is_none()) {
+            self.one_version_lives(ItemId::derive(submit.run, None, &item.key, item.version()))?;
+        }
+        touched.extend(new);
         self.row(store)?;
         self.verify(store, &touched)
+    }
+
+    /// Takes in that a submission was refused.
+    ///
+    /// # Errors
+    /// L1: only a cancelled run refuses one, or an old version that moved meanwhile.
+    pub fn on_submit_refused(&self, submit: &Submit, error: &Error) -> Verdict {
+        let stale = || submit.changes.iter().any(|change| !self.is_live_token(&change.transition));
+        match error {
+            Error::NotFound(_) if self.control == Control::Cancelled => self.hub.meet(Met::TooLate),
+            Error::Busy(_) if stale() => self.hub.meet(Met::Moved),
+            error => return broken("L1", format!("a submission was refused: {error}")),
+        }
+        Ok(())
+    }
+
+    fn state_of(&self, id: ItemId) -> Option<StateKind> {
+        self.ids.get(&id).and_then(|seq| self.items.get(seq)).map(|known| known.item.state.kind())
+    }
+
+    /// Whether an item is as it is known, and not superseded.
+    fn is_present(&self, item: &Item) -> bool {
+        item.state != State::Superseded && self.items.get(&item.seq).is_some_and(|known| known.item == *item)
+    }
+
+    /// L6: what was submitted last is what is worked on.
+    fn one_version_lives(&self, id: ItemId) -> Verdict {
+        let (low, high) = id.versions();
+        let kind = |seq: &ItemSeq| self.items.get(seq).map(|known| known.item.state.kind());
+        for (version, seq) in self.ids.range(low..=high) {
+            match kind(seq) {
+                Some(StateKind::Superseded) if *version == id => {
+                    return broken("L6", format!("{version} was submitted and is superseded"));
+                }
+                Some(kind) if *version != id && !kind.is_terminal() => {
+                    return broken("L6", format!("{version} is {kind}, and {id} was submitted in its place"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Takes in a purge.
@@ -134,7 +200,16 @@ impl Oracle {
         if let Some(parent) = item.parent {
             self.children.entry(parent).or_default().push(item.seq);
         }
-        let (base, attempts, marks) = ((item.stage, payload.clone()), Vec::new(), Vec::new());
-        self.items.insert(item.seq, Known { item, attempts, marks, payload, base, called: 0 });
+        let known = Known {
+            attempts: Vec::new(),
+            marks: Vec::new(),
+            base: (item.stage, payload.clone()),
+            first: payload.clone(),
+            expanded: None,
+            called: 0,
+            payload,
+            item,
+        };
+        self.items.insert(known.item.seq, known);
     }
 }

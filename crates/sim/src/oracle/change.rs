@@ -1,5 +1,7 @@
 //! Commits: what each must do to the model, and what it must never do.
 
+use std::collections::BTreeSet;
+
 use redrive_core::attempt::Outcome;
 use redrive_core::event::Transition;
 use redrive_core::failure::Kind;
@@ -30,13 +32,16 @@ impl Oracle {
                 format!("{done} of {} written of a commit of all or nothing", applied.len()),
             );
         }
+        let refused = commit.unless_cancelled.is_some() && self.control == Control::Cancelled;
+        if refused && done != 0 {
+            return broken("control", format!("{done} changes of a cancelled run were written"));
+        }
+        let may_refuse = refused || (commit.all_or_nothing && !self.fits_together(commit));
         let mut expected = Expected::new();
         let mut touched = Vec::with_capacity(done);
         for (change, applied) in commit.changes.iter().zip(applied) {
             let transition = &change.transition;
-            let live =
-                self.items.get(&transition.after.seq).is_some_and(|known| known.item.rev == transition.guard);
-            match (applied, live) {
+            match (applied, self.is_live_token(transition)) {
                 (Applied::Done, true) => {
                     self.apply(transition, &mut expected)?;
                     touched.push(transition.after.seq);
@@ -44,7 +49,7 @@ impl Oracle {
                 (Applied::Done, false) => {
                     return broken("L3", format!("{} was changed with a stale token", transition.after.key));
                 }
-                (Applied::Stale, true) if !commit.all_or_nothing => {
+                (Applied::Stale, true) if !may_refuse => {
                     return broken(
                         "L3",
                         format!("{} was not changed with a live token", transition.after.key),
@@ -55,15 +60,27 @@ impl Oracle {
         }
         self.log_commit(commit, applied);
         touched.extend(self.take_new(store, expected)?);
-        let written = !commit.all_or_nothing || done == applied.len();
+        let written = !refused && (!commit.all_or_nothing || done == applied.len());
         if let Some((_, change)) = &commit.run {
             let before = self.control;
             let row = self.row(store)?;
             if written {
-                as_asked(before, change, &row)?;
+                as_asked(before, change, &row, self.live)?;
             }
         }
         self.verify(store, &touched)
+    }
+
+    /// Whether a transition was decided for what its item is now.
+    pub(super) fn is_live_token(&self, transition: &Transition) -> bool {
+        self.items.get(&transition.after.seq).is_some_and(|known| known.item.rev == transition.guard)
+    }
+
+    /// Whether nothing keeps a commit of all or nothing from being written.
+    fn fits_together(&self, commit: &Commit) -> bool {
+        let seqs: BTreeSet<_> = commit.changes.iter().map(|change| change.transition.after.seq).collect();
+        seqs.len() == commit.changes.len()
+            && commit.changes.iter().all(|change| self.is_live_token(&change.transition))
     }
 
     fn log_commit(&self, commit: &Commit, applied: &[Applied]) {
@@ -84,7 +101,7 @@ impl Oracle {
         });
     }
 
-    fn apply(&mut self, transition: &Transition, expected: &mut Expected) -> Verdict {
+    pub(super) fn apply(&mut self, transition: &Transition, expected: &mut Expected) -> Verdict {
         let Transition { after, record, mark, children, payload, from, .. } = transition;
         let Some(known) = self.items.get(&after.seq) else { return Ok(()) };
         allowed(&known.item, transition)?;
@@ -92,6 +109,7 @@ impl Oracle {
             return broken("L1", format!("{} was counted out of {from:?}, and stands elsewhere", after.key));
         }
         self.content(transition)?;
+        self.joins(transition)?;
         let outcome = record.as_ref().map(|record| (record.stage, Metric::Outcome(record.outcome)));
         if let Some((stage, metric)) = outcome {
             self.add(stage, metric, 1);
@@ -108,9 +126,12 @@ impl Oracle {
         let Some(known) = self.items.get_mut(&after.seq) else { return Ok(()) };
         known.attempts.extend(record.clone());
         known.marks.extend(mark.clone());
+        if children.is_some() {
+            known.expanded = Some(known.payload.clone());
+        }
         if let Some(payload) = payload {
             known.payload = payload.clone();
-            if mark.as_ref().is_some_and(|mark| mark.what == "redriven") {
+            if mark.as_ref().is_some_and(|mark| ["redriven", "restored", "reopened"].contains(&mark.what)) {
                 known.base = (after.stage, payload.clone());
             }
         }
@@ -120,19 +141,36 @@ impl Oracle {
         Ok(())
     }
 
-    /// L5: what a stage is said to have given is what the script computes from what it was given.
+    /// L5: what a stage is said to have given is what the script computes from what it was given; nothing else changes
+    /// content but an operator's edit, a line that changed back, and a join that is open again.
     fn content(&self, transition: &Transition) -> Verdict {
         let Some(known) = self.items.get(&transition.after.seq) else { return Ok(()) };
         let stage = known.item.stage;
-        let wanted: Option<Payload> = match transition.record.as_ref().map(|record| record.outcome) {
-            Some(Outcome::Succeeded | Outcome::Reused) => self.script.output(stage, &known.payload),
-            _ => return Ok(()),
+        let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
+        let wanted: Option<Payload> = match (transition.record.as_ref().map(|record| record.outcome), mark) {
+            (Some(Outcome::Succeeded | Outcome::Reused), _) => self.script.output(stage, &known.payload),
+            (Some(Outcome::Expanded), _) if transition.payload.is_some() => Some(known.payload.clone()),
+            (_, "restored") if known.item.parent.is_none() => Some(known.first.clone()),
+            (_, "reopened") if transition.after.stage != stage => known.expanded.clone(),
+            (_, "redriven") => return Ok(()),
+            _ => None,
         };
         if transition.payload != wanted {
             return broken(
                 "L5",
-                format!("{} has an output of stage {} that is not its own", known.item.key, stage.0),
+                format!("{} has content at stage {} that is not its own, {mark}", known.item.key, stage.0),
             );
+        }
+        Ok(())
+    }
+
+    /// L11: a parent goes on when its children are finished, not when they were taken out.
+    fn joins(&self, transition: &Transition) -> Verdict {
+        let gone = self.tally(transition.after.seq).gone;
+        let joined = transition.mark.as_ref().is_some_and(|mark| mark.what == "joined");
+        if joined && gone > 0 && self.control != Control::Cancelled {
+            let key = &transition.after.key;
+            return broken("L11", format!("{key} was joined without {gone} children that were taken out"));
         }
         Ok(())
     }
@@ -160,6 +198,7 @@ impl Oracle {
             "redriven" => Some(Met::Redrive),
             "reopened" => Some(Met::Reopened),
             "joined" => Some(Met::Joined),
+            "restored" => Some(Met::Restored),
             _ => None,
         }));
         all.into_iter().for_each(|met| self.hub.meet(met));
@@ -173,23 +212,27 @@ impl Oracle {
     }
 }
 
-/// Whether a run was changed as asked. Only a cancelled run may stay as it was.
-pub(super) fn as_asked(before: Control, change: &RunChange, row: &RunRow) -> Verdict {
+/// Whether a run was changed as asked. A cancelled run stays so, and one with live items is not finished.
+pub(super) fn as_asked(before: Control, change: &RunChange, row: &RunRow, live: u64) -> Verdict {
     let control = change.control.as_ref().is_none_or(|(control, _)| *control == row.control);
     let budget = change.budget.is_none() || change.budget == row.budget;
-    let finished = change.finished_at.is_none_or(|at| at == row.finished_at);
-    if (control || before == Control::Cancelled) && budget && finished {
+    let finished = change.finished_at.is_none_or(|at| at.filter(|_| live == 0) == row.finished_at);
+    let paused = change.pause.is_none_or(|pause| pause == row.pause);
+    if (control || before == Control::Cancelled) && budget && finished && paused {
         return Ok(());
     }
     broken("control", format!("{change:?} was asked of the run, and it is {:?}", row.control))
 }
 
-/// Which moves there are; finished states are left only by redrive, reopening and a newer version.
+/// Which moves there are; finished states are left only by redrive, reopening, a newer version and the way back to it.
 fn allowed(before: &Item, transition: &Transition) -> Verdict {
     let after = &transition.after;
     let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
     let fits = match (before.state.kind(), after.state.kind(), mark) {
         (StateKind::Dead, StateKind::Waiting, "redriven") => after.generation == before.generation + 1,
+        (StateKind::Superseded, StateKind::Waiting, "restored") => {
+            after.generation == before.generation + 1 && after.attempt == 0
+        }
         (StateKind::Dead | StateKind::Succeeded, StateKind::Joining, "reopened") => true,
         (StateKind::Dead, StateKind::Superseded, "superseded") => true,
         (from, ..) => !from.is_terminal(),

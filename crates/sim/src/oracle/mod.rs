@@ -50,6 +50,10 @@ pub struct Known {
     pub payload: Payload,
     /// The content it began with, or was given by an operator, and the stage it had then.
     pub base: (StageNo, Payload),
+    /// The content it was admitted with.
+    pub first: Payload,
+    /// The content it had when it was last expanded.
+    pub expanded: Option<Payload>,
     /// How often a handler was called with it, parts of a batch not counted again.
     pub called: u32,
 }
@@ -161,7 +165,7 @@ impl Oracle {
         }
         self.control = row.control;
         let finished = row.finished_at.is_some();
-        if finished && !self.finished && self.live > 0 {
+        if finished && self.live > 0 {
             let (control, live, stuck) = (row.control, self.live, self.stuck());
             return broken(
                 "L7",
@@ -179,7 +183,7 @@ impl Oracle {
     pub fn on_run_changed(&mut self, change: &RunChange, row: &RunRow) -> Verdict {
         let before = self.control;
         self.on_run(row)?;
-        change::as_asked(before, change, row)
+        change::as_asked(before, change, row, self.live)
     }
 
     /// Takes in a new worker.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redrive_core::attempt::AttemptRecord;
-use redrive_core::id::ItemSeq;
-use redrive_core::item::{State, StateKind};
+use redrive_core::id::{ItemId, ItemSeq};
+use redrive_core::item::State;
 use redrive_core::laws::{Case, Census, Law, check_item};
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
@@ -40,7 +40,10 @@ impl Oracle {
     /// Checks one item against the laws. Some may be broken for a moment, between two steps of one act.
     fn laws(&self, known: &Known, at_rest: bool) -> Verdict {
         let (low, high) = known.item.id.versions();
-        let mut versions = self.ids.range(low..=high);
+        let other = |(id, seq): (&ItemId, &ItemSeq)| {
+            *id != known.item.id
+                && self.items.get(seq).is_some_and(|other| other.item.state != State::Superseded)
+        };
         let case = Case {
             item: &known.item,
             attempts: &known.attempts,
@@ -48,12 +51,10 @@ impl Oracle {
             plan: Some(&self.recipe.plan),
             children: self.tally(known.item.seq),
             // A successor that was purged was there all the same.
-            has_successor: versions.any(|(_, seq)| *seq > known.item.seq)
+            has_successor: self.ids.range(low..=high).any(other)
                 || self.purged.range(low..=high).next().is_some(),
         };
         let passing = |law: Law| match law {
-            // The newer version comes in the next transaction.
-            Law::L6 => true,
             // A run is cancelled parents first, in several transactions.
             Law::L10 => self.control == Control::Cancelled,
             _ => false,
@@ -127,20 +128,6 @@ impl Oracle {
             Some(found) => broken(&found.law.to_string(), found.what),
             None => Ok(()),
         }
-    }
-
-    /// Whether two versions of one key are both to be worked on.
-    pub(super) fn two_versions_live(&self) -> Option<&Known> {
-        let live = |known: &&Known| {
-            known.item.parent.is_none()
-                && !matches!(known.item.state.kind(), StateKind::Succeeded | StateKind::Filtered)
-                && !matches!(known.item.state, State::Superseded | State::Cancelled | State::Dead { .. })
-        };
-        self.items.values().filter(live).find(|known| {
-            let (low, high) = known.item.id.versions();
-            let others = self.ids.range(low..=high).filter(|(id, _)| **id != known.item.id);
-            others.filter_map(|(_, seq)| self.items.get(seq)).any(|other| live(&other))
-        })
     }
 }
 

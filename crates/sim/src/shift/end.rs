@@ -1,17 +1,27 @@
 //! How a session ends.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use redrive_core::status::Control;
 use redrive_engine::worker::{Ending, Halt, Stop};
-use redrive_store::{Error, Retired, RunChange, Store};
+use redrive_store::{Error, Retired, RunChange, RunRow, Store};
 
 use super::{Shift, span};
 use crate::worker::Worker;
 
 impl Shift {
     pub(super) async fn ending(&mut self) -> Result<Option<Ending>, Error> {
-        if !self.desk.is_idle() {
+        let halted = self.desk.halt().is_some();
+        if !self.desk.is_idle() || !(halted || self.claimed_nothing) {
             return Ok(None);
+        }
+        let Worker { store, run, .. } = &self.worker;
+        let admitting = self.worker.admitting.load(Ordering::SeqCst);
+        let Some(row) = store.run(*run).await? else { return Ok(Some(Ending::Finished)) };
+        let live = redrive_engine::report::live_items(store, *run).await?;
+        if row.admitted_all && !admitting && live == 0 && self.finish(&row).await? {
+            return Ok(Some(Ending::Finished));
         }
         if let Some(halt) = self.desk.halt() {
             return Ok(Some(match halt {
@@ -19,17 +29,18 @@ impl Shift {
                 Halt::Budget(_) | Halt::Quota(_) | Halt::Asked(_) => Ending::Halted(halt.clone()),
             }));
         }
-        if !self.claimed_nothing {
-            return Ok(None);
+        let nobody_reads = !row.admitted_all && !admitting && live == 0;
+        Ok(nobody_reads.then_some(Ending::Stopped))
+    }
+
+    async fn finish(&self, row: &RunRow) -> Result<bool, Error> {
+        if row.finished_at.is_some() || row.control == Control::Cancelled {
+            return Ok(true);
         }
-        let Worker { store, run, env, .. } = &self.worker;
-        let Some(row) = store.run(*run).await? else { return Ok(Some(Ending::Finished)) };
-        if !row.admitted_all || redrive_engine::report::live_items(store, *run).await? > 0 {
-            return Ok(None);
-        }
-        let finished_at = Some(Some(env.clock.now()));
-        store.change_run(*run, RunChange { finished_at, ..RunChange::default() }).await?;
-        Ok(Some(Ending::Finished))
+        let finished_at = Some(Some(self.worker.env.clock.now()));
+        let change = RunChange { finished_at, ..RunChange::default() };
+        let row = self.worker.store.change_run(row.id, change).await?;
+        Ok(row.finished_at.is_some())
     }
 
     pub(super) async fn bear(&mut self, error: Error) -> Result<(), Error> {
@@ -60,6 +71,9 @@ impl Shift {
                 }
             }
         }
+        let budget = self.desk.saved_budget();
+        let change = RunChange { budget, ..RunChange::default() };
+        let _ = self.worker.store.change_run(self.worker.run, change).await;
         let clean = ending.is_ok() && self.desk.is_idle() && !self.must_reconcile;
         let how = if clean { Retired::Stopped } else { Retired::Lost };
         let worker = self.heartbeat.worker();

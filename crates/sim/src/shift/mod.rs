@@ -26,6 +26,10 @@ use crate::worker::Worker;
 
 /// As in the session: how long free places are gathered before they are claimed.
 const GATHER: Duration = Duration::from_millis(3);
+/// As in the session: how many held items are read at a time. Fewer, so that there is more than one page.
+const HELD_PAGE: usize = 5;
+/// As in the session: how often all joining parents are looked at.
+const SWEEP: Duration = Duration::from_secs(15);
 
 /// One session of a worker.
 pub struct Shift {
@@ -42,6 +46,7 @@ pub struct Shift {
     pub(super) claimed_nothing: bool,
     claimed_at: Timestamp,
     held_back: bool,
+    swept_at: Timestamp,
     closed: bool,
     /// Somebody else took over something that was held here.
     pub(super) disturbed: bool,
@@ -66,9 +71,10 @@ impl Shift {
         let budget: Budget =
             row.budget.as_deref().and_then(|saved| serde_json::from_str(saved).ok()).unwrap_or_default();
         let heartbeat = Heartbeat::begin(of).await?;
+        let worker = of.after_pauses(row.pause.before_ms);
         let mut shift = Self {
-            desk: Desk::new(of.run, of.recipe.clone(), budget),
-            worker: of.clone(),
+            desk: Desk::new(of.run, worker.recipe.clone(), budget).after_pauses(row.pause.before_ms),
+            worker,
             heartbeat,
             mailbox: Mailbox::new(),
             open: BTreeMap::new(),
@@ -80,6 +86,7 @@ impl Shift {
             claimed_nothing: false,
             claimed_at: Timestamp(i64::MIN),
             held_back: false,
+            swept_at: Timestamp(i64::MIN),
             closed: false,
             disturbed: false,
         };
@@ -116,7 +123,7 @@ impl Shift {
             }
         }
         if now.since(self.looked_at) >= span(self.worker.pace.tick) || self.looked_at > now {
-            self.look_after().await?;
+            self.look_after(now).await?;
             self.looked_at = now;
         }
         self.record_and_claim().await?;
@@ -128,14 +135,20 @@ impl Shift {
         self.ending().await
     }
 
-    async fn look_after(&mut self) -> Result<(), Error> {
-        let Worker { store, run, recipe, env, .. } = &self.worker;
+    async fn look_after(&mut self, now: Timestamp) -> Result<(), Error> {
+        let Worker { store, run, recipe, env, pace, .. } = &self.worker;
+        let lease = span(pace.lease);
+        if now.since(self.looked_at) > lease / 2 {
+            store.renew(self.heartbeat.worker(), now.after(lease)).await?;
+        }
         let control = store.run(*run).await?.map_or(Control::Cancelled, |row| row.control);
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
         }
         maintain::reap(store, *run, &recipe.plan, env).await?;
-        if recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some()) {
+        let has_children = recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some());
+        if has_children && (now.since(self.swept_at) >= SWEEP || self.swept_at > now) {
+            self.swept_at = now;
             maintain::join(store, *run, &recipe.plan, env).await?;
         }
         if self.must_reconcile {
@@ -146,12 +159,15 @@ impl Shift {
     }
 
     pub(super) async fn reconcile(&mut self) -> Result<(), Error> {
-        let held = self.worker.store.held(self.heartbeat.worker(), None, 10_000).await?;
-        let unknown: Vec<ClaimedItem> = held
-            .into_iter()
-            .filter(|item| !self.desk.holds(item))
-            .map(|item| ClaimedItem { item, payload: Payload::from([]) })
-            .collect();
+        let mut unknown = Vec::new();
+        let mut after = None;
+        loop {
+            let held = self.worker.store.held(self.heartbeat.worker(), after, HELD_PAGE).await?;
+            let Some(last) = held.last() else { break };
+            after = Some(last.seq);
+            let lost = held.into_iter().filter(|item| !self.desk.holds(item));
+            unknown.extend(lost.map(|item| ClaimedItem { item, payload: Payload::from([]) }));
+        }
         if !unknown.is_empty() {
             self.worker.hub.meet(Met::Reconciled);
         }
@@ -190,12 +206,12 @@ impl Shift {
             Some(claimed)
         };
         let (applied, claimed) = join(record, claim).await;
+        let recorded =
+            applied.transpose().map(|applied| applied.map(|applied| self.desk.committed(&applied)));
         if let Some(claimed) = claimed {
             self.accept(&slots, claimed, now).await?;
         }
-        if let Some(applied) = applied {
-            self.disturbed |= self.desk.committed(&applied?) > 0;
-        }
+        self.disturbed |= recorded?.is_some_and(|stale| stale > 0);
         Ok(())
     }
 
@@ -244,8 +260,10 @@ impl Shift {
             return;
         }
         let now = self.worker.env.clock.now();
-        let tick = span(self.worker.pace.tick);
-        let until = self.next_due.filter(|due| *due > now).map_or(tick, |due| due.since(now)).min(tick);
+        let room = !self.desk.wants().is_empty();
+        let tick = if self.held_back { GATHER } else { span(self.worker.pace.tick) };
+        let until =
+            self.next_due.filter(|due| room || *due > now).map_or(tick, |due| due.since(now)).min(tick);
         Wait::new(&self.worker.hub, &self.mailbox, &self.worker.orders, millis(until).max(1)).await;
         self.claimed_nothing = false;
         self.drain_replies();

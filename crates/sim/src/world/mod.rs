@@ -211,6 +211,9 @@ impl World {
         if slot >= SOURCE {
             self.hub.meet(Met::CrashOperator);
         }
+        if slot == SOURCE {
+            self.source.reading.store(false, Ordering::SeqCst);
+        }
         self.tasks.retain(|_, (of, _)| *of != slot);
         self.frozen.remove(&slot);
         let pause = self.hub.rng.span(0, self.scenario.pace.lease);
@@ -252,6 +255,7 @@ impl World {
             script: self.scenario.script.clone(),
             run: self.run,
             pace: self.scenario.pace,
+            admitting: if slot == 0 { self.source.reading.clone() } else { Arc::default() },
             orders: self.orders[slot].clone(),
         }
     }

@@ -42,6 +42,7 @@ impl World {
             told: Arc::new(Mutex::new(vec![None; scenario.lines.len()])),
             lines: Arc::new(Mutex::new(scenario.lines.clone())),
             dirty: Arc::new(AtomicUsize::new(CLEAN)),
+            reading: Arc::new(AtomicBool::new(false)),
             done: Arc::new(AtomicBool::new(false)),
             piece: scenario.piece,
             pace,

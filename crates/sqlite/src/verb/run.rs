@@ -126,6 +126,16 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
     must(tx, run)
 }
 
+/// A run that was finished and has unfinished items again is not finished.
+pub(crate) fn goes_on_with_live(tx: &Connection, run: RunId) -> Result<()> {
+    let finished =
+        tx.prepare_cached("SELECT 1 FROM run WHERE id = ?1 AND finished_at IS NOT NULL")?.exists([run.0])?;
+    if finished && counter::any_live(tx, run)? {
+        tx.prepare_cached("UPDATE run SET finished_at = NULL WHERE id = ?1")?.execute([run.0])?;
+    }
+    Ok(())
+}
+
 /// Writes down how far a run's source is read, and how many more lines repeated an earlier one.
 pub(crate) fn advance(tx: &Connection, run: RunId, cursor: &Cursor, duplicates: u64) -> Result<()> {
     tx.prepare_cached(

@@ -55,6 +55,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
     }
     numbers.save(tx)?;
     counter::add(tx, &deltas)?;
+    run::goes_on_with_live(tx, submit.run)?;
     let changed = answers.iter().any(|answer| matches!(answer, Submitted::Changed(_)));
     if let Some(cursor) = submit.cursor.as_ref().filter(|_| !changed) {
         let repeated = answers.iter().filter(|answer| matches!(answer, Submitted::Duplicate(_))).count();

@@ -67,9 +67,7 @@ impl State {
     }
 
     pub(super) fn change_run(&mut self, run: RunId, change: RunChange) -> Result<RunRow> {
-        let live = self.counters.iter().any(|((of, _, metric), n)| {
-            *of == run && *n > 0 && matches!(metric, Metric::State(kind) if !kind.is_terminal())
-        });
+        let live = self.any_live(run);
         let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
         if let Some((control, reason)) = change.control
             && row.control != Control::Cancelled
@@ -86,6 +84,13 @@ impl State {
         }
         row.pause = change.pause.unwrap_or(row.pause);
         Ok(row.clone())
+    }
+
+    /// Whether a run has items that are not finished.
+    pub(super) fn any_live(&self, run: RunId) -> bool {
+        self.counters.iter().any(|((of, _, metric), n)| {
+            *of == run && *n > 0 && matches!(metric, Metric::State(kind) if !kind.is_terminal())
+        })
     }
 
     pub(super) fn list_runs(&self, filter: &RunFilter, before: Option<RunId>, limit: usize) -> Vec<RunRow> {

@@ -60,6 +60,11 @@ impl State {
             answers.push(answer);
         }
         self.count(&deltas);
+        if self.any_live(submit.run)
+            && let Some(run) = self.runs.get_mut(&submit.run)
+        {
+            run.finished_at = None;
+        }
         let repeated =
             answers.iter().filter(|answer| matches!(answer, Submitted::Duplicate(_))).count() as u64;
         let changed = answers.iter().any(|answer| matches!(answer, Submitted::Changed(_)));
