@@ -434,7 +434,7 @@ impl Desk<'_> {
         Ok(next)
     }
 
-    fn restored(&self, payload: Option<Payload>) -> Result<Transition, Illegal> {
+    fn restored(&self, payload: Payload) -> Result<Transition, Illegal> {
         match self.item.state {
             State::Superseded => {}
             State::Waiting { .. }
@@ -446,11 +446,11 @@ impl Desk<'_> {
             | State::Dead { .. } => return self.illegal("only a superseded item can be restored"),
         }
         let mut next = self.begin_anew(self.at.now);
-        next.mark = Some(self.mark("restored", "its content is the present one again"));
-        if payload.is_some() {
+        if self.item.parent.is_none() {
             next.after.stage = StageNo(0);
-            next.payload = payload;
         }
+        next.mark = Some(self.mark("restored", "its content is the present one again"));
+        next.payload = Some(payload);
         Ok(next)
     }
 

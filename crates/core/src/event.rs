@@ -40,8 +40,8 @@ pub enum Event {
     Superseded,
     /// Its content, superseded before, is the present one again.
     Restored {
-        /// The content it was submitted with; `None`: it came from an item that was restored, and goes on where it was.
-        payload: Option<Payload>,
+        /// The content it was submitted with; that of a child, which goes on where it was, is what it has.
+        payload: Payload,
     },
     /// An operator sends it back from the dead.
     Redriven {

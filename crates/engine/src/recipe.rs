@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use redrive_core::budget::BudgetSpec;
+use redrive_core::draw::Draw;
+use redrive_core::failure::{Class, Failure};
 use redrive_core::id::StageNo;
+use redrive_core::item::Item;
 use redrive_core::order::Order;
 use redrive_core::plan::Plan;
+use redrive_core::policy::Next;
 use redrive_core::status::Thresholds;
 
 use crate::handler::Handler;
@@ -52,6 +56,40 @@ impl Recipe {
     #[must_use]
     pub fn work(&self, stage: StageNo) -> Option<&StageWork> {
         self.stages.get(stage.index())
+    }
+}
+
+impl Recipe {
+    /// Whether an item has to be called by itself: its next failure would be its last, and so far only batches that it
+    /// was part of have failed, so that it need not be the culprit.
+    pub(crate) fn runs_alone(&self, item: &Item) -> bool {
+        item.last.as_ref().filter(|last| last.shared).is_some_and(|last| {
+            let again = Failure::new(last.class, last.kind, "");
+            self.would_end(item, &again)
+        })
+    }
+
+    /// The failure as the item's stage takes it.
+    pub(crate) fn reclassified(&self, item: &Item, failure: &Failure) -> Failure {
+        match self.plan.stage(item.stage) {
+            Some(stage) => stage.policy.reclassify(failure.clone()),
+            None => failure.clone(),
+        }
+    }
+
+    /// Whether such a failure would be the item's end.
+    pub(crate) fn would_end(&self, item: &Item, failure: &Failure) -> bool {
+        let Some(policy) = self.plan.stage(item.stage).map(|stage| &stage.policy) else { return false };
+        let failure = self.reclassified(item, failure);
+        let next = match failure.class {
+            Class::RateLimited | Class::Quota => return false,
+            Class::Final | Class::Oversized => return true,
+            Class::Crash => policy.after_crash(item.crashes.saturating_add(1), Draw::MIDDLE),
+            Class::Retryable | Class::Timeout => {
+                policy.after_failure(item.failures.saturating_add(1), &failure, Draw::MIDDLE)
+            }
+        };
+        next == Next::GiveUp
     }
 }
 

@@ -81,11 +81,16 @@ async fn bring_back(
         let now = env.clock.now();
         let at = || Moment { now, draw: env.dice.draw() };
         // The parent's change number moves on as well: it may have been superseded again meanwhile.
-        let reopened = decide(&parent, Event::ChildReopened { stage: parent.stage }, plan, at());
-        let restored = gone.iter().map(|child| decide(child, Event::Restored { payload: None }, plan, at()));
-        let changes = std::iter::once(reopened).chain(restored).flatten().map(Change::from).collect();
+        let mut decided = vec![decide(&parent, Event::ChildReopened { stage: parent.stage }, plan, at())];
+        for child in &gone {
+            let Some(payload) = store.payload(child.seq).await? else { continue };
+            decided.push(decide(child, Event::Restored { payload }, plan, at()));
+        }
+        let changes = decided.into_iter().flatten().map(Change::from).collect();
         let unless_cancelled = Some(parent.run);
-        store.commit(Commit { changes, all_or_nothing: true, unless_cancelled, now, ..Commit::default() }).await?;
+        store
+            .commit(Commit { changes, all_or_nothing: true, unless_cancelled, now, ..Commit::default() })
+            .await?;
     }
     Ok(())
 }

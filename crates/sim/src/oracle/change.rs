@@ -131,7 +131,7 @@ impl Oracle {
         }
         if let Some(payload) = payload {
             known.payload = payload.clone();
-            if mark.as_ref().is_some_and(|mark| ["redriven", "restored", "reopened"].contains(&mark.what)) {
+            if record.is_none() {
                 known.base = (after.stage, payload.clone());
             }
         }
@@ -151,6 +151,7 @@ impl Oracle {
             (Some(Outcome::Succeeded | Outcome::Reused), _) => self.script.output(stage, &known.payload),
             (Some(Outcome::Expanded), _) if transition.payload.is_some() => Some(known.payload.clone()),
             (_, "restored") if known.item.parent.is_none() => Some(known.first.clone()),
+            (_, "restored") => Some(known.payload.clone()),
             (_, "reopened") if transition.after.stage != stage => known.expanded.clone(),
             (_, "redriven") => return Ok(()),
             _ => None,

@@ -1,0 +1,94 @@
+//! What to claim, and taking it in.
+
+use std::collections::BTreeMap;
+
+use redrive_core::event::{Event, Verdict};
+use redrive_core::id::{ContentHash, StageNo};
+use redrive_core::item::Payload;
+use redrive_core::order::reserved;
+use redrive_core::time::Timestamp;
+use redrive_store::{ClaimedItem, OutputKey, Slot};
+
+use super::Desk;
+use crate::recipe::StageWork;
+
+impl Desk {
+    /// What to claim now: for each stage as much as can be started.
+    #[must_use]
+    pub fn wants(&self) -> Vec<Slot> {
+        if self.halt.is_some() {
+            return Vec::new();
+        }
+        let mut slots = Vec::new();
+        for (stage, _) in self.recipe.plan.stages() {
+            let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else {
+                continue;
+            };
+            let limit = work.capacity().saturating_sub(desk.ready.len() + desk.items_calling);
+            if limit > 0 {
+                let reserved = reserved(self.recipe.share, desk.given, limit);
+                slots.push(Slot { run: self.run, stage, order: self.recipe.order, reserved, limit });
+            }
+        }
+        // Later stages first: an item that is nearly done is finished before a new one is begun.
+        slots.reverse();
+        slots
+    }
+
+    /// Whether a claim would bring little because every stage that wants something is busy with most of what it can do.
+    #[must_use]
+    pub fn is_busy(&self, slots: &[Slot]) -> bool {
+        slots.iter().all(|slot| {
+            let capacity = self.recipe.work(slot.stage).map_or(0, StageWork::capacity);
+            let calling = self.stages.get(slot.stage.index()).is_some_and(|desk| desk.calling > 0);
+            calling && slot.limit.saturating_mul(4) < capacity
+        })
+    }
+
+    /// The items among these whose output may be known already, with the key it would be kept under.
+    #[must_use]
+    pub fn reusable(&self, claimed: &[ClaimedItem]) -> Vec<(usize, OutputKey)> {
+        let key = |claimed: &ClaimedItem| self.output_key(claimed);
+        claimed.iter().enumerate().filter_map(|(at, claimed)| key(claimed).map(|key| (at, key))).collect()
+    }
+
+    pub(super) fn output_key(&self, claimed: &ClaimedItem) -> Option<OutputKey> {
+        let config = self.recipe.work(claimed.item.stage)?.reuse?;
+        Some(OutputKey { config, input: ContentHash::of(&[&claimed.payload]) })
+    }
+
+    /// Takes claimed items in. `slots` is what was asked for; `known` are outputs that need no call.
+    pub fn accept(
+        &mut self,
+        slots: &[Slot],
+        claimed: Vec<ClaimedItem>,
+        mut known: BTreeMap<usize, Payload>,
+        now: Timestamp,
+    ) {
+        let mut got: BTreeMap<StageNo, usize> = BTreeMap::new();
+        for (at, claimed) in claimed.into_iter().enumerate() {
+            let stage = claimed.item.stage;
+            *got.entry(stage).or_default() += 1;
+            let known = known.remove(&at);
+            if self.recipe.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
+                self.ended.push_back((claimed, Event::DeadlinePassed));
+            } else if let Some(payload) = known {
+                self.ended.push_back((claimed, Event::Finished(Verdict::Reused(payload))));
+            } else if let Some(desk) = self.stages.get_mut(stage.index()) {
+                desk.ready.push_back(claimed);
+            } else {
+                self.ended.push_back((claimed, Event::Released));
+            }
+        }
+        for slot in slots {
+            if let Some(desk) = self.stages.get_mut(slot.stage.index()) {
+                let got = got.get(&slot.stage).copied().unwrap_or(0);
+                desk.given = desk.given.saturating_add(got as u64);
+                desk.drained = got < slot.limit;
+            }
+        }
+        if self.halt.is_some() {
+            self.release_ready();
+        }
+    }
+}

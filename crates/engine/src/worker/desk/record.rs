@@ -1,0 +1,131 @@
+//! From verdicts to a commit.
+
+use redrive_core::decide::{Moment, decide};
+use redrive_core::draw::Draw;
+use redrive_core::event::{Event, Transition, Verdict};
+use redrive_core::failure::Class;
+use redrive_core::id::ContentHash;
+use redrive_core::item::{DeadReason, Item, State, StateKind};
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_store::{Applied, Change, ClaimedItem, Commit, OutputKey, Pause, RunChange};
+
+use super::{Desk, Halt, Sent};
+
+/// Most items in one commit; what is left goes into the next.
+const COMMIT_LIMIT: usize = 2_000;
+/// A failure budget is saved with every death, and after so many finished items.
+const SAVE_BUDGET_EVERY: u32 = 200;
+
+impl Desk {
+    /// Decides what has ended and hands out the commit, or the same one again when its fate is unknown.
+    pub fn commit(&mut self, now: Timestamp, mut draw: impl FnMut() -> Draw) -> Option<Commit> {
+        if self.in_commit.is_empty() {
+            while self.in_commit.len() < COMMIT_LIMIT
+                && let Some((claimed, event)) = self.ended.pop_front()
+            {
+                self.decide(claimed, event, Moment { now, draw: draw() });
+            }
+        }
+        let run = (!self.halt_saved).then(|| (self.run, self.halting(now))).or_else(|| {
+            let dead = self
+                .in_commit
+                .iter()
+                .any(|sent| sent.change.transition.after.state.kind() == StateKind::Dead);
+            let save = dead || self.unsaved >= SAVE_BUDGET_EVERY;
+            save.then(|| (self.run, RunChange { budget: self.saved_budget(), ..RunChange::default() }))
+        });
+        if run.is_some() {
+            self.unsaved = 0;
+        }
+        if self.in_commit.is_empty() && run.is_none() {
+            return None;
+        }
+        let changes = self.in_commit.iter().map(|sent| sent.change.clone()).collect();
+        Some(Commit { changes, run, now, ..Commit::default() })
+    }
+
+    fn decide(&mut self, claimed: ClaimedItem, event: Event, at: Moment) {
+        if let Event::Finished(Verdict::Failed { failure, .. }) = &event
+            && self.recipe.reclassified(&claimed.item, failure).class == Class::Quota
+        {
+            self.stop(Halt::Quota(failure.message().to_owned()));
+        }
+        let output = match &event {
+            Event::Finished(Verdict::Output(Some(_))) => self.output_key(&claimed),
+            _ => None,
+        };
+        match decide(&claimed.item, event, &self.recipe.plan, at) {
+            Ok(mut transition) => {
+                let mut output = output;
+                let goes_on =
+                    self.recipe.plan.stage(claimed.item.stage).is_some_and(|stage| stage.next.is_some());
+                if transition.children.is_some() && goes_on {
+                    transition.payload = Some(claimed.payload.clone());
+                    output = Some(expansion_key(&claimed.item));
+                }
+                self.observe(&transition);
+                self.in_commit.push(Sent { change: Change { transition, output, fact: None }, claimed });
+            }
+            // A held item can end in every way the desk knows; anything else is a mistake that must not be hidden.
+            Err(illegal) => tracing::error!(%illegal, "an outcome could not be decided"),
+        }
+    }
+
+    fn observe(&mut self, transition: &Transition) {
+        let kind = transition.after.state.kind();
+        if kind.is_terminal() {
+            self.bereft.extend(transition.after.parent);
+        }
+        if transition.children.is_some() {
+            // Its children may all be known and finished already.
+            self.bereft.insert(transition.after.seq);
+        }
+        let Some(spec) = &self.recipe.budget else { return };
+        self.unsaved = self.unsaved.saturating_add(1);
+        let breach = match kind {
+            StateKind::Succeeded => self.budget.observe(spec, false),
+            // A deadline passes by waiting, not by failing.
+            StateKind::Dead if transition.after.state == State::Dead { reason: DeadReason::Expired } => None,
+            StateKind::Dead => self.budget.observe(spec, true),
+            StateKind::Waiting
+            | StateKind::Running
+            | StateKind::Joining
+            | StateKind::Filtered
+            | StateKind::Superseded
+            | StateKind::Cancelled => None,
+        };
+        if let Some(breach) = breach {
+            self.stop(Halt::Budget(breach));
+        }
+    }
+
+    fn halting(&self, now: Timestamp) -> RunChange {
+        let control = match &self.halt {
+            Some(Halt::Budget(breach)) => Some((Control::PausedBudget, Some(breach.to_string()))),
+            Some(Halt::Quota(reason)) => Some((Control::PausedQuota, Some(reason.clone()))),
+            Some(Halt::Asked(_) | Halt::Stopping) | None => None,
+        };
+        let pause = Some(Pause { since: Some(now), before_ms: self.paused_ms });
+        RunChange { control, budget: self.saved_budget(), pause, ..RunChange::default() }
+    }
+
+    /// The budget as it is kept with the run.
+    #[must_use]
+    pub fn saved_budget(&self) -> Option<String> {
+        serde_json::to_string(&self.budget).ok()
+    }
+
+    /// The commit was written. Stale items belong to somebody else now and are dropped; returns how many.
+    pub fn committed(&mut self, applied: &[Applied]) -> usize {
+        self.halt_saved = true;
+        self.in_commit.clear();
+        applied.iter().filter(|applied| **applied == Applied::Stale).count()
+    }
+}
+
+/// Names the content an item had when it was expanded, for when a child that lives again takes it back there.
+#[must_use]
+pub fn expansion_key(item: &Item) -> OutputKey {
+    OutputKey { config: 0, input: ContentHash::of(&[b"expanded", &item.id.0]) }
+}
