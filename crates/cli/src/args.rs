@@ -156,7 +156,7 @@ pub enum Command {
 pub struct RunArgs {
     /// The pipeline file
     pub file: PathBuf,
-    /// Read items from here instead of the file's [source] path; - is standard input
+    /// Read items from here instead of what the file's source names; - is standard input
     #[arg(long, value_name = "FILE")]
     pub input: Option<String>,
     /// Start a new run even if an unfinished one is there

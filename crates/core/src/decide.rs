@@ -437,6 +437,8 @@ impl Desk<'_> {
     fn restored(&self, payload: Payload) -> Result<Transition, Illegal> {
         match self.item.state {
             State::Superseded => {}
+            // It was cancelled with a parent that was given up and lives again.
+            State::Cancelled if self.item.parent.is_some() => {}
             State::Waiting { .. }
             | State::Running { .. }
             | State::Joining

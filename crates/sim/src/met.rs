@@ -107,12 +107,12 @@ met! {
     Restored = "changed back, restored",
     /// A submission to a cancelled run was refused.
     TooLate = "submitted to a cancelled run",
-    /// An old version moved while a new one was submitted.
-    Moved = "old version moved meanwhile",
     /// A line was submitted again.
     Resubmitted = "submitted again",
     /// Two lines had one key.
     SecondContent = "two lines with one key",
+    /// An item was given up by an operator.
+    Killed = "killed",
     /// Dead items were removed.
     Purge = "purge",
     /// An item died of its deadline.

@@ -191,6 +191,8 @@ pub enum Act {
     Redrive(Redrive),
     /// Sends one dead item back with other content.
     Edit,
+    /// Gives an item up.
+    Kill,
     /// Removes dead items.
     Purge(ItemFilter),
     /// Stops the run.
@@ -239,6 +241,7 @@ impl Operator {
                 limit: rng.permille(300).then(|| rng.range(1, 5)),
                 rate: rng.permille(300).then_some(2.0),
             }),
+            4 if rng.permille(500) => Act::Kill,
             4 => Act::Edit,
             5 => Act::Purge(filter),
             6 => Act::Pause,
@@ -265,6 +268,11 @@ impl Operator {
                     admin::redrive_edited(&self.store, plan, &item, payload, &self.env).await?;
                 }
                 Ok(())
+            }
+            Act::Kill => {
+                let live = self.store.oracle().some_live(self.hub.rng.bits()).cloned();
+                let Some(item) = live else { return Ok(()) };
+                admin::kill(&self.store, &item, plan, "simulated", &self.env).await.map(drop)
             }
             Act::Purge(filter) => admin::purge(&self.store, filter, "sim", &self.env).await.map(drop),
             Act::Pause => {

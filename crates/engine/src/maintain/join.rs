@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
 use redrive_core::event::{ChildTally, Event};
 use redrive_core::id::{ItemSeq, RunId};
-use redrive_core::item::{Item, State, StateKind};
+use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
 use redrive_store::{Change, Commit, ItemFilter, ItemQuery, Result, Store};
 
@@ -54,8 +54,8 @@ fn decided(settled: &[(Item, ChildTally)], plan: &Plan, env: &Env) -> Vec<Change
     decided.map(Into::into).collect()
 }
 
-/// Restores the children of restored parents, which their stage gave once more and which are there superseded. Their
-/// parents are not settled then.
+/// Restores the children that were taken out with a parent that lives again: its stage gives them once more, and they are
+/// there already. Such a parent is not settled.
 async fn bring_back(
     store: &dyn Store,
     settled: &mut Vec<(Item, ChildTally)>,
@@ -63,17 +63,13 @@ async fn bring_back(
     env: &Env,
 ) -> Result<()> {
     for (parent, tally) in std::mem::take(settled) {
-        let filter = ItemFilter {
-            run: Some(parent.run),
-            state: Some(StateKind::Superseded),
-            parent: Some(parent.seq),
-            ..ItemFilter::default()
-        };
-        let gone = if tally.live == 0 && tally.gone > 0 {
+        let filter = ItemFilter { run: Some(parent.run), parent: Some(parent.seq), ..ItemFilter::default() };
+        let mut gone = if tally.live == 0 && tally.gone > 0 {
             store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await?
         } else {
             Vec::new()
         };
+        gone.retain(|child| matches!(child.state, State::Superseded | State::Cancelled));
         if gone.is_empty() {
             settled.push((parent, tally));
             continue;

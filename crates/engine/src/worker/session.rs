@@ -223,7 +223,9 @@ impl Loop {
             // Asleep for long, perhaps past the lease: what is held is still in these hands unless somebody took it.
             store.renew(self.heartbeat.worker(), now.after(settings.lease)).await?;
         }
-        let control = store.run(run).await?.map_or(Control::Cancelled, |row| row.control);
+        let row = store.run(run).await?;
+        let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
+        self.desk.paused_for(row.map_or(0, |row| row.pause.before_ms));
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
         }

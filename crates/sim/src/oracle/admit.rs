@@ -85,7 +85,7 @@ impl Oracle {
         let stale = || submit.changes.iter().any(|change| !self.is_live_token(&change.transition));
         match error {
             Error::NotFound(_) if self.control == Control::Cancelled => self.hub.meet(Met::TooLate),
-            Error::Busy(_) if stale() => self.hub.meet(Met::Moved),
+            Error::Busy(_) if stale() => self.hub.log("moved", &[], String::new),
             error => return broken("L1", format!("a submission was refused: {error}")),
         }
         Ok(())
@@ -206,6 +206,7 @@ impl Oracle {
             base: (item.stage, payload.clone()),
             first: payload.clone(),
             expanded: None,
+            paused_ms: 0,
             called: 0,
             payload,
             item,

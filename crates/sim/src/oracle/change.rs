@@ -12,7 +12,7 @@ use redrive_core::tally::{Metric, place};
 use redrive_store::{Applied, Commit, RunChange, RunRow, Store};
 
 use super::admit::Expected;
-use super::{Oracle, Verdict, broken};
+use super::{Known, Oracle, Verdict, broken};
 use crate::hub::{Broken, at_once};
 use crate::met::Met;
 
@@ -110,6 +110,7 @@ impl Oracle {
         }
         self.content(transition)?;
         self.joins(transition)?;
+        in_time(known, transition)?;
         let outcome = record.as_ref().map(|record| (record.stage, Metric::Outcome(record.outcome)));
         if let Some((stage, metric)) = outcome {
             self.add(stage, metric, 1);
@@ -199,6 +200,7 @@ impl Oracle {
             "redriven" => Some(Met::Redrive),
             "reopened" => Some(Met::Reopened),
             "joined" => Some(Met::Joined),
+            "killed" => Some(Met::Killed),
             "restored" => Some(Met::Restored),
             _ => None,
         }));
@@ -225,14 +227,31 @@ pub(super) fn as_asked(before: Control, change: &RunChange, row: &RunRow, live: 
     broken("control", format!("{change:?} was asked of the run, and it is {:?}", row.control))
 }
 
+/// Deadlines do not run while the run is paused.
+fn in_time(known: &Known, transition: &Transition) -> Verdict {
+    let expired = transition.record.as_ref().is_some_and(|record| record.outcome == Outcome::Expired);
+    match (&known.item.state, known.item.deadline) {
+        (State::Running { since, .. }, Some(deadline))
+            if expired && since.0 <= deadline.0.saturating_add(known.paused_ms) =>
+        {
+            broken(
+                "deadline",
+                format!("{} expired, {} ms of pauses not counted", known.item.key, known.paused_ms),
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Which moves there are; finished states are left only by redrive, reopening, a newer version and the way back to it.
 fn allowed(before: &Item, transition: &Transition) -> Verdict {
     let after = &transition.after;
     let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
     let fits = match (before.state.kind(), after.state.kind(), mark) {
         (StateKind::Dead, StateKind::Waiting, "redriven") => after.generation == before.generation + 1,
-        (StateKind::Superseded, StateKind::Waiting, "restored") => {
-            after.generation == before.generation + 1 && after.attempt == 0
+        (from @ (StateKind::Superseded | StateKind::Cancelled), StateKind::Waiting, "restored") => {
+            let may = from == StateKind::Superseded || before.parent.is_some();
+            may && after.generation == before.generation + 1 && after.attempt == 0
         }
         (StateKind::Dead | StateKind::Succeeded, StateKind::Joining, "reopened") => true,
         (StateKind::Dead, StateKind::Superseded, "superseded") => true,

@@ -69,6 +69,7 @@ impl Oracle {
         if after != given.item {
             return broken("L2", format!("{key} was claimed as {:?}, to be {after:?}", given.item));
         }
+        known.paused_ms = self.workers.get(&claim.worker).map_or(0, |lease| lease.paused_ms);
         let before = std::mem::replace(&mut known.item, after.clone());
         self.stand(&before, -1);
         self.stand(&after, 1);

@@ -1,7 +1,7 @@
 //! A model kept beside the store, from what was asked and answered, and the laws checked against it.
 //!
 //! The model is not told what the store holds: it works out what it must hold. After every write the touched items and
-//! all counters are read back and compared; every [`EVERY`] writes, and at the end, everything is.
+//! all counters are read back and compared; every `EVERY` writes, and at the end, everything is.
 
 mod admit;
 mod change;
@@ -54,6 +54,8 @@ pub struct Known {
     pub first: Payload,
     /// The content it had when it was last expanded.
     pub expanded: Option<Payload>,
+    /// How long the run had been paused, as far as the worker knew that last claimed it.
+    pub paused_ms: i64,
     /// How often a handler was called with it, parts of a batch not counted again.
     pub called: u32,
 }
@@ -63,6 +65,7 @@ pub struct Known {
 struct Lease {
     until: Timestamp,
     retired: Option<Retired>,
+    paused_ms: i64,
 }
 
 /// The model.
@@ -134,6 +137,15 @@ impl Oracle {
         self.items.values().map(|known| &known.item).filter(|item| item.state.kind() == StateKind::Dead)
     }
 
+    /// An item that is not finished.
+    #[must_use]
+    pub fn some_live(&self, luck: u64) -> Option<&Item> {
+        let live =
+            || self.items.values().map(|known| &known.item).filter(|item| !item.state.kind().is_terminal());
+        let nth = luck.checked_rem(live().count() as u64)?;
+        live().nth(usize::try_from(nth).unwrap_or(0))
+    }
+
     /// Items that are not finished, in a few words each.
     #[must_use]
     pub fn stuck(&self) -> String {
@@ -191,9 +203,16 @@ impl Oracle {
     /// # Errors
     /// Numbers are given once.
     pub fn on_register(&mut self, worker: WorkerId, until: Timestamp) -> Verdict {
-        match self.workers.insert(worker, Lease { until, retired: None }) {
+        match self.workers.insert(worker, Lease { until, retired: None, paused_ms: 0 }) {
             Some(_) => broken("L3", format!("the number {worker} was given twice")),
             None => Ok(()),
+        }
+    }
+
+    /// Notes for how long the run was paused when a worker looked at it.
+    pub fn on_looked(&mut self, worker: WorkerId, paused_ms: i64) {
+        if let Some(lease) = self.workers.get_mut(&worker) {
+            lease.paused_ms = paused_ms;
         }
     }
 

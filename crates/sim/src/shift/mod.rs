@@ -141,7 +141,11 @@ impl Shift {
         if now.since(self.looked_at) > lease / 2 {
             store.renew(self.heartbeat.worker(), now.after(lease)).await?;
         }
-        let control = store.run(*run).await?.map_or(Control::Cancelled, |row| row.control);
+        let row = store.run(*run).await?;
+        let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
+        let paused_ms = row.map_or(0, |row| row.pause.before_ms);
+        self.desk.paused_for(paused_ms);
+        store.oracle().on_looked(self.heartbeat.worker(), paused_ms);
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
         }

@@ -70,7 +70,7 @@ impl Desk {
             let stage = claimed.item.stage;
             *got.entry(stage).or_default() += 1;
             let known = known.remove(&at);
-            if self.recipe.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
+            if self.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
                 self.ended.push_back((claimed, Event::DeadlinePassed));
             } else if let Some(payload) = known {
                 self.ended.push_back((claimed, Event::Finished(Verdict::Reused(payload))));

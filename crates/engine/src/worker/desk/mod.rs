@@ -12,12 +12,14 @@ pub use record::expansion_key;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redrive_core::bisect::Bisect;
 use redrive_core::budget::{Breach, Budget};
 use redrive_core::event::Event;
 use redrive_core::id::{ItemSeq, RunId, StageNo};
 use redrive_core::item::Item;
+use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_store::{Change, ClaimedItem};
 
@@ -56,6 +58,8 @@ pub enum Halt {
 pub struct Desk {
     run: RunId,
     recipe: Arc<Recipe>,
+    /// The recipe's plan, with the pauses so far.
+    plan: Plan,
     stages: Vec<StageDesk>,
     calls: BTreeMap<CallId, OpenCall>,
     last_call: u64,
@@ -105,6 +109,7 @@ impl Desk {
             run,
             paused_ms: 0,
             unsaved: 0,
+            plan: recipe.plan.clone(),
             recipe,
             stages,
             calls: BTreeMap::new(),
@@ -121,8 +126,17 @@ impl Desk {
     /// The same desk for a run that was paused before, for so many milliseconds.
     #[must_use]
     pub fn after_pauses(mut self, paused_ms: i64) -> Self {
-        self.paused_ms = paused_ms;
+        self.paused_for(paused_ms);
         self
+    }
+
+    /// The run was paused for so many milliseconds so far, perhaps while this desk was asleep.
+    pub fn paused_for(&mut self, paused_ms: i64) {
+        if paused_ms != self.paused_ms {
+            self.paused_ms = paused_ms;
+            let grace = Duration::from_millis(u64::try_from(paused_ms).unwrap_or(0));
+            self.plan = self.plan.clone().with_grace(grace);
+        }
     }
 
     /// The run.

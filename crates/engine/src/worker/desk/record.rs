@@ -55,7 +55,7 @@ impl Desk {
             Event::Finished(Verdict::Output(Some(_))) => self.output_key(&claimed),
             _ => None,
         };
-        match decide(&claimed.item, event, &self.recipe.plan, at) {
+        match decide(&claimed.item, event, &self.plan, at) {
             Ok(mut transition) => {
                 let mut output = output;
                 let goes_on =
