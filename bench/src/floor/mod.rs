@@ -70,6 +70,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     conn.pragma_update(None, "cache_size", -16_384)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.pragma_update(None, "mmap_size", 0)?;
+    conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     Ok(conn)
 }
 

@@ -36,7 +36,8 @@ pub async fn pause(context: &Context, run: RunId) -> Answer {
         return Err(Failure::usage(format!("run {run} is finished already")));
     }
     let reason = Some(format!("paused by {}", actor()));
-    let pause = Pause { since: Some(context.env.clock.now()), ..known.row.pause };
+    let since = known.row.pause.since.or(Some(context.env.clock.now()));
+    let pause = Pause { since, ..known.row.pause };
     let change =
         RunChange { control: Some((Control::Paused, reason)), pause: Some(pause), ..RunChange::default() };
     let row = store.change_run(run, change).await?;

@@ -117,7 +117,7 @@ impl Page<'_> {
         let mut changes: Vec<Transition> = Vec::new();
         let mut parents = BTreeSet::new();
         let mut redriven = 0;
-        for item in &self.with_dead_children().await? {
+        for item in &self.with_dead_children(plan).await? {
             let due = self.request.due(operation.changed + redriven, now);
             let event = Event::Redriven { due, payload: None };
             let Ok(transition) = decide(item, event, plan, self.moment(now)) else { continue };
@@ -147,10 +147,15 @@ impl Page<'_> {
     }
 
     /// The items, those that died of their children replaced by the children: they live again when the children do.
-    async fn with_dead_children(&self) -> Result<Vec<Item>> {
+    async fn with_dead_children(&self, plan: &Plan) -> Result<Vec<Item>> {
         let mut leaves: BTreeMap<ItemSeq, Item> = BTreeMap::new();
         let mut left: Vec<Item> = self.items.clone();
         while let Some(item) = left.pop() {
+            // One that died further on died by itself.
+            if plan.stage(item.stage).is_none_or(|stage| stage.first_child.is_none()) {
+                leaves.insert(item.seq, item);
+                continue;
+            }
             let filter = ItemFilter {
                 run: Some(item.run),
                 state: Some(StateKind::Dead),
@@ -207,7 +212,7 @@ impl Page<'_> {
             let Ok(mut transition) = decide(&parent, event, plan, self.moment(now)) else { return Ok(None) };
             if transition.after.stage != parent.stage {
                 // The stages after the join run again, on what they were given the first time.
-                let kept = self.store.outputs(vec![expansion_key(&parent)]).await?;
+                let kept = self.store.outputs(vec![expansion_key(&parent, stage)]).await?;
                 let Some(content) = kept.into_iter().next().flatten() else { return Ok(None) };
                 transition.payload = Some(content);
             }

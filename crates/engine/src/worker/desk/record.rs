@@ -4,7 +4,7 @@ use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Transition, Verdict};
 use redrive_core::failure::Class;
-use redrive_core::id::ContentHash;
+use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::item::{DeadReason, Item, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
@@ -62,7 +62,7 @@ impl Desk {
                     self.recipe.plan.stage(claimed.item.stage).is_some_and(|stage| stage.next.is_some());
                 if transition.children.is_some() && goes_on {
                     transition.payload = Some(claimed.payload.clone());
-                    output = Some(expansion_key(&claimed.item));
+                    output = Some(expansion_key(&claimed.item, claimed.item.stage));
                 }
                 self.observe(&transition);
                 self.in_commit.push(Sent { change: Change { transition, output, fact: None }, claimed });
@@ -124,8 +124,8 @@ impl Desk {
     }
 }
 
-/// Names the content an item had when it was expanded, for when a child that lives again takes it back there.
+/// Names the content an item had when a stage expanded it, for when a child that lives again takes it back there.
 #[must_use]
-pub fn expansion_key(item: &Item) -> OutputKey {
-    OutputKey { config: 0, input: ContentHash::of(&[b"expanded", &item.id.0]) }
+pub fn expansion_key(item: &Item, stage: StageNo) -> OutputKey {
+    OutputKey { config: 0, input: ContentHash::of(&[b"expanded", &item.id.0, &stage.0.to_le_bytes()]) }
 }
