@@ -297,3 +297,51 @@ impl NewItem {
         ContentHash::of(&[&self.payload])
     }
 }
+
+/// Where new items begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The run they are admitted to.
+    pub run: RunId,
+    /// The item they are expanded from.
+    pub parent: Option<ItemSeq>,
+    /// The stage they begin at.
+    pub stage: StageNo,
+    /// When they stop being worth a try.
+    pub deadline: Option<Timestamp>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+impl Entry {
+    /// The item that a new one begins as: waiting and due, or dead when its source refused it.
+    #[must_use]
+    pub fn item(&self, new: &NewItem, seq: ItemSeq, id: ItemId, version: ContentHash) -> Item {
+        let state = match new.refused {
+            Some(_) => State::Dead { reason: DeadReason::Final },
+            None => State::Waiting { due: self.now, cause: None },
+        };
+        Item {
+            seq,
+            id,
+            run: self.run,
+            parent: self.parent,
+            key: new.key.clone(),
+            version,
+            origin: new.origin,
+            stage: self.stage,
+            state,
+            generation: 0,
+            rev: Rev(0),
+            attempt: 0,
+            failures: 0,
+            throttles: 0,
+            crashes: 0,
+            first_failed_at: None,
+            last: new.refused.clone(),
+            created_at: self.now,
+            updated_at: self.now,
+            deadline: self.deadline,
+        }
+    }
+}

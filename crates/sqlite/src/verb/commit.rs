@@ -2,7 +2,7 @@
 
 use redrive_core::event::Transition;
 use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::Item;
+use redrive_core::item::{Entry, Item};
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Change, Commit};
@@ -12,7 +12,7 @@ use crate::content;
 use crate::error::Result;
 use crate::row::Fields;
 use crate::sequence::Sequence;
-use crate::verb::submit::{Below, insert};
+use crate::verb::submit::insert;
 use crate::verb::{counter, history, operation, outbox, output, run};
 
 /// The columns that a transition can change. Key, origin, parent and the like stay for ever.
@@ -201,7 +201,7 @@ impl<'tx> Desk<'tx> {
         let Some(children) = &transition.children else { return Ok(()) };
         let parent = &transition.after;
         let (stage, deadline) = (children.stage, children.deadline);
-        let below = Below { run: parent.run, parent: Some(parent.seq), stage, deadline, now };
+        let entry = Entry { run: parent.run, parent: Some(parent.seq), stage, deadline, now };
         let mut there = self.tx.prepare_cached("SELECT 1 FROM item WHERE id = ?1")?;
         for new in &children.items {
             let version = new.version();
@@ -210,7 +210,7 @@ impl<'tx> Desk<'tx> {
             if there.exists([&id.0])? {
                 continue;
             }
-            let item = below.item(new, ItemSeq(self.items.next(self.tx)?), id, version);
+            let item = entry.item(new, ItemSeq(self.items.next(self.tx)?), id, version);
             insert(self.tx, &item, new)?;
             self.deltas.admitted(&item);
         }

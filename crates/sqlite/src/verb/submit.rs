@@ -1,9 +1,8 @@
 //! Admitting items.
 
-use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo};
-use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
+use redrive_core::id::{ItemId, ItemSeq};
+use redrive_core::item::{Entry, Item, NewItem, StateKind};
 use redrive_core::tally::Deltas;
-use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Commit, Error, Submit, Submitted};
 use rusqlite::{Connection, params};
 
@@ -28,7 +27,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
     let mut deltas = Deltas::default();
     let mut numbers = Sequence::items();
     let mut answers = Vec::with_capacity(submit.items.len());
-    let below = Below {
+    let entry = Entry {
         run: submit.run,
         parent: None,
         stage: submit.stage,
@@ -46,7 +45,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
                 Submitted::Changed(Box::new(item::one(tx, seq)?.ok_or_else(gone)?))
             }
             Some(Known::Otherwise(_)) | None => {
-                let item = below.item(new, ItemSeq(numbers.next(tx)?), id, version);
+                let item = entry.item(new, ItemSeq(numbers.next(tx)?), id, version);
                 insert(tx, &item, new)?;
                 deltas.admitted(&item);
                 Submitted::Admitted(id)
@@ -95,47 +94,6 @@ fn known(tx: &Connection, id: ItemId, origin: u64, new_versions: bool) -> Result
         }
     }
     Ok(other)
-}
-
-/// Where new items begin.
-pub(crate) struct Below {
-    pub(crate) run: RunId,
-    pub(crate) parent: Option<ItemSeq>,
-    pub(crate) stage: StageNo,
-    pub(crate) deadline: Option<Timestamp>,
-    pub(crate) now: Timestamp,
-}
-
-impl Below {
-    /// The item that a new one begins as.
-    pub(crate) fn item(&self, new: &NewItem, seq: ItemSeq, id: ItemId, version: ContentHash) -> Item {
-        let state = match new.refused {
-            Some(_) => State::Dead { reason: DeadReason::Final },
-            None => State::Waiting { due: self.now, cause: None },
-        };
-        Item {
-            seq,
-            id,
-            run: self.run,
-            parent: self.parent,
-            key: new.key.clone(),
-            version,
-            origin: new.origin,
-            stage: self.stage,
-            state,
-            generation: 0,
-            rev: Rev(0),
-            attempt: 0,
-            failures: 0,
-            throttles: 0,
-            crashes: 0,
-            first_failed_at: None,
-            last: new.refused.clone(),
-            created_at: self.now,
-            updated_at: self.now,
-            deadline: self.deadline,
-        }
-    }
 }
 
 /// Writes a new item.

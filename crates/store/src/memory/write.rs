@@ -2,7 +2,7 @@
 
 use redrive_core::event::{Children, Transition};
 use redrive_core::id::{ItemId, ItemSeq, Rev, RunId};
-use redrive_core::item::{DeadReason, Item, Lane, NewItem, State as ItemState};
+use redrive_core::item::{Entry, Item, Lane, NewItem, State as ItemState};
 use redrive_core::order::{Candidate, pick};
 use redrive_core::status::Control;
 use redrive_core::tally::Deltas;
@@ -34,6 +34,13 @@ impl State {
                 return Err(Error::Busy("an item changed meanwhile".to_owned()));
             }
         }
+        let entry = Entry {
+            run: submit.run,
+            parent: None,
+            stage: submit.stage,
+            deadline: submit.deadline,
+            now: submit.now,
+        };
         let mut deltas = Deltas::default();
         let mut answers = Vec::with_capacity(submit.items.len());
         for new in submit.items {
@@ -48,11 +55,7 @@ impl State {
                 None => match self.other_version(id) {
                     Some(other) if !submit.new_versions => Submitted::Changed(Box::new(other)),
                     _ => {
-                        let mut item = self.fresh(new, submit.run, id, submit.now);
-                        item.item.stage = submit.stage;
-                        item.item.deadline = submit.deadline;
-                        deltas.admitted(&item.item);
-                        self.keep(item);
+                        self.admit(new, id, &entry, &mut deltas);
                         Submitted::Admitted(id)
                     }
                 },
@@ -87,35 +90,11 @@ impl State {
         versions.into_iter().find(|item| item.state != ItemState::Superseded).cloned()
     }
 
-    fn fresh(&mut self, new: NewItem, run: RunId, id: ItemId, now: Timestamp) -> Kept {
+    fn admit(&mut self, new: NewItem, id: ItemId, entry: &Entry, deltas: &mut Deltas) {
         self.last_item += 1;
-        let state = match new.refused {
-            Some(_) => ItemState::Dead { reason: DeadReason::Final },
-            None => ItemState::Waiting { due: now, cause: None },
-        };
-        let item = Item {
-            seq: ItemSeq(self.last_item),
-            id,
-            run,
-            parent: None,
-            version: new.version(),
-            key: new.key,
-            origin: new.origin,
-            stage: redrive_core::id::StageNo(0),
-            state,
-            generation: 0,
-            rev: Rev(0),
-            attempt: 0,
-            failures: 0,
-            throttles: 0,
-            crashes: 0,
-            first_failed_at: None,
-            last: new.refused,
-            created_at: now,
-            updated_at: now,
-            deadline: None,
-        };
-        Kept { item, payload: new.payload, history: History::default() }
+        let item = entry.item(&new, ItemSeq(self.last_item), id, new.version());
+        deltas.admitted(&item);
+        self.keep(Kept { item, payload: new.payload, history: History::default() });
     }
 
     fn keep(&mut self, kept: Kept) {
@@ -248,18 +227,20 @@ impl State {
     }
 
     fn admit_children(&mut self, parent: &Item, children: Children, deltas: &mut Deltas, now: Timestamp) {
+        let entry = Entry {
+            run: parent.run,
+            parent: Some(parent.seq),
+            stage: children.stage,
+            deadline: children.deadline,
+            now,
+        };
         for new in children.items {
             let id = ItemId::derive(parent.run, Some(parent.id), &new.key, new.version());
             // A stage that runs again gives the same children; those that are there stay as they are.
             if self.ids.contains_key(&id) {
                 continue;
             }
-            let mut kept = self.fresh(new, parent.run, id, now);
-            kept.item.parent = Some(parent.seq);
-            kept.item.stage = children.stage;
-            kept.item.deadline = children.deadline;
-            deltas.admitted(&kept.item);
-            self.keep(kept);
+            self.admit(new, id, &entry, deltas);
         }
     }
 
