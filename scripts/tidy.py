@@ -30,7 +30,8 @@ MAY_USE = {
     "engine": {"core", "store"},
     "pipeline": {"core"},
     "stages": {"core", "store", "engine"},
-    "cli": {"core", "store", "sqlite", "engine", "pipeline", "stages"},
+    "rehearse": {"core", "engine"},
+    "cli": {"core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages"},
     # Tests only: no other crate's row may name these two.
     "conformance": {"core", "store", "engine", "sim"},
     "sim": {"core", "store", "sqlite", "engine", "conformance"},

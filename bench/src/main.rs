@@ -95,6 +95,13 @@ enum Command {
     Restart(Common),
     /// From submission to start, one item at a time
     Latency(Common),
+    /// How near to a provider's limits a run stays, beside what people use today
+    Flow {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        options: measure::flow::Options,
+    },
     /// One engine run and nothing else, for profilers
     Profile {
         #[command(flatten)]
@@ -119,6 +126,7 @@ fn main() -> ExitCode {
         Command::Memory(common) => measure::memory::run(&common),
         Command::Restart(common) => measure::restart::run(&common),
         Command::Latency(common) => measure::latency::run(&common),
+        Command::Flow { common, options } => measure::flow::run(&common, &options),
         Command::Profile { common, failing } => measure::engine::profile(&common, failing),
         Command::MemoryChild(common) => measure::memory::child(&common),
         Command::RestartChild { store } => measure::restart::child(&store),

@@ -12,7 +12,7 @@ use redrive_core::order::Order;
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::{Backoff, Limit, PolicySpec};
 use redrive_core::status::Thresholds;
-use redrive_engine::handler::{Handler, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::recipe::{Recipe, StageWork};
 use redrive_engine::source::{Piece, Source, SourceError};
 use redrive_store::NewRun;
@@ -80,8 +80,8 @@ pub struct Pass;
 
 #[async_trait]
 impl Handler for Pass {
-    async fn call(&self, request: Request) -> Reply {
-        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect())
+    async fn call(&self, request: Request) -> Answer {
+        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect()).into()
     }
 }
 
@@ -90,7 +90,7 @@ pub struct Half;
 
 #[async_trait]
 impl Handler for Half {
-    async fn call(&self, request: Request) -> Reply {
+    async fn call(&self, request: Request) -> Answer {
         let verdict = |id: ItemId, attempt: u32| {
             if fails(id, attempt) {
                 let failure = AttemptFailure::new(Class::Retryable, Kind::Server, refusal(id));
@@ -99,7 +99,7 @@ impl Handler for Half {
                 Verdict::Output(None)
             }
         };
-        Reply::Items(request.items.iter().map(|input| verdict(input.id, input.attempt)).collect())
+        Reply::Items(request.items.iter().map(|input| verdict(input.id, input.attempt)).collect()).into()
     }
 }
 
@@ -147,12 +147,15 @@ pub fn recipe(shape: Shape, handler: &Arc<dyn Handler>) -> Result<Recipe, Failur
     let work = StageWork {
         handler: handler.clone(),
         batch: shape.batch,
+        batch_tokens: None,
+        gate: None,
         concurrency: shape.concurrency,
         reuse: None,
     };
     Ok(Recipe {
         plan: Plan::new((0..shape.stages).map(stage).collect(), None),
         stages: vec![work; shape.stages],
+        gates: Vec::new(),
         order: Order::Oldest,
         share: Order::DEFAULT_SHARE,
         budget: None,

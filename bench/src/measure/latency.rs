@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive_core::event::Verdict;
 use redrive_engine::admit::submit;
-use redrive_engine::handler::{Handler, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::worker::Stop;
 use redrive_store::Cursor;
 use serde_json::json;
@@ -25,9 +25,9 @@ struct Bell(mpsc::UnboundedSender<u64>);
 
 #[async_trait]
 impl Handler for Bell {
-    async fn call(&self, request: Request) -> Reply {
+    async fn call(&self, request: Request) -> Answer {
         let _ = self.0.send(nanos());
-        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect())
+        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect()).into()
     }
 }
 

@@ -5,6 +5,7 @@ pub mod calibrate;
 pub mod engine;
 pub mod failing;
 pub mod floor;
+pub mod flow;
 pub mod latency;
 pub mod memory;
 pub mod restart;

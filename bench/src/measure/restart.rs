@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redrive_engine::handler::{Handler, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Request};
 use serde_json::{Value, json};
 
 use super::Scratch;
@@ -25,7 +25,7 @@ struct Fall {
 
 #[async_trait]
 impl Handler for Fall {
-    async fn call(&self, request: Request) -> Reply {
+    async fn call(&self, request: Request) -> Answer {
         let claimed = nanos() as f64 / 1e6;
         let opened = self.opened as f64 / 1e6;
         say(

@@ -124,6 +124,14 @@ pub enum Command {
         #[arg(long)]
         run: Option<RunId>,
     },
+    /// Show the gates: how fast each dependency is called, and what keeps it closed
+    Gates {
+        /// What to do; without it, all gates are shown
+        #[command(subcommand)]
+        command: Option<GatesCommand>,
+    },
+    /// A provider that misbehaves on purpose, by a seeded plan: rehearse an outage before it happens
+    Rehearse(crate::commands::rehearse::RehearseArgs),
     /// Look at dead items, send them back, or remove them
     #[command(subcommand)]
     Dead(DeadCommand),
@@ -326,6 +334,29 @@ pub struct RedriveArgs {
     pub work: bool,
 }
 
+/// What the calls of a simulation have to pass; in a file it takes the place of what the file says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ClapArgs)]
+pub struct ThroughArgs {
+    /// Most requests per minute
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Through a gate")]
+    pub requests_per_minute: Option<u64>,
+    /// Most tokens per minute
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Through a gate")]
+    pub tokens_per_minute: Option<u64>,
+    /// Tokens of one item
+    #[arg(long, value_name = "N", help_heading = "Through a gate")]
+    pub tokens_per_item: Option<u64>,
+    /// Most items of one call
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Through a gate")]
+    pub batch: Option<u32>,
+    /// How long a call takes
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Through a gate")]
+    pub latency: Option<Duration>,
+    /// Most calls at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Through a gate")]
+    pub concurrency: Option<u32>,
+}
+
 /// The commands about policies.
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
@@ -361,6 +392,9 @@ pub enum PolicyCommand {
         /// Draw the timeline
         #[arg(long, value_name = "OUT.svg")]
         plot: Option<PathBuf>,
+        /// What calls have to pass.
+        #[command(flatten)]
+        through: ThroughArgs,
     },
     /// Warn of policies that cannot do what they seem to promise
     Lint {
@@ -398,4 +432,27 @@ mod tests {
         use clap::CommandFactory;
         Args::command().debug_assert();
     }
+}
+
+/// Commands about gates.
+#[derive(Debug, Subcommand)]
+pub enum GatesCommand {
+    /// Let nothing more through: what is under way finishes, the rest waits and spends nothing
+    Pause {
+        /// The gate
+        name: String,
+        /// Why, for those who will wonder
+        #[arg(long, default_value = "no reason was given", value_name = "TEXT")]
+        why: String,
+    },
+    /// Let a gate go on that was paused, closed or away, and the runs that were paused for it
+    Resume {
+        /// The gate; may be left out when only one is not open
+        name: Option<String>,
+    },
+    /// Forget what was found out about a gate: rates, sizes, pauses
+    Reset {
+        /// The gate
+        name: String,
+    },
 }

@@ -8,7 +8,7 @@ use redrive_core::plan::{Plan, StagePlan};
 use redrive_engine::crash;
 use redrive_engine::env::system_now;
 use redrive_engine::handler::Handler;
-use redrive_engine::recipe::{Recipe, StageWork};
+use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_engine::source::{JsonLines, Source};
 use redrive_pipeline::{Body, Definition, Problem, StageDef, StageKind};
 use redrive_sqlite::{Options, SqliteStore};
@@ -137,11 +137,15 @@ pub fn recipe(definition: &Definition, folder: &Path) -> Result<Recipe, Failure>
     redrive_stages::install_tls();
     let mut problems = Vec::new();
     let mut stages = Vec::new();
-    for def in definition.all_stages() {
+    let mut gates: Vec<GateWork> = Vec::new();
+    for (def, gate) in definition.all_stages().zip(gate_names(definition)) {
+        let gate = gate.map(|name| gate_place(&mut gates, definition, name));
         match handler(def, folder) {
             Ok(handler) => stages.push(StageWork {
                 handler,
                 batch: def.batch as usize,
+                batch_tokens: def.batch_tokens,
+                gate,
                 concurrency: def.concurrency as usize,
                 reuse: def.reuse.then(|| ContentHash::of(&[def.config_hash().as_bytes()]).short()),
             }),
@@ -154,6 +158,7 @@ pub fn recipe(definition: &Definition, folder: &Path) -> Result<Recipe, Failure>
     Ok(Recipe {
         plan: plan(definition),
         stages,
+        gates,
         order: definition.order,
         share: definition.retry_share,
         budget: definition.budget.clone(),
@@ -161,23 +166,31 @@ pub fn recipe(definition: &Definition, folder: &Path) -> Result<Recipe, Failure>
     })
 }
 
+/// The gate of every stage, in the order of the plan.
+pub fn gate_names(definition: &Definition) -> Vec<Option<String>> {
+    definition.all_stages().map(|def| def.gate.clone().or_else(|| def.default_gate())).collect()
+}
+
+/// The place of a gate among those of a recipe; a new one has what the pipeline says of it, or what is usual.
+fn gate_place(gates: &mut Vec<GateWork>, definition: &Definition, name: String) -> usize {
+    gates.iter().position(|gate| *gate.name == *name).unwrap_or_else(|| {
+        let spec = definition.gates.get(&name).cloned().unwrap_or_default();
+        gates.push(GateWork { name: name.into(), spec });
+        gates.len() - 1
+    })
+}
+
 fn handler(def: &StageDef, folder: &Path) -> Result<Arc<dyn Handler>, String> {
     let concurrency = def.concurrency as usize;
     match &def.kind {
         StageKind::Http { url, body, headers, header_env, max_answer, output } => {
-            let secret = |(name, variable): (&String, &String)| {
-                let value = std::env::var(variable).map_err(|_| {
-                    format!("header_env.{name}: the environment variable {variable} is not set")
-                })?;
-                Ok((name.clone(), value))
-            };
             let spec = HttpSpec {
                 body: match body {
                     Body::Protocol => BodyForm::Protocol,
                     Body::Payload => BodyForm::Payload,
                 },
                 headers: headers.clone().into_iter().collect(),
-                secret_headers: header_env.iter().map(secret).collect::<Result<_, String>>()?,
+                secret_headers: secret_headers(header_env)?,
                 max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
                 output: output.clone(),
                 concurrency,
@@ -198,9 +211,74 @@ fn handler(def: &StageDef, folder: &Path) -> Result<Arc<dyn Handler>, String> {
             };
             Ok(Arc::new(CommandHandler::new(spec)?))
         }
+        StageKind::Embed { model: def, input, output, dimensions } => {
+            let spec = redrive_stages::EmbedSpec {
+                model: model(def, concurrency)?,
+                input: input.clone(),
+                output: output.clone(),
+                dimensions: dimensions.map(|dimensions| dimensions as usize),
+            };
+            Ok(Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?))
+        }
+        StageKind::Chat {
+            model: def,
+            prompt,
+            system,
+            temperature,
+            max_tokens,
+            seed,
+            json,
+            allow_truncated,
+            output,
+        } => {
+            let spec = redrive_stages::ChatSpec {
+                model: model(def, concurrency)?,
+                prompt: prompt.clone(),
+                system: system.clone(),
+                temperature: *temperature,
+                max_tokens: *max_tokens,
+                seed: *seed,
+                json: *json,
+                allow_truncated: *allow_truncated,
+                output: output.clone(),
+            };
+            Ok(Arc::new(redrive_stages::ChatHandler::new(spec, Arc::new(system_now))?))
+        }
         StageKind::Filter { keep } => Ok(Arc::new(FilterHandler::new(keep)?)),
         StageKind::Pass => Ok(Arc::new(PassHandler)),
     }
+}
+
+/// How a model is reached, with its key read from the environment.
+fn model(def: &redrive_pipeline::ModelDef, concurrency: usize) -> Result<redrive_stages::ModelSpec, String> {
+    let key = def.api_key_env.as_deref().map(|variable| {
+        let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
+        key.ok_or_else(|| format!("api_key_env: the environment variable {variable} is not set"))
+    });
+    let price =
+        |price: redrive_pipeline::PriceDef| redrive_stages::Price::usd_per_million(price.input, price.output);
+    Ok(redrive_stages::ModelSpec {
+        api_key: key.transpose()?,
+        headers: def.headers.clone().into_iter().collect(),
+        secret_headers: secret_headers(&def.header_env)?,
+        max_answer: usize::try_from(def.max_answer).unwrap_or(usize::MAX),
+        max_item_tokens: def.max_item_tokens,
+        price: def.price.and_then(price),
+        concurrency,
+        ..redrive_stages::ModelSpec::new(&def.base_url, &def.model)
+    })
+}
+
+/// Headers with their values read from the environment.
+fn secret_headers(
+    header_env: &std::collections::BTreeMap<String, String>,
+) -> Result<Vec<(String, String)>, String> {
+    let read = |(name, variable): (&String, &String)| {
+        let value = std::env::var(variable)
+            .map_err(|_| format!("header_env.{name}: the environment variable {variable} is not set"))?;
+        Ok((name.clone(), value))
+    };
+    header_env.iter().map(read).collect()
 }
 
 /// Opens what is left of a run's source; `None` when all was read, or it cannot be read again.

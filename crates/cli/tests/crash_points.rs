@@ -51,6 +51,7 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
         ],
         &[1, 2, 7],
     ),
+    (turned_away, &["gates.before_save", "gates.after_save"], &[1, 2, 3]),
     (plain, &["sqlite.before_begin", "sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 5, 9]),
     (large_lines, &["admit.before_submit", "admit.after_submit"], &[2, 3]),
     (
@@ -179,6 +180,29 @@ fn plain(at: &str) -> bool {
         "{} calls, {before} before the crash",
         server.count()
     );
+    place.check();
+    died
+}
+
+/// Dies while it tells others that the service wants to be left alone.
+fn turned_away(at: &str) -> bool {
+    const ITEMS: usize = 20;
+    let server = Server::start(|call| match call.item().payload["n"].as_u64().unwrap_or(0) {
+        3 | 12 if call.item().before == 0 => {
+            Answer::Http(429, vec![("Retry-After-Ms", "100".to_owned())], "slow down".to_owned())
+        }
+        _ => Answer::all(call),
+    });
+    let stage = format!("{}\nconcurrency = 4\n{}", server.stage(), quick_retry(5));
+    let place = Place::with(&one_stage(&stage), &samples(ITEMS));
+    let died = crash_in(&place, &RUN, at);
+    let report = again(&place, 0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
+    assert_eq!(count(&report["attempts"]["failures"]), 0, "{report:#}");
+    assert!((ITEMS + 2..=ITEMS + 2 + 4).contains(&server.count()), "{} calls", server.count());
+    let gates = place.json(&["gates"]);
+    assert_eq!(array(&gates["gates"]).len(), 1);
+    assert!(count(&gates["gates"][0]["totals"]["calls"]) <= server.count() as u64, "{gates:#}");
     place.check();
     died
 }

@@ -15,7 +15,13 @@ const CONCURRENCY: usize = 16;
 const ATTEMPTS: usize = 2;
 const CONSECUTIVE: usize = 25;
 
+/// Without the breaker, which would have work wait for the service instead.
 fn pipeline(server: &Server) -> String {
+    format!("{}gate = \"plain\"\n[gate.plain]\nbreaker = false\n", with_breaker(server))
+}
+
+/// With the gate that every host has.
+fn with_breaker(server: &Server) -> String {
     format!(
         "name = \"test\"\n[source]\npath = \"in.jsonl\"\nkey = \"/id\"\n\
          [run]\nfailure_budget = {{ consecutive = {CONSECUTIVE} }}\n\
@@ -102,6 +108,37 @@ fn an_outage_from_the_start_of_a_small_run_pauses_it() {
     let dead = place.dead();
     assert!(dead.iter().all(|item| item["reason"] == "exhausted" && item["class"] == "retryable"));
     assert!(column(&dead.into(), "key").is_subset(&keys(200)));
+    place.check();
+}
+
+#[test]
+fn the_same_outage_kills_nothing_where_the_gate_watches_for_it() {
+    let away = Arc::new(AtomicBool::new(false));
+    let (flag, answered) = (away.clone(), std::sync::atomic::AtomicUsize::new(0));
+    let server = Server::start(move |call| {
+        if answered.fetch_add(1, Ordering::SeqCst) + 1 == GOOD {
+            flag.store(true, Ordering::SeqCst);
+            return Answer::all(call);
+        }
+        if flag.load(Ordering::SeqCst) { Answer::status(503, "away") } else { Answer::all(call) }
+    });
+    let place = Place::with(&with_breaker(&server), &samples(ITEMS));
+    let started = place.start(&["run", "p.toml", "--results", "out.jsonl", "--json"]);
+    let gate = place.until_gate(server.address(), "away");
+    assert!(gate["until"].is_string(), "{gate:#}");
+    support::wait::until("what was under way has ended", || server.open() == 0);
+    let parked = place.until_json(&["show", "r1"], |run| run["counts"]["running"] == 0);
+    // Twenty in a row close it; besides them there is what was under way and what had failed once and was tried again.
+    let spent = server.count() - GOOD;
+    assert!((20..=20 + 2 * CONCURRENCY).contains(&spent), "{spent} calls into the outage");
+    let waits = place.json(&["explain", &support::key(ITEMS - 1)]);
+    assert!(support::text(&waits["now"]).contains("gate"), "{}", waits["now"]);
+    away.store(false, Ordering::SeqCst);
+    let report = started.finish().expect(0).json();
+    assert_eq!(report["status"], "completed");
+    assert_eq!(report["attempts"]["failures"], parked["attempts"]["failures"], "waiting spends nothing");
+    assert!(count(&report["counts"]["dead"]) <= 10, "{report:#}");
+    assert_eq!(place.result_keys(), &keys(ITEMS) - &place.dead_keys());
     place.check();
 }
 

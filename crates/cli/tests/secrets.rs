@@ -104,6 +104,62 @@ fn a_token_in_a_header_is_kept_out_of_everything_that_a_service_echoes() {
     place.check();
 }
 
+/// A model service that echoes the key it was sent in every way it can.
+fn echoing(call: &support::Call) -> Answer {
+    let sent = call.headers.get("authorization").cloned().unwrap_or_default();
+    assert_eq!(sent, format!("Bearer {CANARY}"), "the service gets it");
+    let error = |code: &str| {
+        let message = format!("Incorrect key {CANARY} in {sent}");
+        serde_json::json!({ "error": { "message": message, "type": CANARY, "code": code } }).to_string()
+    };
+    let vector = serde_json::json!({ "data": [{ "index": 0, "embedding": [0.6, 0.8] }], "model": CANARY });
+    let chosen =
+        serde_json::json!({ "choices": [{ "message": { "content": "fine" }, "finish_reason": "stop" }] });
+    match call.item().key.rsplit(' ').next().unwrap_or_default() {
+        "k0001" => Answer::status(400, &error("invalid_value")),
+        "k0002" => Answer::status(500, &error(CANARY)),
+        "k0003" => Answer::status(200, &error("server_error")),
+        "k0004" => Answer::status(200, &format!("<html>{sent}")),
+        "k0005" => Answer::status(413, &error("context_length_exceeded")),
+        "k0006" if call.item().before == 0 => {
+            Answer::Http(429, vec![("Retry-After-Ms", "20".to_owned())], error("rate_limit_exceeded"))
+        }
+        "k0007" => Answer::status(401, &error("invalid_api_key")),
+        "k0008" => Answer::status(429, &error("insufficient_quota")),
+        _ if call.item().payload["messages"].is_array() => Answer::status(200, &chosen.to_string()),
+        _ => Answer::status(200, &vector.to_string()),
+    }
+}
+
+#[test]
+fn a_model_s_key_is_kept_out_of_everything_that_its_service_echoes() {
+    for kind in ["kind = \"embed\"\nbatch = 1", "kind = \"chat\"\nprompt = \"{/text}\""] {
+        let server = Server::start(echoing);
+        let stage = format!(
+            "{kind}\nbase_url = \"http://{}/v1\"\nmodel = \"m\"\napi_key_env = \"MODEL_KEY\"\nconcurrency = 1\n{}",
+            server.address(),
+            quick_retry(2)
+        );
+        let mut place = Place::with(&one_stage(&stage), &support::texts(10));
+        place.set("MODEL_KEY", CANARY);
+        place.set("REDRIVE_LOG", "trace");
+        let run: Vec<&str> = RUN.into_iter().chain(["--log-format", "json"]).collect();
+        // Credit is said to be exhausted, so that the gate keeps the service's words too.
+        let mut outputs = vec![place.run(&run).expect(5)];
+        let gates = place.run(&["gates", "--json"]).expect(0);
+        assert!(gates.stdout.contains("credit is exhausted"), "{}", gates.stdout);
+        outputs.extend([gates, place.run(&["gates"]), place.run(&["explain", "k0008", "--json"])]);
+        assert_eq!(place.dead_keys(), names(["k0001", "k0002", "k0003", "k0004", "k0005", "k0007"]));
+        outputs.extend(look_everywhere(&place));
+        search_all(&place, &outputs);
+        assert!(
+            outputs.iter().any(|ran| ran.stdout.contains("[redacted]")),
+            "something was there to be removed"
+        );
+        place.check();
+    }
+}
+
 #[test]
 fn a_token_in_a_child_s_environment_is_kept_out_of_everything_it_says() {
     let stage = format!(

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::json;
 use support::{
     Answer, Names, Place, Server, array, column, count, key, keys, names, one_stage, quick_retry, samples,
-    wait,
+    wait, without_breaker,
 };
 
 #[test]
@@ -75,7 +75,7 @@ fn a_retry_that_falls_due_while_the_store_is_busy_is_not_overlooked() {
         "{}\nretry = {{ max_attempts = 61, backoff = {{ kind = \"fixed\", delay = \"3ms\" }}, jitter = \"none\" }}",
         server.stage()
     );
-    let place = Place::with(&one_stage(&stage), &samples(1));
+    let place = Place::with(&without_breaker(&stage), &samples(1));
     let begun = wait::now();
     place.run_pipeline(0);
     let took = begun.elapsed();

@@ -8,6 +8,7 @@ mod claim;
 mod commit;
 mod concurrency;
 mod dead_letter;
+mod gate;
 mod lease;
 mod operations;
 mod oracle;
@@ -15,6 +16,7 @@ mod outbox;
 mod paging;
 mod retention;
 mod submit;
+mod usage;
 mod world;
 
 use std::pin::Pin;
@@ -70,6 +72,13 @@ const CASES: &[(&str, CaseFn)] = table! {
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,
         an_unfinished_run_is_begun_once;
+    gate: a_new_gate_is_written_once, a_gate_changes_under_its_change_number, a_gate_that_is_not_there_is_not_changed,
+        gates_are_judged_one_after_the_other, answers_come_in_the_order_given_and_gates_by_name,
+        odd_names_are_names_of_their_own, many_gates_and_large_states_come_back, rivals_for_one_gate_have_one_winner,
+        gates_outlive_the_runs_that_used_them;
+    usage: usage_comes_back_with_the_attempt, a_turned_away_item_is_kept_as_decided, usage_is_counted_per_stage,
+        a_stale_attempt_consumes_nothing, sums_of_usage_stop_at_the_largest_number, a_purge_leaves_what_was_consumed,
+        a_pruned_run_leaves_no_counters_of_usage;
     oracle: random_lives_0, random_lives_1, random_lives_2, random_lives_3, random_lives_4, random_lives_5;
 };
 

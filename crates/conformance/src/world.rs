@@ -15,6 +15,7 @@ use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::preset;
 use redrive_core::tally::{MAX_ATTEMPT_BUCKET, Metric};
 use redrive_core::time::Timestamp;
+use redrive_core::usage::Usage;
 use redrive_store::{
     Applied, Claim, Claimed, ClaimedItem, Commit, ItemFilter, ItemQuery, NewRun, NewWorker, Operation,
     OperationKind, OperationState, Slot, Store, Submit, Submitted,
@@ -238,6 +239,12 @@ impl World {
             }
             for record in self.store.history(item.seq).await.expect("history").attempts {
                 let mut metrics = vec![Metric::Outcome(record.outcome)];
+                if let Some(usage) = record.usage {
+                    for (metric, n) in spent(&usage) {
+                        let sum: &mut i64 = counted.entry((record.stage, metric)).or_default();
+                        *sum = sum.saturating_add(i64::try_from(n).unwrap_or(i64::MAX));
+                    }
+                }
                 if let Some(failure) = record.failure {
                     metrics.push(Metric::Failure(failure.class, failure.kind));
                     metrics.extend(failure.status.map(Metric::Status));
@@ -251,11 +258,22 @@ impl World {
                 }
             }
         }
+        counted.retain(|_, n| *n != 0);
         kept.retain(|(_, metric), _| {
             !matches!(metric, Metric::Admitted | Metric::HealMillis | Metric::HealedWithin(_))
         });
         assert_eq!(kept, counted, "counters and a recount");
     }
+}
+
+fn spent(usage: &Usage) -> [(Metric, u64); 4] {
+    let priced = usage.nano_usd.is_some();
+    [
+        (Metric::TokensIn, usage.tokens_in),
+        (Metric::TokensOut, usage.tokens_out),
+        (Metric::NanoUsd, usage.nano_usd.unwrap_or(0)),
+        (Metric::UnpricedTokens, if priced { 0 } else { usage.tokens_in.saturating_add(usage.tokens_out) }),
+    ]
 }
 
 fn stands(item: &Item) -> Vec<Metric> {

@@ -10,6 +10,7 @@ use crate::failure::{Class, Kind};
 use crate::id::{StageNo, WorkerId};
 use crate::policy::Cause;
 use crate::time::Timestamp;
+use crate::usage::Usage;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -117,6 +118,8 @@ pub struct AttemptRecord {
     pub worker: WorkerId,
     /// Mark of the stage's configuration at the time.
     pub config: i64,
+    /// What it consumed, where the stage said so.
+    pub usage: Option<Usage>,
 }
 
 /// The failure part of an [`AttemptRecord`].

@@ -52,6 +52,8 @@ pub struct Bisect {
     largest_pass: usize,
     found: usize,
     outage: bool,
+    /// Larger calls are known to fail.
+    most: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,16 +103,22 @@ impl Bisect {
             largest_pass: 0,
             found: 0,
             outage: false,
+            most: usize::MAX,
         };
         bisect.split(0..size);
         bisect
+    }
+
+    /// Elsewhere it was found that calls of more items fail: they are not asked for here.
+    pub fn no_more_than(&mut self, most: usize) {
+        self.most = most.max(1);
     }
 
     /// The items to call next, as a range of the batch; `None` when everything is known.
     pub fn next_call(&mut self) -> Option<Range<usize>> {
         loop {
             let step = self.steps.pop_front()?;
-            if step.suspect && step.range.len() > 1 {
+            if (step.suspect || step.range.len() > self.most) && step.range.len() > 1 {
                 self.split(step.range);
                 continue;
             }

@@ -152,6 +152,7 @@ impl Desk<'_> {
                 None => self.expanded(held, children),
             },
             Verdict::Failed { failure, shared } => self.failed(held, failure, shared),
+            Verdict::TurnedAway { failure, wait } => self.turned_away(held, &failure, wait),
         })
     }
 
@@ -270,6 +271,29 @@ impl Desk<'_> {
         }
         next.after.last = Some(last);
         next.record = Some(self.record(held, outcome, Some(&failure), wait));
+        next
+    }
+
+    /// The gate answers for the failure: whatever its class, it spends nothing but time.
+    fn turned_away(&self, held: (WorkerId, Timestamp), failure: &Failure, wait: Duration) -> Transition {
+        let failure = &self.stage.policy.reclassify(failure.clone());
+        let fate = Fate::Wait(Wait { delay: wait, cause: Cause::Gate });
+        let state = match self.within_deadline(fate, self.item.first_failed_at) {
+            Fate::Dead(reason) => State::Dead { reason },
+            Fate::Wait(wait) => {
+                State::Waiting { due: self.at.now.after(wait.delay), cause: Some(wait.cause) }
+            }
+        };
+        let waits = matches!(state, State::Waiting { .. }).then_some((wait, Cause::Gate));
+        let mut next = self.to(state);
+        next.after.throttles = self.item.throttles.saturating_add(1);
+        let mut last = self.last_failure(failure, true);
+        match waits {
+            None => last.group = self.group(&last),
+            Some(_) => last.message = Arc::from(""),
+        }
+        next.after.last = Some(last);
+        next.record = Some(self.record(held, Outcome::Throttled, Some(failure), waits));
         next
     }
 
@@ -511,6 +535,7 @@ impl Desk<'_> {
             wait,
             worker,
             config: self.stage.config,
+            usage: None,
         }
     }
 

@@ -75,6 +75,13 @@ pub enum Verdict {
         /// Whether it was a whole batch that failed, with no item to blame.
         shared: bool,
     },
+    /// The dependency turned it away, and its gate answers for that: nothing is spent.
+    TurnedAway {
+        /// How.
+        failure: Failure,
+        /// How long until the gate may let it through.
+        wait: Duration,
+    },
 }
 
 /// How an item's children ended.

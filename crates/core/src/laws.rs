@@ -14,7 +14,7 @@ use crate::event::{ChildTally, Mark};
 use crate::id::{ItemId, RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
 use crate::plan::Plan;
-use crate::tally::{Metric, place};
+use crate::tally::{Metric, consumed, place};
 use crate::time::Timestamp;
 
 /// The laws.
@@ -287,19 +287,23 @@ pub struct Census {
 impl Census {
     /// Counts an item and its attempts.
     pub fn observe(&mut self, item: &Item, attempts: &[AttemptRecord]) {
-        let mut add = |stage: StageNo, metric: Metric| {
-            *self.counted.entry((item.run, stage, metric)).or_default() += 1;
+        let mut add = |stage: StageNo, metric: Metric, n: i64| {
+            let sum = self.counted.entry((item.run, stage, metric)).or_default();
+            *sum = sum.saturating_add(n);
         };
         let stands = place(item);
-        add(item.stage, Metric::State(stands.kind));
+        add(item.stage, Metric::State(stands.kind), 1);
         if let Some(dead) = stands.dead {
-            add(item.stage, Metric::DeadReason(dead.reason));
+            add(item.stage, Metric::DeadReason(dead.reason), 1);
             if let Some(class) = dead.class {
-                add(item.stage, Metric::DeadClass(class));
+                add(item.stage, Metric::DeadClass(class), 1);
             }
         }
         for row in attempts {
-            add(row.stage, Metric::Outcome(row.outcome));
+            add(row.stage, Metric::Outcome(row.outcome), 1);
+            for (metric, n) in row.usage.iter().flat_map(consumed) {
+                add(row.stage, metric, n);
+            }
         }
     }
 
@@ -337,7 +341,11 @@ impl Census {
 fn comparable(metric: Metric, purged: i64) -> bool {
     match metric {
         Metric::State(_) | Metric::DeadReason(_) | Metric::DeadClass(_) => true,
-        Metric::Outcome(_) => purged == 0,
+        Metric::Outcome(_)
+        | Metric::TokensIn
+        | Metric::TokensOut
+        | Metric::NanoUsd
+        | Metric::UnpricedTokens => purged == 0,
         Metric::Admitted
         | Metric::Purged
         | Metric::Failure(..)

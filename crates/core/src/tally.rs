@@ -12,6 +12,7 @@ use crate::failure::{Class, Kind};
 use crate::id::{RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
 use crate::time::millis;
+use crate::usage::Usage;
 
 /// Highest number of attempts that has a counter of its own; more are counted there.
 pub const MAX_ATTEMPT_BUCKET: u16 = 50;
@@ -41,6 +42,14 @@ pub enum Metric {
     HealedWithin(u16),
     /// Sum of the milliseconds from first failure to success.
     HealMillis,
+    /// Tokens that attempts sent.
+    TokensIn,
+    /// Tokens that attempts received.
+    TokensOut,
+    /// What attempts cost, in billionths of a US dollar, as far as prices are known.
+    NanoUsd,
+    /// Tokens, sent or received, of attempts whose price is not known.
+    UnpricedTokens,
 }
 
 impl Metric {
@@ -59,6 +68,10 @@ impl Metric {
             Self::PassedAfter(attempts) => (8, i64::from(attempts)),
             Self::HealedWithin(power) => (9, i64::from(power)),
             Self::HealMillis => (10, 0),
+            Self::TokensIn => (11, 0),
+            Self::TokensOut => (11, 1),
+            Self::NanoUsd => (11, 2),
+            Self::UnpricedTokens => (11, 3),
         };
         family * 100_000 + value
     }
@@ -81,6 +94,10 @@ impl Metric {
             8 => small.map(Self::PassedAfter),
             9 => small.map(Self::HealedWithin),
             10 => Some(Self::HealMillis),
+            11 if value == 0 => Some(Self::TokensIn),
+            11 if value == 1 => Some(Self::TokensOut),
+            11 if value == 2 => Some(Self::NanoUsd),
+            11 if value == 3 => Some(Self::UnpricedTokens),
             _ => None,
         }
     }
@@ -105,14 +122,28 @@ pub fn place(item: &Item) -> Place {
     Place { stage: item.stage, kind: item.state.kind(), dead }
 }
 
+/// What an attempt's usage adds to which counters.
+#[must_use]
+pub fn consumed(usage: &Usage) -> [(Metric, i64); 4] {
+    let amount = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let unpriced = if usage.nano_usd.is_none() { usage.tokens() } else { 0 };
+    [
+        (Metric::TokensIn, amount(usage.tokens_in)),
+        (Metric::TokensOut, amount(usage.tokens_out)),
+        (Metric::NanoUsd, amount(usage.nano_usd.unwrap_or(0))),
+        (Metric::UnpricedTokens, amount(unpriced)),
+    ]
+}
+
 /// Changes of counters, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deltas(BTreeMap<(RunId, StageNo, Metric), i64>);
 
 impl Deltas {
-    /// Adds to one counter.
+    /// Adds to one counter. A sum that cannot be held stays at the largest number.
     pub fn add(&mut self, run: RunId, stage: StageNo, metric: Metric, n: i64) {
-        *self.0.entry((run, stage, metric)).or_default() += n;
+        let sum = self.0.entry((run, stage, metric)).or_default();
+        *sum = sum.saturating_add(n);
     }
 
     /// Adds what an admitted item changes.
@@ -168,6 +199,9 @@ impl Deltas {
             let attempts = u16::try_from(record.attempt).unwrap_or(u16::MAX).min(MAX_ATTEMPT_BUCKET);
             self.add(run, record.stage, Metric::PassedAfter(attempts), 1);
         }
+        for (metric, n) in record.usage.iter().flat_map(consumed) {
+            self.add(run, record.stage, metric, n);
+        }
     }
 
     fn stands(&mut self, run: RunId, place: Place, n: i64) {
@@ -189,10 +223,13 @@ impl Deltas {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::WorkerId;
+    use crate::time::Timestamp;
 
     #[test]
     fn every_metric_survives_its_code() {
         let mut all = vec![Metric::Admitted, Metric::Purged, Metric::HealMillis];
+        all.extend([Metric::TokensIn, Metric::TokensOut, Metric::NanoUsd, Metric::UnpricedTokens]);
         all.extend(StateKind::ALL.map(Metric::State));
         all.extend(DeadReason::ALL.map(Metric::DeadReason));
         all.extend(Class::ALL.map(Metric::DeadClass));
@@ -206,7 +243,61 @@ mod tests {
         for metric in all {
             assert_eq!(Metric::from_code(metric.code()), Some(metric));
         }
-        assert_eq!(Metric::from_code(-1), None);
-        assert_eq!(Metric::from_code(9_999_999), None);
+        for unknown in [-1, 1_100_004, 9_999_999] {
+            assert_eq!(Metric::from_code(unknown), None);
+        }
+    }
+
+    fn record(attempt: u32, usage: Option<Usage>) -> AttemptRecord {
+        AttemptRecord {
+            generation: 0,
+            stage: StageNo(2),
+            attempt,
+            started_at: Timestamp(0),
+            ended_at: Timestamp(1),
+            outcome: Outcome::Failed,
+            failure: None,
+            wait: None,
+            worker: WorkerId(1),
+            config: 0,
+            usage,
+        }
+    }
+
+    fn counted(usages: &[Option<Usage>]) -> Vec<(Metric, i64)> {
+        let mut deltas = Deltas::default();
+        for (attempt, usage) in (1..).zip(usages) {
+            deltas.attempt(RunId(1), &record(attempt, *usage));
+        }
+        let all =
+            deltas.iter().inspect(|((run, stage, _), _)| assert_eq!((*run, *stage), (RunId(1), StageNo(2))));
+        let all = all.map(|((_, _, metric), n)| (metric, n));
+        all.filter(|(metric, _)| !matches!(metric, Metric::Outcome(_))).collect()
+    }
+
+    fn used(tokens_in: u64, tokens_out: u64, nano_usd: Option<u64>) -> Option<Usage> {
+        Some(Usage { tokens_in, tokens_out, nano_usd })
+    }
+
+    #[test]
+    fn usage_is_added_up_and_tokens_without_a_price_are_told_apart() {
+        assert_eq!(counted(&[None, used(0, 0, None), used(0, 0, Some(0))]), []);
+        let mixed =
+            [used(100, 20, Some(7)), None, used(5, 1, None), used(3, 0, Some(0)), used(0, 9, Some(2))];
+        let expected = [
+            (Metric::TokensIn, 108),
+            (Metric::TokensOut, 30),
+            (Metric::NanoUsd, 9),
+            (Metric::UnpricedTokens, 6),
+        ];
+        assert_eq!(counted(&mixed), expected);
+    }
+
+    #[test]
+    fn sums_that_cannot_be_held_stay_at_the_largest_number() {
+        let most = used(u64::MAX, u64::MAX, Some(u64::MAX));
+        let unpriced = used(u64::MAX, u64::MAX, None);
+        assert!(counted(&[most, unpriced, most, unpriced]).iter().all(|(_, n)| *n == i64::MAX));
+        assert_eq!(counted(&[most, unpriced]).len(), 4);
     }
 }

@@ -162,6 +162,65 @@ fn quota_waits_for_a_human_without_spending_anything() {
     assert_eq!((after.failures, after.throttles), (0, 1));
 }
 
+fn turned_away(class: Class, wait: Duration) -> Event {
+    Event::Finished(Verdict::TurnedAway { failure: Failure::new(class, Kind::Server, "no"), wait })
+}
+
+#[test]
+fn a_turned_away_item_waits_for_the_gate_and_spends_nothing_whatever_the_class() {
+    let wait = Duration::from_millis(12_345);
+    for preset in ["sample", "none", "daemon", "self-healing", "interactive"] {
+        let plan = plan(policy(preset));
+        let mut item = waiting();
+        for (n, class) in (1..).zip(Class::ALL.into_iter().cycle().take(40)) {
+            let now = due(&item);
+            let next = step(&claimed(&item, &plan, now), turned_away(class, wait), &plan, now);
+            let expected = State::Waiting { due: Timestamp(now + 12_345), cause: Some(Cause::Gate) };
+            assert_eq!(next.after.state, expected, "{preset}: {class}");
+            assert_eq!((next.after.failures, next.after.throttles, next.after.crashes), (0, n, 0));
+            assert_eq!(next.after.first_failed_at, None, "a closed gate is no failure of the item");
+            let record = next.record.expect("recorded");
+            assert_eq!((record.outcome, record.wait), (Outcome::Throttled, Some((wait, Cause::Gate))));
+            assert_eq!(record.failure.expect("and why").class, class);
+            item = next.after;
+        }
+    }
+}
+
+#[test]
+fn a_turned_away_item_expires_only_when_its_deadline_would_pass() {
+    let plan = plan(policy("none"));
+    for (now, wait, expired) in
+        [(0, 3_600_000, false), (0, 3_600_001, true), (3_599_999, 1, false), (3_599_999, 2, true)]
+    {
+        for class in Class::ALL {
+            let event = turned_away(class, Duration::from_millis(wait));
+            let next = step(&claimed(&waiting(), &plan, now), event, &plan, now);
+            let dead = next.after.state == State::Dead { reason: DeadReason::Expired };
+            assert_eq!(dead, expired, "{class} at {now} for {wait}: {:?}", next.after.state);
+            assert_eq!(next.record.expect("recorded").wait.is_none(), expired);
+            let last = next.after.last.expect("it was told why");
+            assert_eq!((last.group.is_empty(), last.message.is_empty()), (!expired, !expired));
+            assert_eq!((next.after.failures, next.after.throttles, next.after.crashes), (0, 1, 0));
+        }
+    }
+}
+
+#[test]
+fn failures_before_and_after_a_closed_gate_are_counted_as_if_it_had_not_been() {
+    let plan = plan(policy("sample"));
+    let wait = Duration::from_secs(1);
+    let mut item = waiting();
+    for failures in 1..=3 {
+        let now = due(&item);
+        item = step(&claimed(&item, &plan, now), turned_away(Class::Timeout, wait), &plan, now).after;
+        let now = due(&item);
+        item = step(&claimed(&item, &plan, now), failure(Class::Timeout), &plan, now).after;
+        assert_eq!((item.failures, item.throttles), (failures, failures));
+    }
+    assert_eq!(item.state, State::Dead { reason: DeadReason::Exhausted });
+}
+
 #[test]
 fn a_policy_s_own_deadline_counts_from_the_first_failure() {
     let spec = PolicySpec { deadline: Some(Duration::from_secs(90)), ..PolicySpec::of_preset("daemon") };
@@ -244,6 +303,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::Finished(Verdict::Filtered("r".into()))),
         Just(Event::Finished(Verdict::Children(vec![NewItem::new("c", *b"1", 0)]))),
         prop::sample::select(Class::ALL.to_vec()).prop_map(failure),
+        (prop::sample::select(Class::ALL.to_vec()), 0_u64..60_000)
+            .prop_map(|(class, wait)| turned_away(class, Duration::from_millis(wait))),
         Just(Event::Released),
         Just(Event::Interrupted),
         Just(Event::LeaseExpired),

@@ -89,6 +89,10 @@ fn events() -> Vec<(&'static str, Event)> {
     let failed = |class| {
         Event::Finished(Verdict::Failed { failure: Failure::new(class, Kind::Server, "no"), shared: false })
     };
+    let turned_away = |wait| {
+        let failure = Failure::new(Class::Retryable, Kind::Server, "no");
+        Event::Finished(Verdict::TurnedAway { failure, wait })
+    };
     let child = NewItem::new("c", *b"1", 0);
     vec![
         ("claimed", Event::Claimed { worker: WorkerId(2) }),
@@ -100,6 +104,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("final failure", failed(Class::Final)),
         ("throttled", failed(Class::RateLimited)),
         ("crashed", failed(Class::Crash)),
+        ("turned away", turned_away(Duration::from_secs(1))),
         ("given back", Event::Released),
         ("interrupted", Event::Interrupted),
         ("lease expired", Event::LeaseExpired),

@@ -20,6 +20,8 @@ pub const POINTS: &[&str] = &[
     "record.before_commit",
     "record.after_commit",
     "heartbeat.after_renew",
+    "gates.before_save",
+    "gates.after_save",
     "reap.before_commit",
     "reap.after_commit",
     "join.before_commit",

@@ -6,8 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive_core::event::Verdict;
 use redrive_core::failure::Failure;
+use redrive_core::gate::Limits;
 use redrive_core::id::ItemId;
 use redrive_core::item::Payload;
+use redrive_core::usage::Usage;
 
 /// Does one stage's work. There is one per stage of a pipeline, shared by all calls.
 ///
@@ -16,7 +18,12 @@ use redrive_core::item::Payload;
 #[async_trait]
 pub trait Handler: Send + Sync {
     /// Works on a batch.
-    async fn call(&self, request: Request) -> Reply;
+    async fn call(&self, request: Request) -> Answer;
+
+    /// About how many tokens a call for this content takes; 0 where tokens mean nothing.
+    fn tokens(&self, _payload: &Payload) -> u64 {
+        0
+    }
 
     /// Ends whatever the handler keeps running. Called once, when the engine stops.
     async fn close(&self) {}
@@ -48,7 +55,24 @@ pub struct Input {
     pub idempotency_key: Arc<str>,
 }
 
-/// A handler's answer.
+/// What a call brought: the reply, and what can be learnt from it about the service.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// What became of the items.
+    pub reply: Reply,
+    /// What the call consumed, where the service said so.
+    pub usage: Option<Usage>,
+    /// What the service said about its limits.
+    pub limits: Limits,
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self { reply, usage: None, limits: Limits::default() }
+    }
+}
+
+/// What became of the items of a call.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// A verdict per item, in the order of the request.

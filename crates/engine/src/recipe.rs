@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redrive_core::budget::BudgetSpec;
 use redrive_core::draw::Draw;
 use redrive_core::failure::{Class, Failure};
+use redrive_core::gate::GateSpec;
 use redrive_core::id::StageNo;
 use redrive_core::item::Item;
 use redrive_core::order::Order;
@@ -20,6 +21,8 @@ pub struct Recipe {
     pub plan: Plan,
     /// What does the work, one for each stage of the plan.
     pub stages: Vec<StageWork>,
+    /// The gates, each shared by the stages that name it.
+    pub gates: Vec<GateWork>,
     /// Who goes first.
     pub order: Order,
     /// Share reserved for the lane that goes second.
@@ -30,6 +33,15 @@ pub struct Recipe {
     pub thresholds: Thresholds,
 }
 
+/// One dependency's gate, as the pipeline describes it.
+#[derive(Debug, Clone)]
+pub struct GateWork {
+    /// Its name: gates of one name are one gate, over all runs and processes on a store.
+    pub name: Arc<str>,
+    /// Its limits.
+    pub spec: GateSpec,
+}
+
 /// How one stage does its work.
 #[derive(Clone)]
 pub struct StageWork {
@@ -37,8 +49,12 @@ pub struct StageWork {
     pub handler: Arc<dyn Handler>,
     /// Most items in one call.
     pub batch: usize,
+    /// Most tokens in one call, as the handler estimates them.
+    pub batch_tokens: Option<u64>,
     /// Most calls at a time.
     pub concurrency: usize,
+    /// The gate its calls pass, by its place in [`Recipe::gates`].
+    pub gate: Option<usize>,
     /// Keeps outputs under this mark of what the stage does, and uses a kept one instead of calling.
     pub reuse: Option<i64>,
 }

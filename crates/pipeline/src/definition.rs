@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redrive_core::budget::BudgetSpec;
+use redrive_core::gate::GateSpec;
 use redrive_core::order::Order;
 use redrive_core::plan::ChildFailure;
 use redrive_core::policy::Policy;
@@ -11,6 +12,7 @@ use redrive_core::status::Thresholds;
 use serde::Serialize;
 
 use crate::problem::Problem;
+use crate::scalar;
 
 /// A validated pipeline.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +38,9 @@ pub struct Definition {
     /// The stages in order, at least one.
     pub stages: Vec<StageDef>,
     /// Gates by name. A stage may name a gate that is not listed: it has the defaults.
-    pub gates: BTreeMap<String, GateDef>,
+    pub gates: BTreeMap<String, GateSpec>,
+    /// What models cost, by the model's name. Stages know the price of their own model.
+    pub prices: BTreeMap<String, PriceDef>,
     /// What is valid and probably not meant.
     pub warnings: Vec<Problem>,
 }
@@ -79,13 +83,15 @@ pub struct StageDef {
     pub name: String,
     /// What it does.
     pub kind: StageKind,
-    /// Most items of one call, 1 to 10 000; default 1.
+    /// Most items of one call, 1 to 10 000; default 1, for embed 64.
     pub batch: u32,
+    /// Most tokens of one call, as they are estimated; default none, for embed 200 000.
+    pub batch_tokens: Option<u64>,
     /// Most calls at once, 1 to 1024; default 16, for commands 4.
     pub concurrency: u32,
     /// How long one call may take; default 60 s.
     pub timeout: Duration,
-    /// The gate it passes through; none for one gate per host.
+    /// The gate it passes through; none for [`StageDef::default_gate`].
     pub gate: Option<String>,
     /// How it retries; default the preset `sample`.
     pub retry: Policy,
@@ -101,7 +107,7 @@ impl StageDef {
     /// A hash, as 64 hexadecimal digits, of everything that changes what the stage makes of an item.
     ///
     /// How often, how fast and how patiently it is called (batch, concurrency, timeout, gate, retry) is left out, so
-    /// that tuning a pipeline does not throw away outputs that were paid for.
+    /// that tuning a pipeline does not throw away outputs that were paid for. So are keys and prices.
     #[must_use]
     pub fn config_hash(&self) -> String {
         let mut hasher = blake3::Hasher::new();
@@ -110,10 +116,22 @@ impl StageDef {
         hasher.update(serde_json::json!(self.kind).to_string().as_bytes());
         hasher.finalize().to_hex().to_string()
     }
+
+    /// The gate it passes through when it names none: one for each host, and for each model and operation of a host.
+    /// What runs on this machine has none.
+    #[must_use]
+    pub fn default_gate(&self) -> Option<String> {
+        match &self.kind {
+            StageKind::Http { url, .. } => Some(scalar::authority(url)),
+            StageKind::Embed { model, .. } => Some(model.gate("embeddings")),
+            StageKind::Chat { model, .. } => Some(model.gate("chat")),
+            StageKind::Command { .. } | StageKind::Filter { .. } | StageKind::Pass => None,
+        }
+    }
 }
 
 /// What a stage does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StageKind {
     /// Calls a service.
@@ -144,6 +162,38 @@ pub enum StageKind {
         /// JSON pointer at which the output is put into the payload; none replaces the payload.
         output: Option<String>,
     },
+    /// Turns texts into vectors.
+    Embed {
+        /// The model that does it.
+        model: ModelDef,
+        /// JSON pointer to the text; default `/text`.
+        input: String,
+        /// JSON pointer at which the vector is put into the payload; default `/embedding`.
+        output: String,
+        /// How many numbers a vector is asked to have; none for what the model gives.
+        dimensions: Option<u32>,
+    },
+    /// Asks a chat model about each item.
+    Chat {
+        /// The model that is asked.
+        model: ModelDef,
+        /// What the user says: a text with JSON pointers in braces.
+        prompt: String,
+        /// What the system says before that, likewise.
+        system: Option<String>,
+        /// How freely it answers, 0 to 2.
+        temperature: Option<f64>,
+        /// Most tokens of an answer.
+        max_tokens: Option<u64>,
+        /// Asks for the same answer to the same question.
+        seed: Option<i64>,
+        /// Whether the answer is JSON; default false.
+        json: bool,
+        /// Whether an answer that was cut off is taken; default false.
+        allow_truncated: bool,
+        /// JSON pointer at which the answer is put into the payload; default `/answer`.
+        output: String,
+    },
     /// Lets only those items on for which an expression holds.
     Filter {
         /// The expression.
@@ -160,10 +210,53 @@ impl StageKind {
         match self {
             Self::Http { .. } => "http",
             Self::Command { .. } => "command",
+            Self::Embed { .. } => "embed",
+            Self::Chat { .. } => "chat",
             Self::Filter { .. } => "filter",
             Self::Pass => "pass",
         }
     }
+}
+
+/// A model of a service compatible with OpenAI's. Only what can change an output is serialised.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelDef {
+    /// Where the service is; default OpenAI's own.
+    pub base_url: String,
+    /// The model's name.
+    pub model: String,
+    /// The environment variable that holds the key; none sends no key.
+    #[serde(skip)]
+    pub api_key_env: Option<String>,
+    /// Fixed headers.
+    pub headers: BTreeMap<String, String>,
+    /// Headers whose values are read from environment variables: header to variable.
+    #[serde(skip)]
+    pub header_env: BTreeMap<String, String>,
+    /// Largest answer in bytes; default 64 MiB.
+    #[serde(skip)]
+    pub max_answer: u64,
+    /// Most tokens of one item, as they are estimated; none for no limit.
+    #[serde(skip)]
+    pub max_item_tokens: Option<u64>,
+    /// What the file says that the model costs.
+    #[serde(skip)]
+    pub price: Option<PriceDef>,
+}
+
+impl ModelDef {
+    fn gate(&self, operation: &str) -> String {
+        format!("{}/{}/{operation}", scalar::authority(&self.base_url), self.model)
+    }
+}
+
+/// What a model costs, in US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PriceDef {
+    /// Of tokens sent.
+    pub input: f64,
+    /// Of tokens received; none when the file does not say.
+    pub output: Option<f64>,
 }
 
 /// The form of an HTTP request.
@@ -175,55 +268,4 @@ pub enum Body {
     Protocol,
     /// The bare payload of one item.
     Payload,
-}
-
-/// Flow control for one dependency.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GateDef {
-    /// Most calls at once.
-    pub max_concurrency: Option<u32>,
-    /// Most requests per minute.
-    pub requests_per_minute: Option<u64>,
-    /// Most tokens per minute.
-    pub tokens_per_minute: Option<u64>,
-    /// When the gate closes because calls fail; none is never.
-    pub breaker: Option<BreakerDef>,
-}
-
-impl Default for GateDef {
-    fn default() -> Self {
-        Self {
-            max_concurrency: None,
-            requests_per_minute: None,
-            tokens_per_minute: None,
-            breaker: Some(BreakerDef::default()),
-        }
-    }
-}
-
-/// When a gate closes because calls fail.
-#[derive(Debug, Clone, PartialEq)]
-pub struct BreakerDef {
-    /// The share of failed calls at which it closes, above 0, at most 1; default 0.5.
-    pub failure_rate: f64,
-    /// Fewer calls than this say nothing; default 20.
-    pub min_calls: u32,
-    /// The span that is looked at; default 30 s.
-    pub window: Duration,
-    /// How long it stays closed before a probe; default 10 s.
-    pub open_for: Duration,
-    /// After how long without a success the run is paused; default 5 min.
-    pub pause_after: Duration,
-}
-
-impl Default for BreakerDef {
-    fn default() -> Self {
-        Self {
-            failure_rate: 0.5,
-            min_calls: 20,
-            window: Duration::from_secs(30),
-            open_for: Duration::from_secs(10),
-            pause_after: Duration::from_secs(300),
-        }
-    }
 }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use redrive_core::gate::GateSpec;
 use redrive_core::order::Order;
 use toml::de::DeTable;
 
-use crate::definition::{Definition, GateDef, SourceDef, SourceKind, StageDef};
+use crate::definition::{Definition, SourceDef, SourceKind, StageDef};
 use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
 use crate::stage::Stages;
 use crate::suggest;
-use crate::{gate, run, scalar};
+use crate::{gate, price, run, scalar};
 
 /// Largest file that is read.
 const FILE_MAX: usize = 4 * 1024 * 1024;
@@ -61,7 +62,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let source = top.take("source").and_then(|node| source(&node, report)).unwrap_or_default();
     let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
     let mut reader = Stages::new(deadline);
-    let stages = match top.take("stage") {
+    let mut stages = match top.take("stage") {
         Some(node) => reader.list(&node, report),
         None => {
             report.problem(0, "stage", "missing: a pipeline has at least one [[stage]]", None);
@@ -69,6 +70,8 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         }
     };
     let gates = top.take("gate").map_or_else(BTreeMap::new, |node| gates(&node, &stages, report));
+    let prices = top.take("price").map_or_else(BTreeMap::new, |node| price::read(&node, report));
+    price::apply(&mut stages, &prices);
     top.finish(report);
     Some(Definition {
         name: name?,
@@ -82,6 +85,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         budget,
         stages,
         gates,
+        prices,
         warnings: Vec::new(),
     })
 }
@@ -140,7 +144,7 @@ fn source(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<SourceDef> {
     Some(SourceDef { kind: SourceKind::Jsonl, path, key })
 }
 
-fn gates(node: &Node<'_, '_>, stages: &[StageDef], report: &mut Report<'_>) -> BTreeMap<String, GateDef> {
+fn gates(node: &Node<'_, '_>, stages: &[StageDef], report: &mut Report<'_>) -> BTreeMap<String, GateSpec> {
     let Some(table) = node.table(report) else { return BTreeMap::new() };
     let mut gates = BTreeMap::new();
     for (name, node) in table.all() {

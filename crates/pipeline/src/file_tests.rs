@@ -74,8 +74,8 @@ fn the_example_of_the_contract_is_read() {
     let StageKind::Http { url, body, max_answer, .. } = &stage.kind else { panic!("{:?}", stage.kind) };
     assert_eq!((url.as_str(), *body, *max_answer), ("http://127.0.0.1:9000/work", Body::Protocol, 16 << 20));
     let gate = &definition.gates["llm"];
-    assert_eq!((gate.max_concurrency, gate.tokens_per_minute), (Some(64), Some(1_000_000)));
-    assert_eq!(gate.breaker, Some(crate::BreakerDef::default()));
+    assert_eq!((gate.max_concurrency, gate.tokens_per_minute), (64, Some(1_000_000)));
+    assert_eq!(gate.breaker, Some(redrive_core::gate::BreakerSpec::default()));
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn mistakes_in_a_stage_are_told_with_line_and_key() {
     let table = [
         (
             "kind = \"htpp\"",
-            "p.toml:4: stage.s.kind: unknown kind \"htpp\"; available are http, command, filter, pass",
+            "p.toml:4: stage.s.kind: unknown kind \"htpp\"; available are http, command, embed, chat, filter, pass",
         ),
         (
-            "kind = \"embed\"\nmodel = \"m\"",
-            "p.toml:4: stage.s.kind: \"embed\" is not available in this version",
+            "kind = \"event\"\nqueue = \"q\"",
+            "p.toml:4: stage.s.kind: \"event\" is not available in this version",
         ),
         ("", "p.toml:2: stage.s.kind: missing"),
         ("kind = \"http\"", "p.toml:2: stage.s.url: missing"),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::definition::{Body, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table};
-use crate::{scalar, suggest};
+use crate::{model, scalar, suggest};
 
-const KINDS: [&str; 4] = ["http", "command", "filter", "pass"];
+const KINDS: [&str; 6] = ["http", "command", "embed", "chat", "filter", "pass"];
 const MAX_ANSWER: u64 = 16 << 20;
 const MAX_ANSWER_MAX: u64 = 1 << 30;
 const ARGUMENTS_MAX: usize = 1_000;
@@ -22,9 +22,11 @@ pub(crate) fn read(
     match word {
         "http" => Some(http(table, report)),
         "command" => Some(command(table, report)),
+        "embed" => Some(model::embed(table, report)),
+        "chat" => Some(model::chat(table, report)),
         "filter" => Some(filter(table, report)),
         "pass" => Some(StageKind::Pass),
-        "embed" | "chat" | "event" => {
+        "event" => {
             let message =
                 format!("{word:?} is not available in this version; available are {}", KINDS.join(", "));
             node.fail(report, message);
@@ -44,6 +46,17 @@ pub(crate) fn read(
 fn http(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
     let url = table.require("url", report).and_then(|node| url(&node, report)).unwrap_or_default();
     let body = table.take("body").and_then(|node| body(&node, report)).unwrap_or_default();
+    let (headers, header_env) = headers(table, report);
+    let max_answer = max_answer(table, MAX_ANSWER, report);
+    let output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
+    StageKind::Http { url, body, headers, header_env, max_answer, output }
+}
+
+/// The headers of every request: fixed ones, and those that are read from variables.
+pub(crate) fn headers(
+    table: &mut Table<'_, '_>,
+    report: &mut Report<'_>,
+) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let plain = table.take("headers");
     let headers =
         plain.as_ref().map_or_else(BTreeMap::new, |node| header_table(node, scalar::header_value, report));
@@ -63,9 +76,7 @@ fn http(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
     if let (Some(name), Some(node)) = (twice, &from_env) {
         node.fail(report, format!("{name} is given in headers as well"));
     }
-    let max_answer = max_answer(table, report);
-    let output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
-    StageKind::Http { url, body, headers, header_env, max_answer, output }
+    (headers, header_env)
 }
 
 fn command(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
@@ -92,7 +103,7 @@ fn command(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
     StageKind::Command {
         command,
         env: env.unwrap_or_default(),
-        max_answer: max_answer(table, report),
+        max_answer: max_answer(table, MAX_ANSWER, report),
         cwd,
         output,
     }
@@ -109,7 +120,8 @@ fn filter(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
     StageKind::Filter { keep: keep.unwrap_or_default() }
 }
 
-fn url(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<String> {
+/// Reads an address.
+pub(crate) fn url(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<String> {
     match scalar::url(node.string(report)?) {
         Ok(url) => Some(url),
         Err(bad) => {
@@ -167,8 +179,9 @@ fn arguments(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Vec<String>
     Some(arguments.into_iter().map(|(_, argument)| argument.to_owned()).collect())
 }
 
-fn max_answer(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> u64 {
-    let Some(node) = table.take("max_answer") else { return MAX_ANSWER };
+/// Reads the size of the largest answer.
+pub(crate) fn max_answer(table: &mut Table<'_, '_>, default: u64, report: &mut Report<'_>) -> u64 {
+    let Some(node) = table.take("max_answer") else { return default };
     let bytes = match node.as_integer() {
         Some(bytes) => Some(u64::try_from(bytes).unwrap_or(0)),
         None if node.as_str().is_some() => node.parsed(report, scalar::size),
@@ -180,5 +193,5 @@ fn max_answer(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> u64 {
     if bytes.is_some_and(|bytes| !(1..=MAX_ANSWER_MAX).contains(&bytes)) {
         node.fail(report, "not between 1 byte and 1GiB");
     }
-    bytes.unwrap_or(MAX_ANSWER)
+    bytes.unwrap_or(default)
 }

@@ -21,6 +21,8 @@ mod definition;
 mod file;
 mod gate;
 mod kind;
+mod model;
+mod price;
 mod problem;
 mod reader;
 mod retry;
@@ -29,6 +31,6 @@ mod scalar;
 mod stage;
 mod suggest;
 
-pub use definition::{Body, BreakerDef, Definition, GateDef, SourceDef, SourceKind, StageDef, StageKind};
+pub use definition::{Body, Definition, ModelDef, PriceDef, SourceDef, SourceKind, StageDef, StageKind};
 pub use file::parse;
 pub use problem::Problem;

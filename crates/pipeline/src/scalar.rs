@@ -8,6 +8,8 @@ use redrive_core::redact;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 /// Longest name of a pipeline, stage, gate or category.
 const NAME_MAX: usize = 64;
+/// Longest name of a model.
+const MODEL_MAX: usize = 200;
 /// Longest address; within what redaction looks at.
 const URL_MAX: usize = 4_096;
 
@@ -120,6 +122,46 @@ pub(crate) fn url(text: &str) -> Result<String, BadUrl> {
     Ok(text.to_owned())
 }
 
+/// The host of an address that was read, in lower case, with its port where that is not the usual one.
+pub(crate) fn authority(url: &str) -> String {
+    let lower = url.to_ascii_lowercase();
+    let (scheme, rest) = lower.split_once("://").unwrap_or(("", &lower));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    authority.strip_suffix(usual).or_else(|| authority.strip_suffix(':')).unwrap_or(authority).to_owned()
+}
+
+/// Checks the name of a model.
+pub(crate) fn model(text: &str) -> Result<String, String> {
+    if (1..=MODEL_MAX).contains(&text.len()) && !text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("expected the name of a model, at most {MODEL_MAX} bytes without spaces"))
+}
+
+/// Checks a text in which `{/pointer}` stands for a part of the payload, `{{` and `}}` for braces.
+pub(crate) fn template(text: &str) -> Result<String, String> {
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        let brace = &rest[at..];
+        if let Some(after) = brace.strip_prefix("{{").or_else(|| brace.strip_prefix("}}")) {
+            rest = after;
+            continue;
+        }
+        let inside = brace.strip_prefix('{').ok_or("a \"}\" has no \"{\"")?;
+        let (inside, after) = inside.split_once('}').ok_or("a \"{\" is not closed")?;
+        if inside.is_empty() {
+            return Err("{} holds no JSON pointer".to_owned());
+        }
+        pointer(inside)?;
+        rest = after;
+    }
+    if text.trim().is_empty() {
+        return Err("expected a text".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// Checks the name of an HTTP header that a pipeline may set.
 pub(crate) fn header_name(text: &str) -> Result<String, String> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
@@ -194,6 +236,32 @@ mod tests {
         ] {
             let bad = url(text).unwrap_err();
             assert!(!bad.message.contains("hunter2"), "{text}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_told_without_their_usual_port() {
+        let table = [
+            ("http://127.0.0.1:9000/work?x=1", "127.0.0.1:9000"),
+            ("https://API.Test", "api.test"),
+            ("https://api.test:443/v1", "api.test"),
+            ("http://api.test:80", "api.test"),
+            ("http://api.test:443#x", "api.test:443"),
+            ("http://[::1]:8080/v1", "[::1]:8080"),
+            ("http://[::1]/v1", "[::1]"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(authority(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn templates_have_pointers_in_braces() {
+        for text in ["plain", "{/a}", "{{\"x\": {/a~1b/0}}}", "{{}}", "{{{/a}}}"] {
+            assert!(template(text).is_ok(), "{text}");
+        }
+        for text in ["", " ", "{", "}", "a } b", "{text}", "{}", "{/a", "{/a~2}", "{{/a}"] {
+            assert!(template(text).is_err(), "{text}");
         }
     }
 

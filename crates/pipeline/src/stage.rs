@@ -9,9 +9,12 @@ use redrive_core::policy::{LintContext, Policy, lint};
 use crate::definition::{Body, StageDef, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table, join};
-use crate::{kind, retry, scalar, suggest};
+use crate::{kind, model, retry, scalar, suggest};
 
 const BATCH_MAX: u32 = 10_000;
+const EMBED_BATCH: u32 = 64;
+/// OpenAI takes 300,000 tokens in one request; estimates can be a third too low.
+const EMBED_BATCH_TOKENS: u64 = 200_000;
 const CONCURRENCY_MAX: u32 = 1_024;
 const TIMEOUT: Duration = Duration::from_secs(60);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -71,7 +74,8 @@ impl Stages {
         let kind = word.as_ref().and_then(|(word, node)| kind::read(word, node, &mut table, report));
         let is_command = matches!(kind, Some(StageKind::Command { .. }));
         let batch = table.take("batch");
-        let size = batch.as_ref().and_then(|node| node.count(report, BATCH_MAX)).unwrap_or(1);
+        let usual = if matches!(kind, Some(StageKind::Embed { .. })) { EMBED_BATCH } else { 1 };
+        let size = batch.as_ref().and_then(|node| node.count(report, BATCH_MAX)).unwrap_or(usual);
         if let (Some(StageKind::Http { body: Body::Payload, .. }), Some(node), 2..) = (&kind, &batch, size) {
             node.fail_with(
                 report,
@@ -79,6 +83,10 @@ impl Stages {
                 "use batch = 1 or body = \"protocol\"",
             );
         }
+        if let (Some(kind), Some(node)) = (&kind, &batch) {
+            model::check_batch(kind, size, node, report);
+        }
+        let batch_tokens = kind.as_ref().and_then(|kind| batch_tokens(kind, &mut table, report));
         let concurrency = table.take("concurrency").and_then(|node| node.count(report, CONCURRENCY_MAX));
         let timeout = table.take("timeout").and_then(|node| timeout(&node, report)).unwrap_or(TIMEOUT);
         let gate = table.take("gate").and_then(|node| node.parsed(report, scalar::name));
@@ -102,6 +110,7 @@ impl Stages {
             name: name?,
             kind: kind?,
             batch: size,
+            batch_tokens,
             concurrency: concurrency.unwrap_or(if is_command { 4 } else { 16 }),
             timeout,
             gate,
@@ -138,6 +147,24 @@ impl Stages {
             report.warn(at, &join(key, &warning.key), warning.message);
         }
     }
+}
+
+/// The most tokens of one call, for kinds of which several items go into one.
+fn batch_tokens(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Option<u64> {
+    let usual = match kind {
+        StageKind::Http { .. } | StageKind::Command { .. } => None,
+        StageKind::Embed { .. } => Some(EMBED_BATCH_TOKENS),
+        StageKind::Chat { .. } | StageKind::Filter { .. } | StageKind::Pass => return None,
+    };
+    let tokens = table.take("batch_tokens").and_then(|node| model::tokens(&node, report)).or(usual);
+    if let StageKind::Embed { model, .. } = kind
+        && model.max_item_tokens > tokens
+    {
+        let key = join(&table.path, "max_item_tokens");
+        let at = table.locate("max_item_tokens").unwrap_or(table.at);
+        report.warn(at, &key, "above batch_tokens: such an item goes in a call of its own");
+    }
+    tokens
 }
 
 fn timeout(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Duration> {

@@ -1,6 +1,7 @@
 //! Many seeds, one after the other.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 use redrive_sqlite::SqliteStore;
 use redrive_store::{MemoryStore, Store};
@@ -97,6 +98,17 @@ impl Campaign {
         }
         (score, failed)
     }
+}
+
+/// Whether a seed stands in the list from before there were gates: it is played without them.
+#[must_use]
+pub fn is_plain(seed: u64) -> bool {
+    static PLAIN: LazyLock<BTreeSet<u64>> = LazyLock::new(|| {
+        let list = include_str!("../seeds/regressions.txt");
+        let old = list.split_once("# gates").map_or(list, |(old, _)| old).lines();
+        old.filter_map(|line| line.split_whitespace().nth(1)?.parse().ok()).collect()
+    });
+    PLAIN.contains(&seed)
 }
 
 /// The seeds that once failed: `store seed why`, a line each.

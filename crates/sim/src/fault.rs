@@ -16,6 +16,8 @@ pub enum Verb {
     Commit,
     /// Leases items.
     Claim,
+    /// Writes what is known about gates.
+    Gate,
     /// Writes something else.
     Other,
     /// Only looks.
@@ -174,6 +176,7 @@ pub fn fate(hub: &Hub, faults: &Faults, verb: Verb) -> Fate {
             hub.meet(match verb {
                 Verb::Commit => Met::LostCommit,
                 Verb::Claim => Met::LostClaim,
+                Verb::Gate => Met::LostGate,
                 Verb::Other | Verb::Read => Met::LostOther,
             });
             Fate::Lost

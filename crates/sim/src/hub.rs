@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use redrive_engine::handler::Reply;
+use redrive_engine::handler::Answer;
 use redrive_engine::worker::CallId;
 
 use crate::mailbox::Mailbox;
@@ -39,7 +39,7 @@ pub enum Event {
         /// To which call.
         id: CallId,
         /// The answer.
-        reply: Reply,
+        answer: Answer,
         /// What is special about it.
         special: Option<Met>,
     },

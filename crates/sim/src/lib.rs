@@ -2,15 +2,15 @@
 //!
 //! | part | open |
 //! |---|---|
-//! | what a seed stands for | [`scenario`], [`policy`], [`script`] |
+//! | what a seed stands for | [`scenario`], [`policy`], [`script`], [`service`] |
 //! | virtual time and the queue of events | [`hub`], [`clock`], [`world`] |
 //! | a store that fails | [`fault`], [`store`] |
 //! | who must be right | [`oracle`] |
 //! | workers, the source, operators | [`worker`], [`shift`], [`people`] |
-//! | proof that it finds something | [`plant`] |
+//! | proof that it finds something | [`plant`], [`slip`] |
 //!
 //! Real: the decisions, the desk, reaping, joining, admission, every operator's act, both stores. Simulated: time,
-//! chance, handlers, processes, and the loop around the desk, which mirrors `engine/worker/session.rs`.
+//! chance, handlers, processes, and the loop around the desk, which mirrors `engine/worker/session/`.
 
 pub mod campaign;
 pub mod clock;
@@ -26,11 +26,14 @@ pub mod policy;
 pub mod rng;
 pub mod scenario;
 pub mod script;
+pub mod service;
 pub mod shift;
+pub mod slip;
 pub mod store;
 pub mod worker;
 pub mod world;
 
 pub use campaign::{Campaign, Failed, StoreKind, regressions};
 pub use plant::{Plant, Planted};
-pub use world::{Outcome, play};
+pub use slip::Slip;
+pub use world::{Outcome, play, play_with};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use redrive_core::id::WorkerId;
-use redrive_engine::handler::Reply;
+use redrive_engine::handler::Answer;
 use redrive_engine::worker::{CallId, Stop};
 
 use crate::hub::{Hub, TaskId, Timer};
@@ -16,7 +16,7 @@ use crate::hub::{Hub, TaskId, Timer};
 /// Answers that have arrived for one shift.
 #[derive(Debug, Default)]
 pub struct Mailbox {
-    answers: Mutex<VecDeque<(CallId, Reply)>>,
+    answers: Mutex<VecDeque<(CallId, Answer)>>,
     closed: AtomicBool,
     reader: AtomicU64,
 }
@@ -29,16 +29,16 @@ impl Mailbox {
     }
 
     /// Puts an answer in; gives the task to be woken, or `None` when nobody will read it any more.
-    pub fn put(&self, id: CallId, reply: Reply) -> Option<TaskId> {
+    pub fn put(&self, id: CallId, answer: Answer) -> Option<TaskId> {
         if self.closed.load(Ordering::SeqCst) {
             return None;
         }
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, reply));
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).push_back((id, answer));
         Some(self.reader.load(Ordering::SeqCst))
     }
 
     /// Takes the oldest answer out.
-    pub fn take(&self) -> Option<(CallId, Reply)> {
+    pub fn take(&self) -> Option<(CallId, Answer)> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 

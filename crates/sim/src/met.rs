@@ -125,6 +125,42 @@ met! {
     StopDrain = "clean stop, drain",
     /// A worker was stopped cleanly and broke off its calls.
     StopNow = "clean stop, now",
+    /// What is known about a gate was written and its answer lost.
+    LostGate = "gate saved, answer lost",
+    /// Two workers wrote about a gate at once.
+    GateStale = "gate saved by two at once",
+    /// A service asked to be left alone.
+    GateClosed = "gate closed",
+    /// It asked for longer than is granted.
+    GateParked = "gate parked, hint above its cap",
+    /// A gate's closing outlived the worker that found it.
+    GateOutlived = "closed gate met by a new session",
+    /// Calls failed, and the gate closed.
+    GateAway = "dependency taken for away",
+    /// One call was made to find out whether it is back.
+    GateProbe = "dependency tried out",
+    /// Calls pass again.
+    GateBack = "dependency back",
+    /// A run was paused because a dependency stayed away.
+    OutagePause = "run paused for an outage",
+    /// Credit was exhausted.
+    GateQuota = "gate paused for want of credit",
+    /// An operator paused a gate.
+    GateStopped = "gate paused by operator",
+    /// An operator let a gate go on.
+    GateResumed = "gate resumed by operator",
+    /// An operator made a gate forget.
+    GateReset = "gate reset by operator",
+    /// An item was turned away, and its gate answered for it.
+    TurnedAway = "item turned away at its gate",
+    /// A worker waited for a gate to open.
+    GateWait = "worker waited at a gate",
+    /// What a service takes in one request was remembered.
+    GateShape = "size of requests remembered",
+    /// An item was larger than its gate ever lets pass.
+    NeverFits = "item larger than its gate",
+    /// A batch was cut short because of its tokens.
+    ShortBatch = "batch filled up by tokens",
 }
 
 /// Which kinds were met, and how much was done.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redrive_core::failure::Class;
+use redrive_core::gate::GateState;
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::NewItem;
 use redrive_core::status::Control;
@@ -14,8 +15,9 @@ use redrive_engine::recipe::Recipe;
 use redrive_store::{Cursor, Error, ItemFilter, Pause, Retired, RunChange, Store};
 
 use crate::hub::Hub;
+use crate::met::Met;
 use crate::scenario::{Chaos, Line, Pace};
-use crate::script::content;
+use crate::script::{Script, content};
 use crate::store::FaultyStore;
 
 /// What the source's process has, and what outlives it.
@@ -178,6 +180,8 @@ pub struct Operator {
     pub pace: Pace,
     /// How often it acts.
     pub chaos: Chaos,
+    /// What is behind gates, and who has to be paid.
+    pub script: Arc<Script>,
     /// An act that was begun and not acknowledged; it is repeated, also by the next process.
     pub begun: Arc<Mutex<Option<Act>>>,
     /// Whether it has acted for the last time.
@@ -203,6 +207,19 @@ pub enum Act {
     Cancel,
     /// Takes a worker for dead that may be alive.
     Bury,
+    /// Does something about a gate.
+    Gate(usize, GateAct),
+}
+
+/// What an operator does about a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GateAct {
+    /// Stops it.
+    Stop,
+    /// Pays, and lets it go on.
+    Resume,
+    /// Makes it forget what was found out.
+    Reset,
 }
 
 impl Operator {
@@ -228,6 +245,11 @@ impl Operator {
 
     fn choose(&self) -> Act {
         let rng = &self.hub.rng;
+        let gates = self.recipe.gates.len();
+        if gates > 0 && rng.permille(400) {
+            let act = *rng.pick(&[GateAct::Stop, GateAct::Resume, GateAct::Resume, GateAct::Reset]);
+            return Act::Gate(rng.size(0, gates - 1), act);
+        }
         let filter = ItemFilter {
             run: Some(self.run),
             class: rng.permille(300).then(|| *rng.pick(&Class::ALL)),
@@ -289,13 +311,46 @@ impl Operator {
                 let Some(worker) = workers.first().filter(|_| !self.hub.healed()) else { return Ok(()) };
                 self.store.retire(worker.id, Retired::Lost).await
             }
+            Act::Gate(at, act) => self.change_gate(*at, *act).await,
             Act::Cancel => admin::cancel(&self.store, self.run, plan, "sim", &self.env).await.map(drop),
+        }
+    }
+
+    async fn change_gate(&self, at: usize, act: GateAct) -> redrive_store::Result<()> {
+        let Some(gate) = self.recipe.gates.get(at) else { return Ok(()) };
+        let now = self.env.clock.now();
+        let change = |state: &mut GateState| match act {
+            GateAct::Stop => state.stop("simulated".to_owned(), now),
+            GateAct::Resume => state.resume(now),
+            GateAct::Reset => state.reset(),
+        };
+        if let Some(service) = self.script.gated.services.get(at).filter(|_| act == GateAct::Resume) {
+            service.top_up();
+        }
+        admin::change_gate(&self.store, &gate.name, act == GateAct::Stop, now, change).await?;
+        self.hub.meet(match act {
+            GateAct::Stop => Met::GateStopped,
+            GateAct::Resume => Met::GateResumed,
+            GateAct::Reset => Met::GateReset,
+        });
+        Ok(())
+    }
+
+    /// Whoever paused a gate lets it go on; one that is closed or away has to find its way back by itself.
+    async fn heal_gates(&self) {
+        for (at, gate) in self.recipe.gates.iter().enumerate() {
+            let rows = self.store.gates().await.unwrap_or_default();
+            let row = rows.into_iter().find(|row| *row.name == *gate.name);
+            if row.is_some_and(|row| GateState::read(&row.state).pause.is_some()) {
+                let _ = self.change_gate(at, GateAct::Resume).await;
+            }
         }
     }
 
     /// Lets a paused run go on, whenever it is paused.
     pub async fn heal(self) {
         loop {
+            self.heal_gates().await;
             // Nothing fails any more; a run that is gone or cancelled is left alone.
             let _ = admin::resume(&self.store, self.run, self.env.clock.now()).await;
             self.hub.sleep(self.pace.tick).await;

@@ -10,9 +10,9 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Fact, Group, History, ItemFilter, ItemQuery, MemoryStore, NewRun,
-    NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store,
-    Submit, Submitted, WorkerRow,
+    Applied, Claim, Claimed, Commit, Fact, GateRow, Group, History, ItemFilter, ItemQuery, MemoryStore,
+    NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow,
+    Store, Submit, Submitted, WorkerRow,
 };
 
 /// The mistake.
@@ -36,11 +36,13 @@ pub enum Plant {
     WrongCounter,
     /// Leaves due items of the last stage where they are.
     StarvedStage,
+    /// Writes gates over what others have written since.
+    LastGateWins,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -50,6 +52,7 @@ impl Plant {
         Self::NoPause,
         Self::WrongCounter,
         Self::StarvedStage,
+        Self::LastGateWins,
     ];
 }
 
@@ -223,6 +226,20 @@ impl Store for Planted {
 
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
         self.inner.operations(limit).await
+    }
+
+    async fn gates(&self) -> Result<Vec<GateRow>> {
+        self.inner.gates().await
+    }
+
+    async fn save_gates(&self, mut gates: Vec<GateRow>) -> Result<Vec<Applied>> {
+        if self.plant == Plant::LastGateWins {
+            let kept = self.inner.gates().await?;
+            for gate in &mut gates {
+                gate.rev = kept.iter().find(|row| row.name == gate.name).map_or(0, |row| row.rev);
+            }
+        }
+        self.inner.save_gates(gates).await
     }
 
     async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {

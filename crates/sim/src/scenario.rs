@@ -16,6 +16,7 @@ use crate::hub::Hub;
 use crate::policy;
 use crate::rng::{Rng, mix};
 use crate::script::{Script, Scripted, content};
+use crate::service::{self, Gated};
 
 /// One line of the source.
 #[derive(Debug, Clone)]
@@ -94,16 +95,21 @@ impl Scenario {
             faults: rng.span(second * 10, second * 60),
         };
         let plan = draw_plan(&rng, slow);
-        let script = Arc::new(draw_script(&rng, seed, &plan, second));
+        let gated = service::draw(seed, plan.stages().count(), second, pace.faults);
+        let gates = gated.gates.clone();
+        let script = Arc::new(draw_script(&rng, seed, &plan, second, gated));
         let stages = plan.stages().map(|(no, stage)| StageWork {
             handler: Arc::new(Scripted { script: script.clone(), hub: hub.clone() }),
             batch: rng.size(1, if rng.permille(500) { 4 } else { 16 }),
             concurrency: rng.size(1, 4),
+            gate: script.gated.of_stage.get(no.index()).copied().flatten(),
+            batch_tokens: script.gated.batch_tokens.get(no.index()).copied().flatten(),
             reuse: (stage.first_child.is_none() && rng.permille(250)).then(|| i64::from(no.0) + 77),
         });
         let stages = stages.collect();
         let recipe = Recipe {
             stages,
+            gates,
             plan,
             order: *rng.pick(&[Order::Oldest, Order::FreshFirst, Order::RetryFirst]),
             share: *rng.pick(&[0.0, 0.1, 0.2, 0.2, 0.34, 0.5, 1.0]),
@@ -201,7 +207,7 @@ fn list(
     }
 }
 
-fn draw_script(rng: &Rng, seed: u64, plan: &Plan, second: i64) -> Script {
+fn draw_script(rng: &Rng, seed: u64, plan: &Plan, second: i64, gated: Gated) -> Script {
     let stages = plan.stages().count();
     Script {
         seed,
@@ -213,6 +219,7 @@ fn draw_script(rng: &Rng, seed: u64, plan: &Plan, second: i64) -> Script {
         outage_ms: second * rng.span(1, 6),
         latency: (second / 200, second / rng.span(2, 20)),
         hint_ms: (second * 20).unsigned_abs(),
+        gated,
     }
 }
 

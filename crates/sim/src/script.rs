@@ -8,11 +8,12 @@ use redrive_core::event::Verdict;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::StageNo;
 use redrive_core::item::{NewItem, Payload};
-use redrive_engine::handler::{Handler, Input, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 
 use crate::hub::Hub;
 use crate::met::Met;
 use crate::rng::{mix, mix_bytes};
+use crate::service::{Gated, Service};
 
 /// How an item behaves at a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,12 +57,14 @@ pub struct Script {
     pub latency: (i64, i64),
     /// The longest hint.
     pub hint_ms: u64,
+    /// The services behind gates.
+    pub gated: Gated,
 }
 
 /// An answer, and how long it takes; `None`: for ever.
-pub struct Answer {
+pub struct Said {
     /// What is said.
-    pub reply: Reply,
+    pub answer: Answer,
     /// After how many milliseconds.
     pub after: Option<i64>,
 }
@@ -103,7 +106,7 @@ impl Script {
     }
 
     /// Answers a request.
-    pub fn answer(&self, hub: &Hub, request: &Request) -> Answer {
+    pub fn answer(&self, hub: &Hub, request: &Request) -> Said {
         let stage = stage_no(&request.stage);
         let healed = hub.healed();
         let tempers: Vec<Temper> =
@@ -117,7 +120,9 @@ impl Script {
             after = (call.is_multiple_of(2))
                 .then(|| hub.rng.span(1, 4) * i64::try_from(request.timeout.as_millis()).unwrap_or(1));
         }
-        let reply = match self.whole(hub, stage, request, &tempers, call) {
+        let service = self.service(stage);
+        let refused = service.and_then(|service| service.refuse(hub, request.items.len()));
+        let reply = match refused.or_else(|| self.whole(hub, stage, request, &tempers, call)) {
             Some(failure) => Reply::Whole(failure),
             None => {
                 let each = request.items.iter().zip(&tempers);
@@ -130,7 +135,25 @@ impl Script {
                 Reply::Items(verdicts)
             }
         };
-        Answer { reply, after }
+        let mut answer = Answer::from(reply);
+        if let (Some(service), Reply::Items(_)) = (service, &answer.reply) {
+            let tokens = request.items.iter().map(|item| self.tokens(&item.payload)).sum();
+            (answer.usage, answer.limits) = service.says(hub, tokens);
+        }
+        Said { answer, after }
+    }
+
+    /// What is behind a stage's gate.
+    fn service(&self, stage: StageNo) -> Option<&Service> {
+        let gate = self.gated.of_stage.get(stage.index()).copied().flatten()?;
+        self.gated.services.get(gate)
+    }
+
+    /// About how many tokens some content has.
+    #[must_use]
+    pub fn tokens(&self, payload: &[u8]) -> u64 {
+        let luck = mix(&[self.seed, 10, mix_bytes(payload)]);
+        if self.gated.huge && luck.is_multiple_of(25) { 1_000_000 } else { 5 + luck % 60 }
     }
 
     /// Whether the call fails as a whole.
@@ -246,7 +269,11 @@ pub struct Scripted {
 
 #[async_trait]
 impl Handler for Scripted {
-    async fn call(&self, request: Request) -> Reply {
-        self.script.answer(&self.hub, &request).reply
+    async fn call(&self, request: Request) -> Answer {
+        self.script.answer(&self.hub, &request).answer
+    }
+
+    fn tokens(&self, payload: &Payload) -> u64 {
+        self.script.tokens(payload)
     }
 }

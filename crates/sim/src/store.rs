@@ -10,9 +10,9 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Error, Fact, Group, History, ItemFilter, ItemQuery, NewRun, NewWorker,
-    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store, Submit,
-    Submitted, WorkerRow,
+    Applied, Claim, Claimed, Commit, Error, Fact, GateRow, Group, History, ItemFilter, ItemQuery, NewRun,
+    NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store,
+    Submit, Submitted, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -265,6 +265,19 @@ impl Store for FaultyStore {
 
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
         self.read(self.inner.operations(limit)).await
+    }
+
+    async fn gates(&self) -> Result<Vec<GateRow>> {
+        self.read(self.inner.gates()).await
+    }
+
+    async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>> {
+        let asked = gates.clone();
+        let work = self.inner.save_gates(gates);
+        self.write(Verb::Gate, "gates", work, |oracle, store, applied| {
+            oracle.on_gates_saved(store, &asked, applied)
+        })
+        .await
     }
 
     async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {

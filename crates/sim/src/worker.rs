@@ -17,6 +17,7 @@ use crate::met::Met;
 use crate::scenario::Pace;
 use crate::script::Script;
 use crate::shift::Shift;
+use crate::slip::Slip;
 use crate::store::FaultyStore;
 
 /// Everything a worker's process has.
@@ -38,6 +39,8 @@ pub struct Worker {
     pub pace: Pace,
     /// Whether the source is read in this process.
     pub admitting: Arc<AtomicBool>,
+    /// A mistake that it makes.
+    pub slip: Option<Slip>,
     /// What it is told from outside.
     pub orders: Arc<Orders>,
 }
@@ -68,10 +71,11 @@ impl Worker {
 
     /// The same worker for a run that was paused before, for so many milliseconds.
     pub(crate) fn after_pauses(&self, paused_ms: i64) -> Self {
-        let Recipe { plan, stages, order, share, budget, thresholds } = &*self.recipe;
+        let Recipe { plan, stages, gates, order, share, budget, thresholds } = &*self.recipe;
         let recipe = Recipe {
             plan: plan.clone().with_grace(Duration::from_millis(paused_ms.unsigned_abs())),
             stages: stages.clone(),
+            gates: gates.clone(),
             order: *order,
             share: *share,
             budget: budget.clone(),

@@ -17,8 +17,10 @@ pub(crate) struct Migration {
 }
 
 /// Every step, in order.
-pub(crate) const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, sql: include_str!("../migrations/0001_initial.sql") }];
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, sql: include_str!("../migrations/0001_initial.sql") },
+    Migration { number: 2, sql: include_str!("../migrations/0002_gates_and_usage.sql") },
+];
 
 /// Refuses a file that a newer version has written.
 pub(crate) fn refuse_newer(conn: &Connection, migrations: &[Migration]) -> Result<()> {
@@ -53,7 +55,9 @@ pub(crate) fn forward(conn: &Connection, migrations: &[Migration], crash: CrashH
 /// Refuses a file whose tables are not as the steps it has would have made them: a damaged schema still parses, and
 /// what was then written would be written wrong. What somebody added is left alone.
 pub(crate) fn check_schema(conn: &Connection, migrations: &[Migration]) -> Result<()> {
-    let found = version(conn)?;
+    // One snapshot: a neighbour may be bringing the file forward between one look and the next.
+    let conn = rusqlite::Transaction::new_unchecked(conn, TransactionBehavior::Deferred)?;
+    let found = version(&conn)?;
     let upto = migrations.partition_point(|migration| migration.number <= found);
     let fresh = Connection::open_in_memory()?;
     forward(&fresh, &migrations[..upto], |_| {})?;
@@ -75,13 +79,31 @@ fn version(conn: &Connection) -> Result<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use redrive_core::attempt::{AttemptFailure, AttemptRecord, Outcome};
+    use redrive_core::failure::{Class, Kind};
+    use redrive_core::id::{ItemSeq, RunId, StageNo, WorkerId};
+    use redrive_core::policy::Cause;
+    use redrive_core::time::Timestamp;
+
     use super::*;
     use crate::open;
     use crate::options::Options;
+    use crate::verb::{counter, gate, history};
 
-    const SECOND: Migration =
-        Migration { number: 2, sql: "ALTER TABLE run ADD COLUMN note TEXT; CREATE TABLE extra (n INTEGER);" };
-    const BROKEN: Migration = Migration { number: 2, sql: "CREATE TABLE extra (n INTEGER); nonsense;" };
+    const LAST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
+    const NEXT: Migration = Migration {
+        number: LAST + 1,
+        sql: "ALTER TABLE run ADD COLUMN note TEXT; CREATE TABLE extra (n INTEGER);",
+    };
+    const BROKEN: Migration =
+        Migration { number: LAST + 1, sql: "CREATE TABLE extra (n INTEGER); nonsense;" };
+
+    /// Every step, and one more.
+    fn and(next: Migration) -> Vec<Migration> {
+        MIGRATIONS.iter().copied().chain([next]).collect()
+    }
 
     fn schema(conn: &Connection) -> (i64, bool) {
         let tables: i64 = conn
@@ -101,14 +123,82 @@ mod tests {
         )
         .unwrap();
         drop(old);
-        let both = [MIGRATIONS[0], SECOND];
-        let new = open::writer(&path, &Options::default(), &both).unwrap();
-        assert_eq!(schema(&new), (2, true));
+        let new = open::writer(&path, &Options::default(), &and(NEXT)).unwrap();
+        assert_eq!(schema(&new), (LAST + 1, true));
         let kept: i64 = new.query_row("SELECT count(*) FROM worker", [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 1);
         drop(new);
         let refused = open::writer(&path, &Options::default(), MIGRATIONS);
-        assert!(matches!(refused, Err(Error::Newer { found: 2, known: 1 })));
+        assert!(matches!(refused, Err(Error::Newer { found, known: LAST }) if found == LAST + 1));
+    }
+
+    #[test]
+    fn a_file_of_schema_1_keeps_its_attempts_and_gets_gates() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("one.db");
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..1]).unwrap();
+        old.execute_batch(
+            "INSERT INTO attempt VALUES (7, 0, 1, 1, 10, 20, 4, 0, 3, 503, 'no', 1500, 1, 2, 9);
+             INSERT INTO attempt VALUES (7, 0, 1, 2, 30, 40, 0, NULL, NULL, NULL, NULL, NULL, NULL, 2, 9);
+             INSERT INTO counter VALUES (1, 1, 500004, 1), (1, 1, 500000, 1);",
+        )
+        .unwrap();
+        assert_eq!(version(&old).unwrap(), 1);
+        drop(old);
+        // The second time it is opened with the schema it then has.
+        for _ in 0..2 {
+            let new = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+            assert_eq!(version(&new).unwrap(), LAST);
+            let attempts = history::of(&new, ItemSeq(7)).unwrap().attempts;
+            let failed = AttemptRecord {
+                generation: 0,
+                stage: StageNo(1),
+                attempt: 1,
+                started_at: Timestamp(10),
+                ended_at: Timestamp(20),
+                outcome: Outcome::Failed,
+                failure: Some(AttemptFailure {
+                    class: Class::ALL[0],
+                    kind: Kind::ALL[3],
+                    status: Some(503),
+                    message: "no".into(),
+                }),
+                wait: Some((Duration::from_millis(1_500), Cause::Backoff)),
+                worker: WorkerId(2),
+                config: 9,
+                usage: None,
+            };
+            let passed = AttemptRecord {
+                attempt: 2,
+                started_at: Timestamp(30),
+                ended_at: Timestamp(40),
+                outcome: Outcome::Succeeded,
+                failure: None,
+                wait: None,
+                ..failed.clone()
+            };
+            assert_eq!(attempts, [failed, passed]);
+            assert_eq!(counter::of_run(&new, RunId(1)).unwrap().len(), 2);
+            assert_eq!(gate::all(&new).unwrap(), []);
+        }
+        let refused = open::writer(&path, &Options::default(), &MIGRATIONS[..1]);
+        assert!(matches!(refused, Err(Error::Newer { known: 1, .. })));
+    }
+
+    #[test]
+    fn many_may_bring_the_same_file_forward_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let path = folder.path().join(format!("{round}.db"));
+            drop(open::writer(&path, &Options::default(), &MIGRATIONS[..1]).unwrap());
+            let open = || open::writer(&path, &Options::default(), MIGRATIONS).map(|conn| version(&conn));
+            std::thread::scope(|scope| {
+                let openers: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
+                for opener in openers {
+                    assert_eq!(opener.join().unwrap().unwrap().unwrap(), LAST);
+                }
+            });
+        }
     }
 
     #[test]
@@ -116,9 +206,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.db");
         drop(open::writer(&path, &Options::default(), MIGRATIONS).unwrap());
-        assert!(open::writer(&path, &Options::default(), &[MIGRATIONS[0], BROKEN]).is_err());
+        assert!(open::writer(&path, &Options::default(), &and(BROKEN)).is_err());
         let again = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
-        assert_eq!(schema(&again), (1, false));
+        assert_eq!(schema(&again), (LAST, false));
     }
 
     #[test]
@@ -127,10 +217,9 @@ mod tests {
         let path = folder.path().join("old.db");
         drop(open::writer(&path, &Options::default(), MIGRATIONS).unwrap());
         let dies = Options { crash_hook: |point| panic!("died at {point}"), ..Options::default() };
-        let died =
-            std::panic::catch_unwind(|| open::writer(&path, &dies, &[MIGRATIONS[0], SECOND]).map(drop));
+        let died = std::panic::catch_unwind(|| open::writer(&path, &dies, &and(NEXT)).map(drop));
         assert!(died.is_err(), "the crash point was met");
         let again = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
-        assert_eq!(schema(&again), (1, false));
+        assert_eq!(schema(&again), (LAST, false));
     }
 }

@@ -10,9 +10,9 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Error, Fact, Group, History, ItemFilter, ItemQuery, NewRun, NewWorker,
-    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store, Submit,
-    Submitted, WorkerRow,
+    Applied, Claim, Claimed, Commit, Error, Fact, GateRow, Group, History, ItemFilter, ItemQuery, NewRun,
+    NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store,
+    Submit, Submitted, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -22,7 +22,7 @@ use crate::open;
 use crate::options::Options;
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
-    claim, commit, counter, history, item, operation, outbox, output, prune, purge, query, run, submit,
+    claim, commit, counter, gate, history, item, operation, outbox, output, prune, purge, query, run, submit,
     worker,
 };
 use crate::writer::{Refused, Writer, transact};
@@ -207,6 +207,14 @@ impl Store for SqliteStore {
 
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
         self.read(move |conn| operation::newest(conn, limit)).await
+    }
+
+    async fn gates(&self) -> Result<Vec<GateRow>> {
+        self.read(gate::all).await
+    }
+
+    async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>> {
+        self.write(gates.len(), move |tx| gate::save(tx, &gates)).await
     }
 
     async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {

@@ -21,11 +21,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use redrive_core::failure::{Class, Failure, Kind};
-use redrive_engine::handler::{Handler, Reply, Request};
+use redrive_core::item::Payload;
+use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use tokio::sync::Semaphore;
 
 use crate::protocol::{self, Decoder};
 use crate::secrets::Secrets;
+use crate::usage;
 use process::{Group, Launch};
 use worker::{Trouble, Worker};
 
@@ -202,22 +204,23 @@ impl CommandHandler {
 
 #[async_trait]
 impl Handler for CommandHandler {
-    async fn call(&self, request: Request) -> Reply {
+    async fn call(&self, request: Request) -> Answer {
         let Ok(_slot) = self.slots.acquire().await else {
-            return Reply::Whole(Failure::new(Class::Retryable, Kind::Process, "the stage is closed"));
+            let failure = Failure::new(Class::Retryable, Kind::Process, "the stage is closed");
+            return Reply::Whole(failure).into();
         };
         let mut line = protocol::encode(&request);
         line.push(b'\n');
         let mut worker = match self.take().await {
             Ok(worker) => worker,
-            Err(failure) => return Reply::Whole(failure),
+            Err(failure) => return Reply::Whole(failure).into(),
         };
         let answer = match worker.ask(&line, self.max_answer).await {
             Ok(answer) => answer,
-            Err(trouble) => return Reply::Whole(self.failure(worker, trouble).await),
+            Err(trouble) => return Reply::Whole(self.failure(worker, trouble).await).into(),
         };
         let decoded = self.decoder.read(&answer, &request.items);
-        match decoded.reply {
+        let reply = match decoded.reply {
             Reply::Whole(failure) => Reply::Whole(self.with_last_words(failure, worker).await),
             reply => {
                 if decoded.in_step {
@@ -225,7 +228,12 @@ impl Handler for CommandHandler {
                 }
                 reply
             }
-        }
+        };
+        Answer { usage: decoded.usage, ..reply.into() }
+    }
+
+    fn tokens(&self, payload: &Payload) -> u64 {
+        usage::of_bytes(payload)
     }
 
     async fn close(&self) {

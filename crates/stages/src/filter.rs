@@ -13,7 +13,7 @@ use cel::objects::{Key, Map};
 use cel::{Context, Env, ExecutionError, Program, Value};
 use redrive_core::event::Verdict;
 use redrive_core::failure::{Class, Failure, Kind};
-use redrive_engine::handler::{Handler, Input, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 use serde_json::Value as Json;
 
 use expression::unpanicked;
@@ -65,8 +65,8 @@ impl FilterHandler {
 
 #[async_trait]
 impl Handler for FilterHandler {
-    async fn call(&self, request: Request) -> Reply {
-        Reply::Items(request.items.iter().map(|item| self.judge(item)).collect())
+    async fn call(&self, request: Request) -> Answer {
+        Reply::Items(request.items.iter().map(|item| self.judge(item)).collect()).into()
     }
 }
 

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`protocol`] | the request and the answer that `http` and `command` share, and what a broken answer means |
 //! | [`http`] | sends a batch by POST; reads at most as much as it may |
+//! | [`openai`] | texts to vectors and prompts to answers, by a service compatible with OpenAI's |
 //! | [`command`] | sends a batch to a long-lived child process, one line each way |
 //! | [`filter`] | takes items out by a CEL expression |
 //! | [`pass`] | lets every item through |
+//! | `service` | the POST that `http` and `openai` share: limits, hints, faults, bounded answers |
 //! | [`secrets`] | keeps known secrets out of error texts |
 //!
 //! No handler keeps time and none tries again: the engine drops a call's future when its time is up, and what the
@@ -14,11 +16,16 @@
 pub mod command;
 pub mod filter;
 pub mod http;
+pub mod openai;
 pub mod pass;
 pub mod protocol;
 pub mod secrets;
+mod service;
+mod usage;
 
 pub use command::{CommandHandler, CommandSpec};
 pub use filter::FilterHandler;
-pub use http::{BodyForm, HttpHandler, HttpSpec, install_tls};
+pub use http::{BodyForm, HttpHandler, HttpSpec};
+pub use openai::{ChatHandler, ChatSpec, EmbedHandler, EmbedSpec, ModelSpec, Price};
 pub use pass::PassHandler;
+pub use service::{Now, install_tls};

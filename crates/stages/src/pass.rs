@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use redrive_core::event::Verdict;
-use redrive_engine::handler::{Handler, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Reply, Request};
 
 /// Lets every item through as it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -10,7 +10,7 @@ pub struct PassHandler;
 
 #[async_trait]
 impl Handler for PassHandler {
-    async fn call(&self, request: Request) -> Reply {
-        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect())
+    async fn call(&self, request: Request) -> Answer {
+        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect()).into()
     }
 }

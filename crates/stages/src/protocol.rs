@@ -4,6 +4,7 @@
 //! counts only when it names an item of the request and says exactly one thing about it. What can be told apart is
 //! judged item by item; an answer in which nothing can be told apart fails the call as a whole.
 
+mod look;
 mod place;
 mod result;
 
@@ -13,13 +14,16 @@ use redrive_core::event::Verdict;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::id::ItemId;
 use redrive_core::item::Payload;
+use redrive_core::usage::Usage;
 use redrive_engine::handler::{Input, Reply, Request};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub(crate) use look::look_up;
 pub use place::place_output;
 
 use crate::secrets::Secrets;
+use crate::usage;
 use result::Entry;
 
 /// Longest part of an answer that is repeated in a message.
@@ -74,16 +78,23 @@ pub struct Decoded {
     pub reply: Reply,
     /// Whether it can only be the answer to this request. A partner that is out of step must not be asked again.
     pub in_step: bool,
+    /// What the call consumed, where the answer says so.
+    pub usage: Option<Usage>,
 }
 
 impl Decoder {
     /// Reads an answer to these items.
     #[must_use]
     pub fn read(&self, bytes: &[u8], items: &[Input]) -> Decoded {
-        match results(bytes) {
+        let (results, usage) = match object::<Envelope<'_>>(bytes) {
+            Ok(envelope) => (envelope.results(), envelope.usage.and_then(usage::read)),
+            Err(wrong) => (Err(wrong), None),
+        };
+        let (reply, in_step) = match results {
             Ok(results) => self.assign(&results, items),
-            Err(wrong) => Decoded { reply: Reply::Whole(self.broken(&wrong, bytes)), in_step: false },
-        }
+            Err(wrong) => (Reply::Whole(self.broken(&wrong, bytes)), false),
+        };
+        Decoded { reply, in_step, usage }
     }
 
     /// Reads an answer that is nothing but the output of one item.
@@ -113,8 +124,8 @@ impl Decoder {
         Failure::new(class, kind, self.secrets.clean(message.as_ref(), MAX_MESSAGE))
     }
 
-    /// Gives each item what was said of it.
-    fn assign(&self, results: &[&RawValue], items: &[Input]) -> Decoded {
+    /// Gives each item what was said of it, and tells whether the answer is to this request only.
+    fn assign(&self, results: &[&RawValue], items: &[Input]) -> (Reply, bool) {
         let places: HashMap<ItemId, usize> =
             items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
         let mut said: Vec<Vec<(Entry<'_>, &RawValue)>> = items.iter().map(|_| Vec::new()).collect();
@@ -140,7 +151,7 @@ impl Decoder {
             [(entry, raw)] => self.verdict(entry, raw, item),
             [_, (_, second), ..] => failed(self.broken("has this item twice", second.get().as_bytes())),
         });
-        Decoded { reply: Reply::Items(verdicts.collect()), in_step }
+        (Reply::Items(verdicts.collect()), in_step)
     }
 
     fn left_out(&self, strays: &[&RawValue]) -> Failure {
@@ -154,7 +165,7 @@ impl Decoder {
     }
 
     /// An item passed with this output.
-    fn passed(&self, output: &RawValue, item: &Input) -> Verdict {
+    pub(crate) fn passed(&self, output: &RawValue, item: &Input) -> Verdict {
         if let Err(wrong) = place::check(output) {
             return failed(
                 self.broken(&format!("has an unusable output ({wrong})"), output.get().as_bytes()),
@@ -167,7 +178,8 @@ impl Decoder {
     }
 }
 
-fn failed(failure: Failure) -> Verdict {
+/// An item failed by its own fault.
+pub(crate) fn failed(failure: Failure) -> Verdict {
     Verdict::Failed { failure, shared: false }
 }
 
@@ -180,9 +192,19 @@ fn payload(raw: &RawValue) -> Payload {
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "result::present")]
     results: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "result::present")]
+    usage: Option<&'a RawValue>,
 }
 
-fn text(bytes: &[u8]) -> Result<&str, String> {
+impl<'a> Envelope<'a> {
+    fn results(&self) -> Result<Vec<&'a RawValue>, String> {
+        let results = self.results.ok_or("has no \"results\"")?;
+        serde_json::from_str(results.get()).map_err(|_| "has \"results\" that are no list".to_owned())
+    }
+}
+
+/// The text of an answer that can be JSON.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, String> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| format!("is not UTF-8 (byte {})", error.valid_up_to()))?
         .trim_start_matches('\u{feff}')
@@ -194,15 +216,13 @@ fn text(bytes: &[u8]) -> Result<&str, String> {
     }
 }
 
-fn results(bytes: &[u8]) -> Result<Vec<&RawValue>, String> {
+/// Reads an answer that is a JSON object.
+pub(crate) fn object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, String> {
     let text = text(bytes)?;
     if !text.starts_with('{') {
         return Err("is not a JSON object".to_owned());
     }
-    let envelope: Envelope<'_> =
-        serde_json::from_str(text).map_err(|error| format!("is not JSON ({error})"))?;
-    let results = envelope.results.ok_or("has no \"results\"")?;
-    serde_json::from_str(results.get()).map_err(|_| "has \"results\" that are no list".to_owned())
+    serde_json::from_str(text).map_err(|error| format!("is not JSON ({error})"))
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ pub use request::{
     Submit, Submitted,
 };
 pub use run::{
-    NewRun, NewWorker, Operation, OperationKind, OperationState, Pause, Retired, RunChange, RunFilter,
-    RunRow, WorkerRow,
+    GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause, Retired, RunChange,
+    RunFilter, RunRow, WorkerRow,
 };
 pub use store::Store;
 

@@ -171,3 +171,16 @@ pub struct Operation {
     /// When it last went on.
     pub updated_at: Timestamp,
 }
+
+/// A gate as it is kept: what workers and processes share about one dependency.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateRow {
+    /// Its name.
+    pub name: String,
+    /// Its change number, from 1.
+    pub rev: i64,
+    /// Its state, as JSON: [`redrive_core::gate`] writes and reads it.
+    pub state: String,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}

@@ -10,7 +10,7 @@ use redrive_core::time::Timestamp;
 use crate::Result;
 use crate::query::{Group, History, ItemFilter, ItemQuery};
 use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
-use crate::run::{NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 
 /// Where items are kept. Every writing verb is one transaction and durable when it answers `Ok`.
 ///
@@ -87,6 +87,12 @@ pub trait Store: Send + Sync {
     async fn save_operation(&self, operation: Operation) -> Result<OperationId>;
     /// Reads operations, newest first.
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>>;
+
+    /// Reads every gate, by name.
+    async fn gates(&self) -> Result<Vec<GateRow>>;
+    /// Writes gates, each only if it still has the change number it was read with (0: there is none yet); that number
+    /// then grows by one.
+    async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>>;
 
     /// Reads the oldest facts that have not been passed on.
     async fn facts(&self, limit: usize) -> Result<Vec<Fact>>;

@@ -152,9 +152,11 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
         match &stage.kind {
             StageKind::Http { url, header_env, .. } => {
                 findings.push(reach(&what, url));
-                for variable in header_env.values().filter(|variable| std::env::var_os(variable).is_none()) {
-                    findings.push(bad(&what, format!("the environment variable {variable} is not set")));
-                }
+                findings.extend(unset(&what, header_env.values()));
+            }
+            StageKind::Embed { model, .. } | StageKind::Chat { model, .. } => {
+                findings.push(reach(&what, &model.base_url));
+                findings.extend(unset(&what, model.header_env.values().chain(&model.api_key_env)));
             }
             StageKind::Command { command, .. } => {
                 let program = command.first().map(String::as_str).unwrap_or_default();
@@ -177,6 +179,12 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The environment variables among these that are not set.
+fn unset<'a>(what: &str, variables: impl Iterator<Item = &'a String>) -> Vec<Finding> {
+    let missing = variables.filter(|variable| std::env::var_os(variable).is_none());
+    missing.map(|variable| bad(what, format!("the environment variable {variable} is not set"))).collect()
 }
 
 /// Whether somebody listens at the address.

@@ -12,13 +12,16 @@ use crate::exit::Failure;
 use crate::output::table::{Side, table};
 use crate::output::text::{safe, short, span};
 use crate::output::{json, lines};
+use crate::wiring;
 
 /// Tells one item's whole life.
 pub async fn explain(context: &Context, name: &str, run: Option<RunId>) -> Answer {
     let store = context.store()?;
     let item = one_item(&*store, name, run).await?;
     let known = known_run(&*store, Some(item.run)).await?;
-    let life = tell_life(&*store, &known.row, &item, &known.plan, context.env.clock.now()).await?;
+    let gate = wiring::gate_names(&known.definition).into_iter().nth(item.stage.index()).flatten();
+    let now = context.env.clock.now();
+    let life = tell_life(&*store, &known.row, &item, &known.plan, gate.as_deref(), now).await?;
     if context.global.json {
         json(&life)?;
     } else {

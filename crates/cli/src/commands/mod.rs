@@ -7,8 +7,10 @@ mod dead;
 mod doctor;
 mod explain;
 mod failures;
+mod gates;
 mod policy;
 mod prune;
+pub mod rehearse;
 mod run;
 mod runs;
 mod show;
@@ -49,6 +51,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Failures { run, limit } => failures::failures(&context, run, limit).await,
         Command::Stats { run } => stats::stats(&context, run).await,
         Command::Check { run } => check::check(&context, run).await,
+        Command::Gates { command } => gates::gates(&context, command).await,
+        Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
         Command::Dead(command) => dead::dead(&context, command).await,
         Command::Policy(command) => policy::run(&context.global, &command).await,
         Command::Prune { older_than, yes } => prune::prune(&context, older_than, yes).await,

@@ -2,7 +2,9 @@
 
 mod forecast;
 mod lint;
+mod passage;
 mod picture;
+mod place;
 mod subject;
 mod words;
 
@@ -18,6 +20,7 @@ use crate::output;
 use crate::output::plot::exact;
 use crate::output::table::{Side, table};
 use forecast::{Cut, Forecast};
+use passage::Passages;
 use subject::Subject;
 
 /// Runs one of the commands. None of them opens the store.
@@ -26,15 +29,16 @@ pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, F
         PolicyCommand::List => list(global),
         PolicyCommand::Show { policy, stage, attempts } => {
             let views = views(policy, stage.as_deref(), *attempts)?;
-            print(global, policy, &views)
+            print(global, policy, &views, None)
         }
-        PolicyCommand::Simulate { policy, stage, failure_rate, items, attempts, plot } => {
+        PolicyCommand::Simulate { policy, stage, failure_rate, items, attempts, plot, through } => {
             if !(0.0..=1.0).contains(failure_rate) {
                 let message = format!("--failure-rate {failure_rate} is not a share between 0 and 1");
                 return Err(Failure::usage(message).hint("10 % is written 0.1"));
             }
             let mut views = views(policy, stage.as_deref(), *attempts)?;
             for view in &mut views {
+                passage::take_over(&mut view.subject, through);
                 let subject = &view.subject;
                 let outlook = forecast::forecast(&subject.policy, subject.deadline, *failure_rate, *items);
                 view.outlook = Some(outlook);
@@ -45,7 +49,8 @@ pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, F
                     output::note(&format!("wrote {}", path.display()));
                 }
             }
-            print(global, policy, &views)
+            let passages = Passages::of(&views, through);
+            print(global, policy, &views, passages.as_ref())
         }
         PolicyCommand::Lint { policies } => lint::run(global, policies),
     }
@@ -81,11 +86,18 @@ fn views(word: &str, stage: Option<&str>, attempts: usize) -> Result<Vec<View>, 
     Ok(subject::find(word, stage)?.into_iter().map(view).collect())
 }
 
-fn print(global: &Global, source: &str, views: &[View]) -> Result<ExitCode, Failure> {
+fn print(
+    global: &Global,
+    source: &str,
+    views: &[View],
+    passages: Option<&Passages>,
+) -> Result<ExitCode, Failure> {
     if global.json {
-        output::json(&Document { source, policies: views.iter().map(Entry::of).collect() })?;
+        let policies = views.iter().map(Entry::of).collect();
+        output::json(&Document { source, policies, through_gates: passages })?;
     } else {
-        let texts: Vec<String> = views.iter().map(words::view).collect();
+        let mut texts: Vec<String> = views.iter().map(words::view).collect();
+        texts.extend(passages.map(Passages::words));
         output::lines(&texts.join("\n\n"))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -96,6 +108,8 @@ fn print(global: &Global, source: &str, views: &[View]) -> Result<ExitCode, Fail
 struct Document<'a> {
     source: &'a str,
     policies: Vec<Entry<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    through_gates: Option<&'a Passages>,
 }
 
 #[derive(Serialize)]

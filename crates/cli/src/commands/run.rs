@@ -87,6 +87,12 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
         ))
         .hint("give the same input to the same `redrive run` command; what is known is not admitted twice"));
     }
+    let names: Vec<String> = wiring::gate_names(&definition).into_iter().flatten().collect();
+    for gate in admin::resume_gates(&*store, &names, context.env.clock.now()).await? {
+        if !context.global.quiet {
+            note(&format!("gate {gate} goes on"));
+        }
+    }
     row = admin::resume(&*store, row.id, context.env.clock.now()).await?;
     work(context, Work { store, row, recipe, source }, &args.work).await
 }
@@ -167,7 +173,4 @@ fn warn(context: &Context, definition: &Definition) {
         return;
     }
     definition.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
-    if !definition.gates.is_empty() {
-        note("warning: [gate] settings are checked, but this version does not apply them yet");
-    }
 }

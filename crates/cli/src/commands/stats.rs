@@ -8,7 +8,7 @@ use redrive_engine::report::{StageStats, stats as gather};
 
 use super::{Answer, Context, known_run};
 use crate::output::text::{count, span};
-use crate::output::{json, lines};
+use crate::output::{json, lines, summary};
 
 const BAR: u64 = 40;
 
@@ -42,6 +42,9 @@ fn describe(stage: &StageStats) -> String {
         percent(stage.attempt_success_rate),
         count(stage.attempts.throttles),
     );
+    if let Some(usage) = &stage.usage {
+        text.push_str(&format!("  {}\n", summary::usage(usage)));
+    }
     text.push_str(&bars("  passed after retries", stage.retry_histogram.iter()));
     text.push_str(&bars("  failures", stage.errors.iter()));
     text.push_str(&bars("  HTTP statuses of failures", stage.statuses.iter()));

@@ -82,14 +82,7 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
     let wake = Arc::new(Notify::new());
     let (teller, stop) = watch::channel(Stop::No);
     let signals = tokio::spawn(listen(teller.clone()));
-    let progress = Progress::follow(
-        store.clone(),
-        row.id,
-        recipe.plan.clone(),
-        recipe.thresholds,
-        env.clone(),
-        context.global.quiet,
-    );
+    let progress = Progress::follow(store.clone(), row.id, &recipe, env.clone(), context.global.quiet);
     let admission = source.map(|source| {
         let admission = Admission {
             store: store.clone(),

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive_core::id::RunId;
-use redrive_core::plan::Plan;
-use redrive_core::status::Thresholds;
 use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
-use redrive_engine::report::{RunReport, run_report};
+use redrive_engine::recipe::Recipe;
+use redrive_engine::report::{RunReport, gate_report, run_report};
 use redrive_store::Store;
 
-use super::text::{count, span};
+use super::text::{count, short, span};
 
 static BARS: LazyLock<MultiProgress> =
     LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
@@ -51,14 +50,7 @@ pub struct Progress {
 
 impl Progress {
     /// Follows a run, on a terminal; shows nothing elsewhere.
-    pub fn follow(
-        store: Arc<dyn Store>,
-        run: RunId,
-        plan: Plan,
-        thresholds: Thresholds,
-        env: Env,
-        quiet: bool,
-    ) -> Self {
+    pub fn follow(store: Arc<dyn Store>, run: RunId, recipe: &Recipe, env: Env, quiet: bool) -> Self {
         let bar = ProgressBar::hidden();
         if quiet || !std::io::stderr().is_terminal() {
             return Self { task: None, bar };
@@ -71,6 +63,8 @@ impl Progress {
         }
         bar.set_prefix(run.to_string());
         let shown = bar.clone();
+        let (plan, thresholds) = (recipe.plan.clone(), recipe.thresholds);
+        let gates: Vec<String> = recipe.gates.iter().map(|gate| gate.name.to_string()).collect();
         let task = tokio::spawn(async move {
             let mut past: Vec<(Timestamp, u64)> = Vec::new();
             loop {
@@ -82,7 +76,8 @@ impl Progress {
                     if past.len() > LOOKS {
                         past.remove(0);
                     }
-                    draw(&shown, &report, &past, now);
+                    let held_up = held_up(&*store, &gates, now).await;
+                    draw(&shown, &report, &past, held_up, now);
                 }
                 env.clock.sleep(EVERY).await;
             }
@@ -100,7 +95,24 @@ impl Drop for Progress {
     }
 }
 
-fn draw(bar: &ProgressBar, report: &RunReport, past: &[(Timestamp, u64)], now: Timestamp) {
+/// The first of these gates that is not open, in words.
+async fn held_up(store: &dyn Store, gates: &[String], now: Timestamp) -> Option<String> {
+    if gates.is_empty() {
+        return None;
+    }
+    let rows = store.gates().await.ok()?;
+    let mut reports = rows.iter().filter(|row| gates.contains(&row.name)).map(|row| gate_report(row, now));
+    let shut = reports.find(|gate| gate.state != "open")?;
+    Some(format!("gate {} is {}: {}", shut.name, shut.state, short(&shut.why, 60)))
+}
+
+fn draw(
+    bar: &ProgressBar,
+    report: &RunReport,
+    past: &[(Timestamp, u64)],
+    held_up: Option<String>,
+    now: Timestamp,
+) {
     let counts = &report.counts;
     bar.set_length(counts.admitted);
     bar.set_position(counts.finished());
@@ -120,6 +132,7 @@ fn draw(bar: &ProgressBar, report: &RunReport, past: &[(Timestamp, u64)], now: T
     if let Some(rate) = rate(past) {
         parts.push(format!("{}/s", count(rate)));
     }
+    parts.extend(held_up);
     bar.set_message(parts.join(" · "));
 }
 

@@ -1,7 +1,7 @@
 //! A run report for people.
 
 use redrive_core::status::RunStatus;
-use redrive_engine::report::RunReport;
+use redrive_engine::report::{RunReport, StageReport, UsageReport};
 
 use super::table::{Side, table};
 use super::text::{count, span};
@@ -38,6 +38,9 @@ pub fn run(report: &RunReport) -> String {
         count(attempts.crashes),
         span(report.elapsed_ms)
     ));
+    if let Some(used) = &report.usage {
+        text.push_str(&format!("  {}\n", usage(used)));
+    }
     if report.duplicates > 0 {
         text.push_str(&format!(
             "  {} source lines repeated an earlier one and were admitted once\n",
@@ -66,33 +69,83 @@ fn stages(report: &RunReport) -> String {
         right("dead"),
         right("filtered"),
     ];
-    table(
-        headings,
-        report.stages.iter().map(|stage| {
-            let indent = if stage.below.is_some() { "  " } else { "" };
-            [
-                format!("{indent}{}", stage.name),
-                count(stage.attempts.total),
-                count(stage.attempts.failures),
-                count(stage.attempts.throttles),
-                count(stage.attempts.crashes),
-                count(stage.counts.live()),
-                count(stage.counts.dead),
-                count(stage.counts.filtered),
-            ]
-        }),
-    )
+    if report.usage.is_none() {
+        return table(headings, report.stages.iter().map(cells));
+    }
+    let wider = |stage: &StageReport| {
+        let [tokens, cost] = stage.usage.as_ref().map_or_else(
+            || ["–".to_owned(), "–".to_owned()],
+            |usage| [count(usage.tokens_in.saturating_add(usage.tokens_out)), cost(usage)],
+        );
+        wide(cells(stage), [tokens, cost])
+    };
+    table(wide(headings, [right("tokens"), right("cost")]), report.stages.iter().map(wider))
+}
+
+fn cells(stage: &StageReport) -> [String; 8] {
+    let indent = if stage.below.is_some() { "  " } else { "" };
+    [
+        format!("{indent}{}", stage.name),
+        count(stage.attempts.total),
+        count(stage.attempts.failures),
+        count(stage.attempts.throttles),
+        count(stage.attempts.crashes),
+        count(stage.counts.live()),
+        count(stage.counts.dead),
+        count(stage.counts.filtered),
+    ]
+}
+
+fn wide<T>([a, b, c, d, e, f, g, h]: [T; 8], [i, j]: [T; 2]) -> [T; 10] {
+    [a, b, c, d, e, f, g, h, i, j]
+}
+
+/// What was consumed, in a line.
+pub fn usage(usage: &UsageReport) -> String {
+    let tokens = format!("tokens {} in, {} out", count(usage.tokens_in), count(usage.tokens_out));
+    match usage.usd {
+        None => format!("{tokens} · price unknown"),
+        Some(usd) if usage.unpriced_tokens == 0 => format!("{tokens} · {}", money(usd)),
+        Some(usd) => {
+            let unpriced = count(usage.unpriced_tokens);
+            format!("{tokens} · {}, and {unpriced} tokens of unknown price", money(usd))
+        }
+    }
+}
+
+/// What it cost, short enough for a column; a sum that is not all of it is marked.
+fn cost(usage: &UsageReport) -> String {
+    match usage.usd {
+        None => "unknown".to_owned(),
+        Some(usd) if usage.unpriced_tokens == 0 => money(usd),
+        Some(usd) => format!("≥ {}", money(usd)),
+    }
+}
+
+/// Dollars with as many digits as it takes to see two that matter, and never fewer than cents.
+fn money(usd: f64) -> String {
+    let enough = |places: &u8| usd * 10_f64.powi(i32::from(*places)) >= 9.95;
+    let decimals = usize::from((2..9).find(enough).unwrap_or(9));
+    let text = format!("{usd:.decimals$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, "00"));
+    let kept = fraction.trim_end_matches('0').len().max(2);
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), count);
+    format!("${whole}.{}", &fraction[..kept])
 }
 
 /// What can be done next, if anything.
 pub fn hint(report: &RunReport) -> Option<String> {
     let run = report.run;
     match report.status {
-        RunStatus::PausedBudget | RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::Paused => {
-            Some(format!(
-                "`redrive dead groups --run {run}` shows what went wrong; `redrive resume {run}` goes on"
-            ))
-        }
+        RunStatus::PausedBudget | RunStatus::Paused => Some(format!(
+            "`redrive dead groups --run {run}` shows what went wrong; `redrive resume {run}` goes on"
+        )),
+        RunStatus::PausedQuota => Some(format!(
+            "`redrive gates` shows who wants money; once that is settled, `redrive resume {run}` goes on"
+        )),
+        RunStatus::PausedOutage => Some(format!(
+            "`redrive gates` shows who is away; once it is back, `redrive resume {run}` goes on"
+        )),
         RunStatus::Interrupted | RunStatus::Running => {
             Some(format!("`redrive resume {run}` goes on where it stopped"))
         }
@@ -105,5 +158,39 @@ pub fn hint(report: &RunReport) -> Option<String> {
             ))
         }
         RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed | RunStatus::Cancelled => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_shows_the_digits_that_matter() {
+        for (usd, text) in [
+            (0.0, "$0.00"),
+            (0.000_000_001, "$0.000000001"),
+            (0.000_246_9, "$0.00025"),
+            (0.0003, "$0.0003"),
+            (0.0125, "$0.013"),
+            (0.1, "$0.10"),
+            (0.999_9, "$1.00"),
+            (12.345, "$12.35"),
+            (1_234_567.5, "$1,234,567.50"),
+            (1e12, "$1,000,000,000,000.00"),
+        ] {
+            assert_eq!(money(usd), text);
+        }
+    }
+
+    #[test]
+    fn a_price_that_is_not_known_is_said_to_be_unknown() {
+        let known = UsageReport { tokens_in: 12_345, tokens_out: 0, usd: Some(0.0003), unpriced_tokens: 0 };
+        assert_eq!(usage(&known), "tokens 12,345 in, 0 out · $0.0003");
+        let unknown = UsageReport { usd: None, unpriced_tokens: 12_345, ..known };
+        assert_eq!(usage(&unknown), "tokens 12,345 in, 0 out · price unknown");
+        let part = UsageReport { unpriced_tokens: 1_000, ..known };
+        assert_eq!(usage(&part), "tokens 12,345 in, 0 out · $0.0003, and 1,000 tokens of unknown price");
+        assert_eq!([cost(&known), cost(&unknown), cost(&part)], ["$0.0003", "unknown", "≥ $0.0003"]);
     }
 }

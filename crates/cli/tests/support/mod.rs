@@ -1,10 +1,12 @@
 //! What tests of the real binary share: a place to run it in, an HTTP service that answers by plan, and waiting.
 
 pub mod place;
+pub mod rehearsal;
 pub mod server;
 pub mod wait;
 
 pub use place::{Place, Ran, Started};
+pub use rehearsal::Rehearsal;
 pub use server::{Answer, Call, Server};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +34,11 @@ pub fn keys(n: usize) -> Names {
 /// A source of `n` samples with the keys of [`keys`].
 pub fn samples(n: usize) -> String {
     (0..n).map(|n| format!("{{\"id\":\"{}\",\"n\":{n}}}\n", key(n))).collect()
+}
+
+/// A source of `n` texts with the keys of [`keys`].
+pub fn texts(n: usize) -> String {
+    (0..n).map(|n| format!("{{\"id\":\"{0}\",\"text\":\"text of {0}\"}}\n", key(n))).collect()
 }
 
 /// A field of every element of a list, as a set; fails when one is there twice.
@@ -74,6 +81,11 @@ pub fn one_stage(stage: &str) -> String {
         "name = \"test\"\n[source]\npath = \"in.jsonl\"\nkey = \"/id\"\n[run]\nfailure_budget = false\n\
          [[stage]]\nname = \"work\"\n{stage}\n"
     )
+}
+
+/// The same with a gate that never closes because calls fail.
+pub fn without_breaker(stage: &str) -> String {
+    format!("{}[gate.plain]\nbreaker = false\n", one_stage(&format!("{stage}\ngate = \"plain\"\n")))
 }
 
 /// Lines of a retry policy: so many attempts, with 20 ms between them, also after crashes.

@@ -106,6 +106,18 @@ impl Place {
         self.run(&["run", "p.toml", "--results", "out.jsonl", "--json"]).expect(code).json()
     }
 
+    /// Waits until a command, with `--json`, succeeds and its answer is as wanted: a store may not be there yet.
+    pub fn until_json(&self, args: &[&str], mut wanted: impl FnMut(&Value) -> bool) -> Value {
+        let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+        let mut found = Value::Null;
+        wait::until(&format!("`redrive {}` is as wanted", args.join(" ")), || {
+            let ran = self.run(&args);
+            found = if ran.code() == Some(0) { ran.json() } else { Value::Null };
+            ran.code() == Some(0) && wanted(&found)
+        });
+        found
+    }
+
     /// Runs a command with `--json`, expects success, and reads its answer.
     pub fn json(&self, args: &[&str]) -> Value {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
@@ -147,6 +159,17 @@ impl Place {
         self.results().into_keys().collect()
     }
 
+    /// A gate, as `gates --json` shows it; `null` when it is not known.
+    pub fn gate(&self, name: &str) -> Value {
+        named(&self.json(&["gates"]), name)
+    }
+
+    /// Waits until a gate stands so, and returns it.
+    pub fn until_gate(&self, name: &str, state: &str) -> Value {
+        let report = self.until_json(&["gates"], |report| named(report, name)["state"] == state);
+        named(&report, name)
+    }
+
     /// Every law holds.
     pub fn check(&self) {
         let ran = self.run(&["check", "--json"]);
@@ -154,6 +177,11 @@ impl Place {
         assert_eq!(report["ok"], true, "{report:#}");
         assert_eq!(ran.code(), Some(0));
     }
+}
+
+fn named(report: &Value, name: &str) -> Value {
+    let found = super::array(&report["gates"]).iter().find(|gate| gate["name"] == name);
+    found.cloned().unwrap_or(Value::Null)
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -230,6 +258,12 @@ impl Started {
     /// Waits until its standard error holds a text.
     pub fn until_said(&self, text: &str) {
         wait::until(&format!("{} says {text:?}", self.what), || self.stderr.so_far().contains(text));
+    }
+
+    /// The first line of its standard output.
+    pub fn first_line(&self) -> String {
+        wait::until(&format!("{} says something", self.what), || self.stdout.so_far().contains('\n'));
+        self.stdout.so_far().lines().next().unwrap_or_default().to_owned()
     }
 
     /// Kills it at once, as a power failure would.

@@ -233,24 +233,33 @@ fn serve(stream: &TcpStream, plan: &Plan, log: &Log) {
 impl Log {
     fn record(&self, headers: BTreeMap<String, String>, body: &[u8]) -> Call {
         let body: Value = serde_json::from_slice(body).expect("the protocol");
-        let stage = super::text(&body["stage"]);
+        let stage = body["stage"].as_str().unwrap_or("model").to_owned();
         let mut seen = self.seen.lock().expect("not poisoned");
-        let items = super::array(&body["items"])
-            .iter()
-            .map(|item| {
-                let key = super::text(&item["key"]);
-                let times = seen.entry((stage.clone(), key.clone())).or_default();
-                let before = *times;
-                *times += 1;
-                Item {
-                    id: super::text(&item["id"]),
-                    attempt: super::count(&item["attempt"]),
-                    payload: item["payload"].clone(),
-                    before,
-                    key,
-                }
-            })
-            .collect();
+        let mut before = |key: &str| {
+            let times = seen.entry((stage.clone(), key.to_owned())).or_default();
+            *times += 1;
+            *times - 1
+        };
+        let items = match body["items"].as_array() {
+            Some(items) => items
+                .iter()
+                .map(|item| {
+                    let key = super::text(&item["key"]);
+                    Item {
+                        id: super::text(&item["id"]),
+                        attempt: super::count(&item["attempt"]),
+                        payload: item["payload"].clone(),
+                        before: before(&key),
+                        key,
+                    }
+                })
+                .collect(),
+            None => {
+                let text = asked_for(&body);
+                let before = before(&text);
+                vec![Item { id: text.clone(), attempt: 0, payload: body, before, key: text }]
+            }
+        };
         let call = Call { stage, items, headers, at: wait::now() };
         self.calls.lock().expect("not poisoned").push(call.clone());
         *self.open.lock().expect("not poisoned") += 1;
@@ -263,6 +272,12 @@ impl Log {
             closed = self.gate.wait(closed).expect("not poisoned");
         }
     }
+}
+
+/// What a model is asked: the only text to embed, or the last message.
+fn asked_for(body: &Value) -> String {
+    let message = body["messages"].as_array().and_then(|all| all.last()).map(|last| &last["content"]);
+    super::text(message.unwrap_or(&body["input"][0]))
 }
 
 fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(BTreeMap<String, String>, Vec<u8>)> {

@@ -77,7 +77,7 @@ impl Lives {
     }
 
     pub(super) async fn step(&mut self) {
-        match self.dice.below(24) {
+        match self.dice.below(25) {
             0..=3 => self.submit().await,
             4..=8 => self.claim().await,
             9..=16 => self.commit().await,
@@ -86,6 +86,7 @@ impl Lives {
             19 => self.purge().await,
             20 => self.change_run().await,
             21 => self.pass_on().await,
+            22 => self.save_gates().await,
             _ => self.tick().await,
         }
         if self.dice.one_in(6) {

@@ -9,7 +9,7 @@ use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Group, History, ItemFilter, ItemQuery, OutputKey, RunRow, Store, WorkerRow};
+use redrive_store::{GateRow, Group, History, ItemFilter, ItemQuery, OutputKey, RunRow, Store, WorkerRow};
 
 /// An item without row numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +63,7 @@ pub(super) struct Snapshot {
     held: Vec<Plain>,
     groups: Vec<Group>,
     workers: Vec<WorkerRow>,
+    gates: Vec<GateRow>,
     facts: Vec<(ItemId, String, String)>,
     outputs: Vec<Option<ContentHash>>,
 }
@@ -107,6 +108,7 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
         held: items.plains(&held),
         groups: store.groups(dead, 99).await.expect("groups"),
         workers: store.workers().await.expect("workers"),
+        gates: store.gates().await.expect("gates"),
         facts: facts.into_iter().map(|fact| (fact.item, fact.what, fact.body)).collect(),
         outputs: outputs.into_iter().map(|output| output.map(|payload| mark(&payload))).collect(),
     }

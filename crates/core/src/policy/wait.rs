@@ -43,11 +43,13 @@ pub enum Cause {
     Quota,
     /// The process that ran it died.
     Crash,
+    /// It waits until the gate of its stage lets it through.
+    Gate,
 }
 
 impl Cause {
     /// Every cause, in a fixed order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Immediate,
         Self::Backoff,
         Self::SlowTier,
@@ -56,6 +58,7 @@ impl Cause {
         Self::Parked,
         Self::Quota,
         Self::Crash,
+        Self::Gate,
     ];
 
     /// The name used in JSON, SQL, metrics and on the command line.
@@ -70,6 +73,7 @@ impl Cause {
             Self::Parked => "parked",
             Self::Quota => "quota",
             Self::Crash => "crash",
+            Self::Gate => "gate",
         }
     }
 

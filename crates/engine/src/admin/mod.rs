@@ -4,12 +4,14 @@
 //! changed, so that it can be gone on with after a crash, and tells afterwards who asked for what.
 
 mod cancel;
+mod gates;
 mod kill;
 mod purge;
 mod redrive;
 mod resume;
 
 pub use cancel::cancel;
+pub use gates::{change_gate, resume_gates};
 pub use kill::{kill, live_descendants};
 pub use purge::purge;
 pub use redrive::{Redrive, redrive, redrive_edited};

@@ -1,15 +1,20 @@
 //! One item's whole life, and why it is not running now.
 
+mod sentence;
+
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::plan::Plan;
-use redrive_core::policy::Cause;
-use redrive_core::status::Control;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{History, ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use super::gates::gate_report;
+use sentence::sentence;
+
+use super::usage::usd;
 
 /// An item's life, as `explain --json` prints it.
 #[derive(Debug, Serialize)]
@@ -142,6 +147,12 @@ pub struct AttemptView {
     pub worker: String,
     /// Mark of the stage's configuration at the time.
     pub config: String,
+    /// Tokens it sent; `null` when nothing is known about them.
+    pub tokens_in: Option<u64>,
+    /// Tokens it received; `null` when nothing is known about them.
+    pub tokens_out: Option<u64>,
+    /// What they cost; `null` when that is not known.
+    pub usd: Option<f64>,
 }
 
 /// Something that was not an attempt, as JSON shows it.
@@ -171,7 +182,7 @@ pub async fn find_item(store: &dyn Store, name: &str, run: Option<RunId>, limit:
     store.items(ItemQuery { filter, after: None, limit }).await
 }
 
-/// Tells an item's whole life.
+/// Tells an item's whole life. `gate` is the gate of the stage it is at.
 ///
 /// # Errors
 /// When the store fails.
@@ -180,6 +191,7 @@ pub async fn explain(
     row: &RunRow,
     item: &Item,
     plan: &Plan,
+    gate: Option<&str>,
     now: Timestamp,
 ) -> Result<Explanation> {
     let History { attempts, marks } = store.history(item.seq).await?;
@@ -205,7 +217,11 @@ pub async fn explain(
             children.live,
             children.live + children.done + children.dead + children.gone
         ),
-        _ => sentence(item, row, plan, now),
+        _ => {
+            let gates = if gate.is_some() { store.gates().await? } else { Vec::new() };
+            let gate = gates.iter().find(|row| Some(row.name.as_str()) == gate);
+            sentence(item, row, plan, gate.map(|gate| gate_report(gate, now)).as_ref(), now)
+        }
     };
     let marks = marks.iter().map(|mark| MarkView {
         at: mark.at.to_string(),
@@ -236,6 +252,9 @@ fn attempt_view(row: &AttemptRecord, plan: &Plan) -> AttemptView {
         wait_cause: row.wait.map(|(_, cause)| cause.name()),
         worker: row.worker.to_string(),
         config: format!("{:016x}", row.config),
+        tokens_in: row.usage.map(|usage| usage.tokens_in),
+        tokens_out: row.usage.map(|usage| usage.tokens_out),
+        usd: row.usage.and_then(|usage| usage.nano_usd).map(usd),
     }
 }
 
@@ -257,70 +276,8 @@ fn running_attempt(item: &Item, plan: &Plan) -> Option<AttemptView> {
         wait_cause: None,
         worker: worker.to_string(),
         config: plan.stage(item.stage).map(|stage| format!("{:016x}", stage.config)).unwrap_or_default(),
+        tokens_in: None,
+        tokens_out: None,
+        usd: None,
     })
-}
-
-fn sentence(item: &Item, row: &RunRow, plan: &Plan, now: Timestamp) -> String {
-    let stage = stage_name(plan, item.stage);
-    match &item.state {
-        State::Waiting { due, cause } => waiting(item, row, &stage, *due, *cause, now),
-        State::Running { worker, since } => {
-            format!("Attempt {} at {stage} runs on {worker} since {since}.", item.attempt)
-        }
-        State::Joining => "It waits for its children.".to_owned(),
-        State::Succeeded => "It has passed every stage.".to_owned(),
-        State::Filtered { reason } => format!("Stage {stage} took it out: {reason}."),
-        State::Superseded => "A newer version of the same key took its place.".to_owned(),
-        State::Cancelled => "Its run was cancelled.".to_owned(),
-        State::Dead { reason } => {
-            let last = item.last.as_ref().map(|last| format!(": {}", last.message)).unwrap_or_default();
-            format!(
-                "It is dead ({reason}) at {stage} after {} attempts{last}. `redrive dead redrive --item {}` sends it back.",
-                item.attempt, item.id
-            )
-        }
-    }
-}
-
-fn waiting(
-    item: &Item,
-    row: &RunRow,
-    stage: &str,
-    due: Timestamp,
-    cause: Option<Cause>,
-    now: Timestamp,
-) -> String {
-    match row.control {
-        Control::Go => {}
-        Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
-            let why = row.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-            return format!(
-                "It waits at {stage}: run {} is paused{why}. `redrive resume {}` goes on.",
-                row.id, row.id
-            );
-        }
-        Control::Cancelled => return format!("Run {} was cancelled.", row.id),
-    }
-    if due <= now {
-        return format!(
-            "It is due at {stage} and waits for a worker; the same command goes on with the run."
-        );
-    }
-    let why = match cause {
-        None => "it was scheduled",
-        Some(Cause::Immediate) => "it goes on at once",
-        Some(Cause::Backoff | Cause::SlowTier) => "its policy backs off after a failure",
-        Some(Cause::Hint) => "the service asked to be left alone that long",
-        Some(Cause::Throttle) => "the service asked for less",
-        Some(Cause::Parked) => {
-            "the service asked for a longer wait than the policy's hint_cap; it is parked until then"
-        }
-        Some(Cause::Quota) => "credit is exhausted",
-        Some(Cause::Crash) => "its process died",
-    };
-    format!(
-        "It waits at {stage} until {due} ({} ms from now): {why}. Failed {} times.",
-        due.0 - now.0,
-        item.failures
-    )
 }

@@ -72,7 +72,7 @@ pub async fn failures(
                 more = true;
                 break 'pages;
             }
-            let life = explain(store, row, item, plan, now).await?;
+            let life = explain(store, row, item, plan, None, now).await?;
             let mut view = life.item;
             view.payload = None;
             let errors = life.attempts.into_iter().filter(|attempt| attempt.class.is_some()).collect();

@@ -4,14 +4,18 @@ mod check;
 mod counts;
 mod explain;
 mod failures;
+mod gates;
 mod results;
 mod run;
 mod stats;
+mod usage;
 
 pub use check::{CheckReport, LawReport, check};
 pub use counts::{all_counts, live_items};
 pub use explain::{AttemptView, Explanation, ItemView, MarkView, explain, find_item};
 pub use failures::{FailedItem, FailureReport, failures};
+pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
 pub use results::write_results;
 pub use run::{Attempts, DeadBy, RunReport, StageReport, run_report};
 pub use stats::{Healing, StageStats, Stats, stats};
+pub use usage::UsageReport;

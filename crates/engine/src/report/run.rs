@@ -12,6 +12,7 @@ use redrive_store::{Result, RunRow, Store};
 use serde::Serialize;
 
 use super::counts::{counts, own_counts};
+use super::usage::{UsageReport, usage};
 use crate::worker::works_on;
 
 /// How a run stands, as `--json` prints it.
@@ -33,6 +34,8 @@ pub struct RunReport {
     pub counts: Counts,
     /// Attempts of all its items, children included.
     pub attempts: Attempts,
+    /// What those attempts consumed; `null` when no stage reported anything.
+    pub usage: Option<UsageReport>,
     /// Its dead items, children included.
     pub dead: DeadBy,
     /// Source lines that repeated an earlier one and were admitted once.
@@ -87,6 +90,8 @@ pub struct StageReport {
     pub counts: Counts,
     /// Its attempts.
     pub attempts: Attempts,
+    /// What they consumed; `null` when nothing was reported.
+    pub usage: Option<UsageReport>,
 }
 
 /// Reports on a run.
@@ -123,6 +128,7 @@ pub async fn run_report(
         reason: row.reason.clone(),
         counts: own,
         attempts: attempts(&counters, |_| true),
+        usage: usage(&counters, |_| true),
         dead: dead_by(&counters),
         duplicates: row.duplicates,
         admitted_all: row.admitted_all,
@@ -141,6 +147,7 @@ fn stages(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Vec<StageReport> 
         below: stage.owner.and_then(|owner| plan.stage(owner)).map(|owner| owner.name.clone()),
         counts: counts(counters, |at| at == no),
         attempts: attempts(counters, |at| at == no),
+        usage: usage(counters, |at| at == no),
     };
     plan.stages().map(report).collect()
 }

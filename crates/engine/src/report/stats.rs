@@ -9,6 +9,7 @@ use redrive_store::{Result, Store};
 use serde::Serialize;
 
 use super::run::{Attempts, attempts};
+use super::usage::{UsageReport, usage};
 
 /// A run's statistics.
 #[derive(Debug, Clone, Serialize)]
@@ -28,6 +29,8 @@ pub struct StageStats {
     pub stage: String,
     /// Its attempts.
     pub attempts: Attempts,
+    /// What they consumed; `null` when nothing was reported.
+    pub usage: Option<UsageReport>,
     /// Items that passed it.
     pub passed: u64,
     /// Items that passed at the first attempt, as a share of those that passed.
@@ -71,6 +74,7 @@ fn stage_stats(counters: &[(StageNo, Metric, i64)], no: StageNo, name: &str) -> 
     let mut stats = StageStats {
         stage: name.to_owned(),
         attempts: attempts(counters, |stage| stage == no),
+        usage: usage(counters, |stage| stage == no),
         passed: 0,
         first_try_rate: None,
         attempt_success_rate: None,
@@ -96,7 +100,11 @@ fn stage_stats(counters: &[(StageNo, Metric, i64)], no: StageNo, name: &str) -> 
             | Metric::Purged
             | Metric::DeadReason(_)
             | Metric::DeadClass(_)
-            | Metric::Outcome(_) => {}
+            | Metric::Outcome(_)
+            | Metric::TokensIn
+            | Metric::TokensOut
+            | Metric::NanoUsd
+            | Metric::UnpricedTokens => {}
         }
     }
     let first = stats.retry_histogram.get(&0).copied().unwrap_or(0);

@@ -10,25 +10,25 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::desk::{Call, CallId};
 use crate::crash;
 use crate::env::Env;
-use crate::handler::{Handler, Reply};
+use crate::handler::{Answer, Handler, Reply};
 
 /// Makes a call and sends its reply. Dropping the task breaks the call off; then nothing is sent.
 pub(super) async fn execute(
     call: Call,
     handler: std::sync::Arc<dyn Handler>,
     env: Env,
-    replies: UnboundedSender<(CallId, Reply)>,
+    replies: UnboundedSender<(CallId, Answer)>,
 ) {
     let (id, timeout) = (call.id, call.request.timeout);
     crash::point("execute.before_call");
     let answer = AssertUnwindSafe(handler.call(call.request)).catch_unwind();
-    let reply = tokio::select! {
-        answer = answer => answer.unwrap_or_else(|panic| Reply::Whole(panicked(&*panic))),
-        () = env.clock.sleep(timeout) => Reply::Whole(timed_out(timeout)),
+    let answer = tokio::select! {
+        answer = answer => answer.unwrap_or_else(|panic| Reply::Whole(panicked(&*panic)).into()),
+        () = env.clock.sleep(timeout) => Reply::Whole(timed_out(timeout)).into(),
     };
     crash::point("execute.after_call");
     // The receiver is gone only when the session is: then the lease tells what happened.
-    let _ = replies.send((id, reply));
+    let _ = replies.send((id, answer));
 }
 
 fn timed_out(timeout: std::time::Duration) -> Failure {

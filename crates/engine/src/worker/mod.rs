@@ -6,7 +6,7 @@ mod heartbeat;
 mod identity;
 mod session;
 
-pub use desk::{Call, CallId, Desk, Halt, expansion_key};
+pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody, expansion_key};
 pub use identity::{identity, is_gone};
 pub(crate) use session::works_on;
 pub use session::{Ending, Session, Settings, Stop};

@@ -111,6 +111,7 @@ impl Oracle {
         self.content(transition)?;
         self.joins(transition)?;
         in_time(known, transition)?;
+        self.blame(&known.item, transition)?;
         let outcome = record.as_ref().map(|record| (record.stage, Metric::Outcome(record.outcome)));
         if let Some((stage, metric)) = outcome {
             self.add(stage, metric, 1);

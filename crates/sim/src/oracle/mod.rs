@@ -7,10 +7,12 @@ mod admit;
 mod change;
 mod claim;
 mod end;
+mod gates;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::{ChildTally, Mark};
@@ -84,6 +86,9 @@ pub struct Oracle {
     workers: BTreeMap<WorkerId, Lease>,
     counts: BTreeMap<(StageNo, Metric), i64>,
     windows: BTreeMap<(WorkerId, StageNo), (u64, u64)>,
+    gates: gates::Gates,
+    /// How far clocks may be off.
+    skew: Duration,
     last_seq: ItemSeq,
     writes: u64,
     live: u64,
@@ -92,7 +97,7 @@ pub struct Oracle {
 impl Oracle {
     /// A model of an empty store.
     #[must_use]
-    pub fn new(hub: Arc<Hub>, recipe: Arc<Recipe>, script: Arc<Script>) -> Self {
+    pub fn new(hub: Arc<Hub>, recipe: Arc<Recipe>, script: Arc<Script>, skew: Duration) -> Self {
         Self {
             hub,
             recipe,
@@ -108,6 +113,8 @@ impl Oracle {
             workers: BTreeMap::new(),
             counts: BTreeMap::new(),
             windows: BTreeMap::new(),
+            gates: gates::Gates::default(),
+            skew,
             last_seq: ItemSeq(0),
             writes: 0,
             live: 0,
@@ -169,7 +176,8 @@ impl Oracle {
             self.hub.log("control", &[i64::from(row.control.code())], || format!("{:?}", row.control));
             self.hub.meet(match row.control {
                 Control::Go => Met::Resumed,
-                Control::Paused | Control::PausedOutage => Met::Paused,
+                Control::Paused => Met::Paused,
+                Control::PausedOutage => Met::OutagePause,
                 Control::PausedBudget => Met::BudgetPause,
                 Control::PausedQuota => Met::QuotaPause,
                 Control::Cancelled => Met::Cancel,

@@ -78,7 +78,11 @@ impl Oracle {
             | Metric::Status(_)
             | Metric::PassedAfter(_)
             | Metric::HealedWithin(_)
-            | Metric::HealMillis => false,
+            | Metric::HealMillis
+            | Metric::TokensIn
+            | Metric::TokensOut
+            | Metric::NanoUsd
+            | Metric::UnpricedTokens => false,
         };
         let mut left = 0;
         for (stage, metric, n) in kept.iter().filter(|(_, metric, n)| mine(metric) && *n != 0) {

@@ -3,8 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use redrive_core::item::StateKind;
 use redrive_core::status::Control;
-use redrive_engine::worker::{Ending, Halt, Stop};
+use redrive_core::tally::Metric;
+use redrive_core::time::Timestamp;
+use redrive_engine::worker::{Blocked, Ending, Halt, NeedsSomebody, Stop};
 use redrive_store::{Error, Retired, RunChange, RunRow, Store};
 
 use super::{Shift, span};
@@ -13,7 +16,9 @@ use crate::worker::Worker;
 impl Shift {
     pub(super) async fn ending(&mut self) -> Result<Option<Ending>, Error> {
         let halted = self.desk.halt().is_some();
-        if !self.desk.is_idle() || !(halted || self.claimed_nothing) {
+        let now = self.worker.env.clock.now();
+        let held_up = !halted && self.desk.wants(now).is_empty();
+        if !self.desk.is_idle() || !(halted || self.claimed_nothing || held_up) {
             return Ok(None);
         }
         let Worker { store, run, .. } = &self.worker;
@@ -26,11 +31,30 @@ impl Shift {
         if let Some(halt) = self.desk.halt() {
             return Ok(Some(match halt {
                 Halt::Stopping => Ending::Stopped,
-                Halt::Budget(_) | Halt::Quota(_) | Halt::Asked(_) => Ending::Halted(halt.clone()),
+                Halt::Budget(_) | Halt::Quota(_) | Halt::Outage(_) | Halt::Asked(_) => {
+                    Ending::Halted(halt.clone())
+                }
             }));
         }
+        let blocked = self.all_blocked(now).await?;
+        if let Some(halt) = blocked.as_ref().and_then(|blocked| somebody(blocked)) {
+            self.desk.stop(halt);
+            return Ok(None);
+        }
+        // Nobody here ends for the sake of retries or gates that are too late: a daemon waits.
         let nobody_reads = !row.admitted_all && !admitting && live == 0;
         Ok(nobody_reads.then_some(Ending::Stopped))
+    }
+
+    async fn all_blocked(&self, now: Timestamp) -> Result<Option<Vec<Blocked>>, Error> {
+        if self.worker.recipe.gates.is_empty() {
+            return Ok(None);
+        }
+        let waiting = Metric::State(StateKind::Waiting);
+        let counters = self.worker.store.counters(self.worker.run).await?;
+        let stages = counters.into_iter().filter(|(_, metric, n)| *metric == waiting && *n > 0);
+        let blocked: Option<Vec<Blocked>> = stages.map(|(stage, ..)| self.desk.blocked(stage, now)).collect();
+        Ok(blocked.filter(|blocked| !blocked.is_empty()))
     }
 
     async fn finish(&self, row: &RunRow) -> Result<bool, Error> {
@@ -71,6 +95,7 @@ impl Shift {
                 }
             }
         }
+        self.leave_gates().await;
         let budget = self.desk.saved_budget();
         let change = RunChange { budget, ..RunChange::default() };
         let _ = self.worker.store.change_run(self.worker.run, change).await;
@@ -84,4 +109,15 @@ impl Shift {
             }
         }
     }
+}
+
+/// As in the session: every gate in the way waits for somebody, and not for an operator only.
+fn somebody(blocked: &[Blocked]) -> Option<Halt> {
+    let needs: Option<Vec<&NeedsSomebody>> =
+        blocked.iter().map(|blocked| blocked.needs_somebody.as_ref()).collect();
+    needs?.into_iter().find_map(|needs| match needs {
+        NeedsSomebody::Quota(why) => Some(Halt::Quota(why.clone())),
+        NeedsSomebody::Outage(why) => Some(Halt::Outage(why.clone())),
+        NeedsSomebody::Operator => None,
+    })
 }

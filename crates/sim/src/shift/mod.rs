@@ -1,17 +1,18 @@
 //! One session of a simulated worker: the real desk, driven as the real session drives it.
 //!
-//! [`Shift`] follows `engine/worker/session.rs` step by step; only waiting and calls are events of the simulation.
+//! [`Shift`] follows `engine/worker/session/` step by step; only waiting and calls are events of the simulation.
 
 mod call;
 mod end;
+mod gates;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join;
+use futures_util::future::join3;
 use redrive_core::budget::Budget;
-use redrive_core::id::ItemId;
+use redrive_core::id::{ItemId, StageNo};
 use redrive_core::item::Payload;
 use redrive_core::status::Control;
 use redrive_core::time::{Timestamp, millis};
@@ -22,6 +23,7 @@ use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Store};
 use crate::heartbeat::Heartbeat;
 use crate::mailbox::{Mailbox, Wait};
 use crate::met::Met;
+use crate::slip::Slip;
 use crate::worker::Worker;
 
 /// As in the session: how long free places are gathered before they are claimed.
@@ -31,13 +33,21 @@ const HELD_PAGE: usize = 5;
 /// As in the session: how often all joining parents are looked at.
 const SWEEP: Duration = Duration::from_secs(15);
 
+/// A call under way.
+pub(super) struct Open {
+    pub(super) stage: StageNo,
+    pub(super) items: Vec<(ItemId, u32)>,
+}
+
 /// One session of a worker.
 pub struct Shift {
     pub(super) worker: Worker,
     pub(super) desk: Desk,
     pub(super) heartbeat: Heartbeat,
     pub(super) mailbox: Arc<Mailbox>,
-    pub(super) open: BTreeMap<CallId, Vec<(ItemId, u32)>>,
+    pub(super) open: BTreeMap<CallId, Open>,
+    /// Attempts that a handler has been called for: more calls for them are parts of a batch that is taken apart.
+    pub(super) called: BTreeSet<(ItemId, u32)>,
     pub(super) broken_off: Vec<(ItemId, u32)>,
     pub(super) next_due: Option<Timestamp>,
     looked_at: Timestamp,
@@ -47,6 +57,11 @@ pub struct Shift {
     claimed_at: Timestamp,
     held_back: bool,
     swept_at: Timestamp,
+    pub(super) gates_read_at: Timestamp,
+    /// Whether this turn brought anything.
+    pub(super) fruitful: bool,
+    /// Turns that brought nothing, and since when they are counted.
+    pub(super) fruitless: (i64, u32),
     closed: bool,
     /// Somebody else took over something that was held here.
     pub(super) disturbed: bool,
@@ -72,12 +87,17 @@ impl Shift {
             row.budget.as_deref().and_then(|saved| serde_json::from_str(saved).ok()).unwrap_or_default();
         let heartbeat = Heartbeat::begin(of).await?;
         let worker = of.after_pauses(row.pause.before_ms);
+        let now = worker.env.clock.now();
+        let (rows, live) = gates::first_look(&worker, now).await?;
         let mut shift = Self {
-            desk: Desk::new(of.run, worker.recipe.clone(), budget).after_pauses(row.pause.before_ms),
+            desk: Desk::new(of.run, worker.recipe.clone(), budget)
+                .after_pauses(row.pause.before_ms)
+                .with_gates(&heartbeat.worker().to_string(), &live, &rows, now),
             worker,
             heartbeat,
             mailbox: Mailbox::new(),
             open: BTreeMap::new(),
+            called: BTreeSet::new(),
             broken_off: Vec::new(),
             next_due: None,
             looked_at: Timestamp(i64::MIN),
@@ -87,6 +107,9 @@ impl Shift {
             claimed_at: Timestamp(i64::MIN),
             held_back: false,
             swept_at: Timestamp(i64::MIN),
+            gates_read_at: now,
+            fruitful: false,
+            fruitless: (0, 0),
             closed: false,
             disturbed: false,
         };
@@ -104,6 +127,7 @@ impl Shift {
                 Err(error) => self.bear(error).await?,
             }
             self.start_calls();
+            self.count_turn();
             self.wait().await;
         }
     }
@@ -126,7 +150,9 @@ impl Shift {
             self.look_after(now).await?;
             self.looked_at = now;
         }
+        self.hear_gates(now).await?;
         self.record_and_claim().await?;
+        self.meet_notices();
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
             let Worker { store, recipe, env, .. } = &self.worker;
@@ -183,7 +209,9 @@ impl Shift {
         let env = self.worker.env.clone();
         let now = env.clock.now();
         let commit = self.desk.commit(now, || env.dice.draw());
-        let mut slots = self.desk.wants();
+        let mut slots = self.desk.wants(now);
+        let gates = self.gates_to_save(now);
+        self.fruitful |= commit.is_some() || !gates.is_empty();
         self.idle_wants_all(&slots);
         let just_claimed = self.claimed_at <= now && now.since(self.claimed_at) < GATHER;
         self.held_back = just_claimed && self.desk.is_busy(&slots);
@@ -209,7 +237,9 @@ impl Shift {
             }
             Some(claimed)
         };
-        let (applied, claimed) = join(record, claim).await;
+        let save = async { if gates.is_empty() { None } else { Some(store.save_gates(gates).await) } };
+        let (applied, saved, claimed) = join3(record, save, claim).await;
+        self.gates_saved(saved, now);
         let recorded =
             applied.transpose().map(|applied| applied.map(|applied| self.desk.committed(&applied)));
         if let Some(claimed) = claimed {
@@ -219,13 +249,13 @@ impl Shift {
         Ok(())
     }
 
-    /// L7: a desk with nothing to do asks for all it can take.
+    /// L7: a desk with nothing to do asks for all it can take, but for what a gate holds up.
     fn idle_wants_all(&self, slots: &[Slot]) {
         let Worker { recipe, hub, .. } = &self.worker;
-        let full = |slot: &Slot| {
-            recipe.work(slot.stage).is_some_and(|work| slot.limit == work.batch * work.concurrency)
-        };
-        let all = slots.len() == recipe.stages.len() && slots.iter().all(full);
+        let all = recipe.plan.stages().all(|(stage, _)| {
+            let asked = slots.iter().find(|slot| slot.stage == stage).map_or(0, |slot| slot.limit);
+            recipe.work(stage).is_some_and(|work| work.gate.is_some() || asked == work.capacity())
+        });
         if self.desk.is_idle() && self.desk.halt().is_none() && !all {
             hub.broke("L7", format!("an idle worker asks for {slots:?} only"));
         }
@@ -239,6 +269,10 @@ impl Shift {
     ) -> Result<(), Error> {
         let claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
         self.claimed_nothing = claimed.items.is_empty();
+        self.fruitful |= !self.claimed_nothing;
+        for item in &claimed.items {
+            self.called.remove(&(item.item.id, item.item.attempt));
+        }
         self.next_due = claimed.next_due;
         let asked = self.desk.reusable(&claimed.items);
         let mut known = BTreeMap::new();
@@ -254,8 +288,9 @@ impl Shift {
     }
 
     async fn wait(&mut self) {
-        let idle = !self.desk.has_records()
-            && (self.claimed_nothing || self.held_back || self.desk.wants().is_empty());
+        let now = self.worker.env.clock.now();
+        let room = !self.desk.wants(now).is_empty();
+        let idle = !self.desk.has_records() && (self.claimed_nothing || self.held_back || !room);
         if !idle {
             self.drain_replies();
             if self.desk.is_calling() && !self.desk.has_records() {
@@ -263,18 +298,28 @@ impl Shift {
             }
             return;
         }
-        let now = self.worker.env.clock.now();
-        let room = !self.desk.wants().is_empty();
         let tick = if self.held_back { GATHER } else { span(self.worker.pace.tick) };
         let until =
             self.next_due.filter(|due| room || *due > now).map_or(tick, |due| due.since(now)).min(tick);
+        let opens = self.desk.opens_at(now);
+        if opens.is_some_and(|opens| opens > now) {
+            self.worker.hub.meet(Met::GateWait);
+        }
+        let until = opens.map_or(until, |opens| opens.since(now).min(until));
+        let spins = self.worker.slip == Some(Slip::Spins) && opens.is_some();
+        let until = if spins { Duration::ZERO } else { until };
         Wait::new(&self.worker.hub, &self.mailbox, &self.worker.orders, millis(until).max(1)).await;
         self.claimed_nothing = false;
         self.drain_replies();
     }
 
     pub(super) fn break_off(&mut self) {
-        self.broken_off.extend(std::mem::take(&mut self.open).into_values().flatten());
+        let open = std::mem::take(&mut self.open);
+        for call in open.values() {
+            let store = &self.worker.store;
+            store.oracle().on_gate_call_over(store.actor().slot, call.stage);
+        }
+        self.broken_off.extend(open.into_values().flat_map(|call| call.items));
         self.desk.interrupt();
     }
 }

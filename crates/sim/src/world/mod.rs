@@ -20,6 +20,7 @@ use crate::mailbox::Orders;
 use crate::met::{Met, Score};
 use crate::people::{Operator, Source};
 use crate::scenario::Scenario;
+use crate::slip::{self, Slip};
 use crate::store::FaultyStore;
 use crate::worker::Worker;
 
@@ -60,6 +61,7 @@ pub struct World {
     source: Source,
     operators: Vec<Operator>,
     healed_at: Option<u64>,
+    slip: Option<Slip>,
 }
 
 /// Runs a seed over an empty store.
@@ -68,7 +70,16 @@ pub struct World {
 /// When the store cannot create a run.
 #[must_use]
 pub fn play(seed: u64, inner: Arc<dyn Store>, verbose: bool) -> Outcome {
-    let mut world = World::new(seed, inner, verbose);
+    play_with(seed, inner, verbose, None)
+}
+
+/// Runs a seed with workers that make a mistake.
+///
+/// # Panics
+/// When the store cannot create a run.
+#[must_use]
+pub fn play_with(seed: u64, inner: Arc<dyn Store>, verbose: bool, slip: Option<Slip>) -> Outcome {
+    let mut world = World::new(seed, inner, verbose, slip);
     world.begin();
     let broken = world.go_on();
     let score = world.hub.scored();
@@ -136,9 +147,9 @@ impl World {
     fn happen(&mut self, event: Event) -> bool {
         match event {
             Event::Poll(task) => self.poll(task),
-            Event::Answer { mailbox, id, reply, special } => {
+            Event::Answer { mailbox, id, answer, special } => {
                 special.into_iter().for_each(|met| self.hub.meet(met));
-                match mailbox.put(id, reply) {
+                match mailbox.put(id, answer) {
                     Some(reader) => self.hub.at(self.hub.now(), Event::Poll(reader)),
                     None => self.hub.meet(Met::AnswerToNobody),
                 }
@@ -251,7 +262,8 @@ impl World {
             hub: self.hub.clone(),
             store,
             env: clock::env(&self.hub, &self.skews[slot]),
-            recipe: self.scenario.recipe.clone(),
+            recipe: slip::recipe(&self.scenario.recipe, self.slip),
+            slip: self.slip,
             script: self.scenario.script.clone(),
             run: self.run,
             pace: self.scenario.pace,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
@@ -16,13 +17,15 @@ use crate::mailbox::Orders;
 use crate::oracle::Oracle;
 use crate::people::{CLEAN, Operator, Source};
 use crate::scenario::Scenario;
+use crate::slip::Slip;
 use crate::store::FaultyStore;
 
 impl World {
-    pub(super) fn new(seed: u64, inner: Arc<dyn Store>, verbose: bool) -> Self {
+    pub(super) fn new(seed: u64, inner: Arc<dyn Store>, verbose: bool, slip: Option<Slip>) -> Self {
         let hub = Hub::new(seed, verbose);
         let scenario = Scenario::draw(seed, &hub);
-        let oracle = Oracle::new(hub.clone(), scenario.recipe.clone(), scenario.script.clone());
+        let skew = Duration::from_millis(scenario.pace.lease.unsigned_abs() * 3);
+        let oracle = Oracle::new(hub.clone(), scenario.recipe.clone(), scenario.script.clone(), skew);
         let oracle = Arc::new(Mutex::new(oracle));
         let actors: BTreeMap<usize, Arc<Actor>> = (0..scenario.workers)
             .map(|slot| (slot, Actor::new(slot, format!("worker-{slot}"))))
@@ -56,6 +59,7 @@ impl World {
             run,
             pace,
             chaos,
+            script: scenario.script.clone(),
             begun: Arc::new(Mutex::new(None)),
             done: Arc::new(AtomicBool::new(false)),
         });
@@ -73,6 +77,7 @@ impl World {
             actors,
             source,
             healed_at: None,
+            slip,
         }
     }
 }

@@ -7,11 +7,14 @@ use rusqlite::Connection;
 
 use crate::error::{Result, strange};
 
-/// Adds changes to the counters.
+/// Adds changes to the counters. A sum of tokens or money stops at the largest number; adding on would give a fraction,
+/// which the column does not take.
 pub(crate) fn add(tx: &Connection, deltas: &Deltas) -> Result<()> {
     let mut upsert = tx.prepare_cached(
         "INSERT INTO counter (run, stage, metric, n) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (run, stage, metric) DO UPDATE SET n = n + excluded.n",
+         ON CONFLICT (run, stage, metric) DO UPDATE SET n =
+             CASE WHEN excluded.n > 0 AND n > 9223372036854775807 - excluded.n THEN 9223372036854775807
+                  ELSE n + excluded.n END",
     )?;
     for ((run, stage, metric), n) in deltas.iter() {
         upsert.execute((run.0, stage.0, metric.code(), n))?;

@@ -7,6 +7,7 @@ use redrive_core::event::{MARKS, Mark};
 use redrive_core::id::{ItemSeq, StageNo, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::time::{Timestamp, millis};
+use redrive_core::usage::Usage;
 use redrive_store::History;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
@@ -16,8 +17,8 @@ use crate::verb::item::collect;
 
 pub(crate) const INSERT_ATTEMPT: &str =
     "INSERT INTO attempt (item, generation, stage, attempt, started_at, ended_at, outcome, class, kind, status,
-                          message, wait, cause, worker, config)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+                          message, wait, cause, worker, config, tokens_in, tokens_out, nano_usd)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
 
 /// Adds an attempt. An attempt number that is there already is a mistake in the program, and fails the commit.
 pub(crate) fn add_attempt(
@@ -25,7 +26,7 @@ pub(crate) fn add_attempt(
     item: ItemSeq,
     record: &AttemptRecord,
 ) -> Result<()> {
-    let failure = record.failure.as_ref();
+    let (failure, usage) = (record.failure.as_ref(), record.usage);
     insert.execute(params![
         item.0,
         record.generation,
@@ -42,6 +43,9 @@ pub(crate) fn add_attempt(
         record.wait.map(|(_, cause)| cause as i64),
         record.worker.0,
         record.config,
+        usage.map(|usage| usage.tokens_in.cast_signed()),
+        usage.map(|usage| usage.tokens_out.cast_signed()),
+        usage.and_then(|usage| usage.nano_usd).map(u64::cast_signed),
     ])?;
     Ok(())
 }
@@ -57,7 +61,7 @@ pub(crate) fn add_mark(tx: &Connection, after: &Item, mark: &Mark) -> Result<()>
 pub(crate) fn of(conn: &Connection, item: ItemSeq) -> Result<History> {
     let mut attempts = conn.prepare_cached(
         "SELECT generation, stage, attempt, started_at, ended_at, outcome, class, kind, status, message, wait,
-                cause, worker, config
+                cause, worker, config, tokens_in, tokens_out, nano_usd
          FROM attempt WHERE item = ?1 ORDER BY generation, stage, attempt",
     )?;
     let mut marks = conn.prepare_cached("SELECT at, what, detail FROM mark WHERE item = ?1 ORDER BY n")?;
@@ -90,7 +94,17 @@ fn attempt(row: &Row<'_>) -> Result<AttemptRecord> {
         wait: wait.map(|ms| Duration::from_millis(ms.cast_unsigned())).zip(row::cause(row.get(11)?)?),
         worker: WorkerId(row.get(12)?),
         config: row.get(13)?,
+        usage: usage(row)?,
     })
+}
+
+fn usage(row: &Row<'_>) -> Result<Option<Usage>> {
+    let Some(tokens_in) = row.get::<_, Option<i64>>(14)? else { return Ok(None) };
+    Ok(Some(Usage {
+        tokens_in: tokens_in.cast_unsigned(),
+        tokens_out: row.get::<_, i64>(15)?.cast_unsigned(),
+        nano_usd: row.get::<_, Option<i64>>(16)?.map(i64::cast_unsigned),
+    }))
 }
 
 fn mark(row: &Row<'_>) -> Result<Mark> {

@@ -2,5 +2,6 @@
 
 mod crash;
 mod file;
+mod gate;
 mod life;
 mod pressure;

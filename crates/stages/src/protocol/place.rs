@@ -28,7 +28,8 @@ pub fn place_output(payload: &[u8], pointer: Option<&str>, output: &RawValue) ->
     Ok(text.into_bytes().into())
 }
 
-fn parse(pointer: &str) -> Result<Vec<String>, String> {
+/// The steps of a JSON pointer.
+pub(super) fn parse(pointer: &str) -> Result<Vec<String>, String> {
     let rest = pointer
         .strip_prefix('/')
         .ok_or_else(|| format!("{pointer:?} is no JSON pointer: it begins with /"))?;
@@ -131,7 +132,7 @@ fn push_key(text: &mut String, key: &str) {
 }
 
 /// The members of an object in their order.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -131,7 +131,7 @@ fn an_answer_in_which_nothing_can_be_told_apart_fails_as_a_whole() {
         (b"{\"results\":[\"\xff\"]}", "is not UTF-8 (byte 13)"),
     ];
     for (answer, message) in table {
-        let Decoded { reply, in_step } = Decoder::default().read(answer, &three());
+        let Decoded { reply, in_step, .. } = Decoder::default().read(answer, &three());
         let Reply::Whole(failure) = reply else { panic!("{message}") };
         assert_eq!((failure.class, failure.kind, in_step), (Class::Retryable, Kind::Answer, false));
         assert!(failure.message().contains(message), "{failure}");
@@ -146,6 +146,23 @@ fn strays_and_repetitions_show_that_the_partner_is_out_of_step() {
     assert!(in_step(r#"{"results":[{"id":"@a","output":1}]}"#));
     assert!(!in_step(r#"{"results":[{"id":"@a","output":1},{"id":"x","output":1}]}"#));
     assert!(!in_step(r#"{"results":[{"id":"@a","output":1},{"id":"@a","output":1}]}"#));
+}
+
+#[test]
+fn what_a_call_consumed_is_read_beside_the_results() {
+    let items = &three()[..1];
+    let usage = |answer: &str| {
+        let decoded = Decoder::default().read(fill(answer, items).as_bytes(), items);
+        decoded.usage.map(|usage| (usage.tokens_in, usage.tokens_out, usage.nano_usd))
+    };
+    let told = r#""usage":{"input_tokens":12,"output_tokens":3}"#;
+    assert_eq!(usage(&format!(r#"{{"results":[],{told}}}"#)), Some((12, 3, None)));
+    assert_eq!(usage(&format!(r#"{{{told}}}"#)), Some((12, 3, None)), "it was consumed, results or not");
+    for wrong in ["null", "7", "\"many\"", "{}", "[1,2]", r#"{"total_tokens":-1}"#] {
+        let answer = format!(r#"{{"results":[{{"id":"@a","output":1}}],"usage":{wrong}}}"#);
+        assert_eq!(usage(&answer), None, "{wrong}");
+        assert_eq!(shown(&verdicts(&answer, items)[0]), "output 1", "{wrong}");
+    }
 }
 
 #[test]

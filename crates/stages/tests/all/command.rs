@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use redrive_engine::handler::{Handler, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Request};
 use redrive_stages::{CommandHandler, CommandSpec};
 
 use crate::support::{assert_reply, broken_answers, item, request, shown};
@@ -28,7 +28,7 @@ fn handler(spec: CommandSpec) -> CommandHandler {
     CommandHandler::new(spec).unwrap()
 }
 
-async fn reply_of(spec: CommandSpec) -> Reply {
+async fn reply_of(spec: CommandSpec) -> Answer {
     handler(spec).call(request(&["a"])).await
 }
 
@@ -49,6 +49,14 @@ async fn a_child_is_asked_again_and_again() {
     for key in ["b", "c"] {
         assert_eq!(output(&handler, request(&[key])).await, first);
     }
+}
+
+#[tokio::test]
+async fn what_a_call_consumed_is_read_from_the_answer() {
+    let answer = r#"{"results":[{"id":"%s","output":1}],"usage":{"prompt_tokens":5,"total_tokens":8}}"#;
+    let answer = reply_of(each(&format!("printf '{answer}\\n' \"$id\""))).await;
+    assert_eq!(shown(&answer), ["1"]);
+    assert_eq!(answer.usage.map(|usage| (usage.tokens_in, usage.tokens_out)), Some((5, 3)));
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ async fn a_child_that_ends_takes_along_what_it_started() {
         let (listener, port) = listen().await;
         let handler = CommandHandler::new(holder(port, then)).unwrap();
         let (reply, stream) = tokio::join!(handler.call(request(&["a"])), connected(&listener));
-        let Reply::Whole(failure) = &reply else { panic!("{reply:?}") };
+        let Reply::Whole(failure) = &reply.reply else { panic!("{reply:?}") };
         assert!(failure.to_string().starts_with(expected), "{failure}");
         gone(stream).await;
     }
@@ -81,7 +81,7 @@ async fn closing_ends_idle_children_and_refuses_calls() {
     let (listener, port) = listen().await;
     let handler = CommandHandler::new(holder(port, "answer()\nsignal.pause()")).unwrap();
     let (reply, stream) = tokio::join!(handler.call(request(&["a"])), connected(&listener));
-    assert!(matches!(reply, Reply::Items(_)), "{reply:?}");
+    assert!(matches!(reply.reply, Reply::Items(_)), "{reply:?}");
     handler.close().await;
     gone(stream).await;
     let refused = shown(&handler.call(request(&["a"])).await);

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use redrive_engine::handler::{Handler, Reply};
+use redrive_engine::handler::{Answer, Handler, Reply};
 use redrive_stages::HttpHandler;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::server::{NOW, handler, listen, ok, once, receive};
 use crate::support::{assert_reply, broken_answers, request};
 
-async fn reply_to(answer: impl Into<Vec<u8>>) -> Reply {
+async fn reply_to(answer: impl Into<Vec<u8>>) -> Answer {
     let (spec, _server) = once(answer).await;
     handler(spec).call(request(&["a", "b"])).await
 }
@@ -93,7 +93,7 @@ async fn statuses_are_classified_with_their_hints() {
     for (status, expected, hint) in table {
         let reply = reply_to(format!("HTTP/1.1 {status}\r\nContent-Length: 4\r\n\r\nslow")).await;
         assert_reply(&reply, &[expected], status);
-        let Reply::Whole(failure) = reply else { panic!("{status}") };
+        let Reply::Whole(failure) = reply.reply else { panic!("{status}") };
         assert_eq!(failure.hint.map(|hint| hint.as_millis()), hint, "{status}");
         assert_eq!(failure.status.map(|code| code.to_string()).as_deref(), status.get(..3), "{status}");
     }
@@ -164,7 +164,7 @@ async fn a_server_without_tls_is_a_connection_failure() {
     });
     // A machine without any root certificate cannot set up TLS at all.
     let Ok(handler) = HttpHandler::new(spec, Arc::new(|| NOW)) else { return };
-    let Reply::Whole(failure) = handler.call(request(&["a"])).await else { panic!() };
+    let Reply::Whole(failure) = handler.call(request(&["a"])).await.reply else { panic!() };
     assert_eq!(failure.kind.name(), "connection", "{failure}");
 }
 

@@ -101,6 +101,39 @@ async fn connections_are_used_again() {
     server.await.unwrap();
 }
 
+#[tokio::test]
+async fn usage_and_limits_are_read_from_the_answer() {
+    let batch = request(&["a"]);
+    let results = r#""results":[{"id":"@a","output":1}]"#;
+    let limits = "RateLimit-Limit: 10\r\nRateLimit-Remaining: 4\r\nRateLimit-Reset: 3";
+    let body = fill(&format!(r#"{{{results},"usage":{{"tokens_in":12,"tokens_out":3}}}}"#), &batch);
+    let length = body.len();
+    for (status, whole) in [("200 OK", false), ("429 No", true), ("500 No", true)] {
+        let head = format!("HTTP/1.1 {status}\r\n{limits}\r\nContent-Length: {length}\r\n\r\n");
+        let (spec, _server) = once(head + &body).await;
+        let answer = handler(spec).call(batch.clone()).await;
+        let requests = answer.limits.requests.unwrap();
+        assert_eq!((requests.limit, requests.remaining, requests.reset.as_secs()), (Some(10.0), 4.0, 3));
+        let usage = answer.usage.map(|usage| (usage.tokens_in, usage.tokens_out));
+        assert_eq!(usage, if whole { None } else { Some((12, 3)) }, "{status}");
+    }
+    let (spec, _server) = once(ok(&body)).await;
+    let spec = HttpSpec { body: BodyForm::Payload, ..spec };
+    let bare = handler(spec).call(batch).await;
+    assert_eq!(
+        (bare.usage, bare.limits.requests),
+        (None, None),
+        "the body is the output, and nobody told a limit"
+    );
+}
+
+#[test]
+fn tokens_are_estimated_from_the_size() {
+    let handler = handler(HttpSpec::new("http://127.0.0.1:1/"));
+    let tokens = |payload: &[u8]| handler.tokens(&payload.into());
+    assert_eq!((tokens(b""), tokens(b"12345"), tokens(&[b' '; 400])), (1, 2, 100));
+}
+
 #[test]
 fn a_specification_that_cannot_be_used_is_refused_without_its_secrets() {
     let new = |url: &str, header: (&str, &str)| {

@@ -1,8 +1,11 @@
 //! The handlers against partners that misbehave.
 
+mod chat;
 mod command;
 mod command_ends;
+mod embed;
 mod http;
 mod http_calls;
+mod model_server;
 mod server;
 mod support;

@@ -1,11 +1,11 @@
-//! What the tests of both handlers share.
+//! What the tests of all handlers share.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::event::Verdict;
 use redrive_core::id::{ContentHash, ItemId, RunId};
-use redrive_engine::handler::{Input, Reply, Request};
+use redrive_engine::handler::{Answer, Input, Reply, Request};
 
 /// An item; its id depends on its key.
 pub fn item(key: &str, payload: &str) -> Input {
@@ -32,9 +32,9 @@ pub fn fill(text: &str, request: &Request) -> String {
         .fold(text.to_owned(), |text, item| text.replace(&format!("@{}", item.key), &item.id.to_string()))
 }
 
-/// A reply in words, one for each item.
-pub fn shown(reply: &Reply) -> Vec<String> {
-    match reply {
+/// An answer's reply in words, one for each item.
+pub fn shown(answer: &Answer) -> Vec<String> {
+    match &answer.reply {
         Reply::Whole(failure) => vec![format!("whole {failure}")],
         Reply::Items(verdicts) => verdicts.iter().map(verdict).collect(),
     }
@@ -86,8 +86,8 @@ pub fn broken_answers(request: &Request) -> impl Iterator<Item = (Vec<u8>, &'sta
 }
 
 /// Checks a reply against the beginnings of what it should say.
-pub fn assert_reply(reply: &Reply, expected: &[&str], case: &str) {
-    let shown = shown(reply);
+pub fn assert_reply(answer: &Answer, expected: &[&str], case: &str) {
+    let shown = shown(answer);
     let alike = shown.len() == expected.len()
         && shown.iter().zip(expected).all(|(is, should)| is.starts_with(should));
     assert!(alike, "{case}\n  is {shown:?}\n  should be {expected:?}");

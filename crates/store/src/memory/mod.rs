@@ -15,7 +15,7 @@ use redrive_core::time::Timestamp;
 
 use crate::query::{Group, History, ItemFilter, ItemQuery};
 use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
-use crate::run::{NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 use crate::{Result, Store};
 use state::State;
 
@@ -152,6 +152,15 @@ impl Store for MemoryStore {
 
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
         Ok(self.lock().operations.values().rev().take(limit).cloned().collect())
+    }
+
+    async fn gates(&self) -> Result<Vec<GateRow>> {
+        Ok(self.lock().gates.values().cloned().collect())
+    }
+
+    async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>> {
+        let mut state = self.lock();
+        Ok(gates.into_iter().map(|gate| state.save_gate(gate)).collect())
     }
 
     async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {

@@ -1,4 +1,4 @@
-//! The maps, and the verbs about runs, workers and operations.
+//! The maps, and the verbs about runs, workers, operations and gates.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,10 @@ use redrive_core::tally::{Deltas, Metric};
 use redrive_core::time::Timestamp;
 
 use crate::query::History;
-use crate::request::{Fact, OutputKey};
+use crate::request::{Applied, Fact, OutputKey};
 use crate::run::{
-    NewRun, NewWorker, Operation, OperationState, Pause, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+    GateRow, NewRun, NewWorker, Operation, OperationState, Pause, Retired, RunChange, RunFilter, RunRow,
+    WorkerRow,
 };
 use crate::{Error, Result};
 
@@ -25,6 +26,7 @@ pub(super) struct State {
     pub(super) outputs: BTreeMap<OutputKey, Payload>,
     pub(super) facts: BTreeMap<i64, Fact>,
     pub(super) operations: BTreeMap<OperationId, Operation>,
+    pub(super) gates: BTreeMap<String, GateRow>,
     pub(super) tombstones: BTreeMap<ItemId, OperationId>,
     next_run: i64,
     next_worker: i64,
@@ -156,10 +158,20 @@ impl State {
         id
     }
 
+    /// Writes a gate if its change number still is the one it was read with; a gate that is not there has 0.
+    pub(super) fn save_gate(&mut self, gate: GateRow) -> Applied {
+        let rev = self.gates.get(&gate.name).map_or(0, |kept| kept.rev);
+        if rev != gate.rev {
+            return Applied::Stale;
+        }
+        self.gates.insert(gate.name.clone(), GateRow { rev: rev + 1, ..gate });
+        Applied::Done
+    }
+
     pub(super) fn count(&mut self, deltas: &Deltas) {
         for (key, n) in deltas.iter() {
             let counter = self.counters.entry(key).or_default();
-            *counter += n;
+            *counter = counter.saturating_add(n);
             if *counter == 0 {
                 self.counters.remove(&key);
             }

@@ -41,7 +41,8 @@ pub async fn export(context: &Context, typed: &DeadFilter, output: Option<&Path>
             after = Some(last.seq);
             for item in &page {
                 let known = known_run(&*store, Some(item.run)).await?;
-                let life = explain(&*store, &known.row, item, &known.plan, context.env.clock.now()).await?;
+                let life =
+                    explain(&*store, &known.row, item, &known.plan, None, context.env.clock.now()).await?;
                 let line =
                     serde_json::to_string(&life).map_err(|error| Failure::internal(error.to_string()))?;
                 writeln!(out, "{line}")?;

@@ -6,11 +6,13 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use redrive_core::gate::Passing;
 use redrive_core::policy::{LintContext, lint, presets};
-use redrive_pipeline::Problem;
+use redrive_pipeline::{Definition, Problem, StageDef, StageKind};
 use serde::Serialize;
 
-use super::subject::{Named, Subject, named, wrong};
+use super::place::Places;
+use super::subject::{Named, Subject, gate_name, named, wrong};
 use crate::args::Global;
 use crate::exit::Failure;
 use crate::output;
@@ -49,7 +51,12 @@ pub fn run(global: &Global, words: &[String]) -> Result<ExitCode, Failure> {
     for word in &words {
         match named(word)? {
             Named::Preset(subject) => warnings.extend(of_preset(&subject)),
-            Named::File(definition) => warnings.extend(definition.warnings.into_iter().map(of_file)),
+            Named::File(definition, text) => {
+                let mut found = of_gates(word, &definition, &text);
+                found.extend(definition.warnings.into_iter().map(of_file));
+                found.sort_by_key(|found| found.line);
+                warnings.extend(found);
+            }
             Named::Wrong(found) => problems.extend(found),
         }
     }
@@ -89,6 +96,60 @@ fn of_preset(subject: &Subject) -> Vec<Found> {
 /// The file's own warnings: they know the stage's timeout, the deadline, the failure budget and the line.
 fn of_file(warning: Problem) -> Found {
     Found { source: warning.file, line: Some(warning.line), key: warning.key, message: warning.message }
+}
+
+/// Where gates and the stages that pass them contradict each other. What comes from defaults alone is not worth a warning:
+/// one is told for a key that is written.
+fn of_gates(file: &str, definition: &Definition, text: &str) -> Vec<Found> {
+    let mut stages = Vec::new();
+    with_paths(&definition.stages, "", &mut stages);
+    let places = Places::of(text);
+    let mut names: Vec<String> = stages.iter().filter_map(|(_, stage)| gate_name(stage)).collect();
+    names.sort();
+    names.dedup();
+    let consecutive = definition.budget.as_ref().and_then(|budget| budget.consecutive);
+    let of_gate = |name: String| {
+        let passing: Vec<Passing<'_>> = stages
+            .iter()
+            .filter(|(_, stage)| gate_name(stage).as_ref() == Some(&name))
+            .map(|(path, stage)| passing(path, stage))
+            .collect();
+        let spec = definition.gates.get(&name).cloned().unwrap_or_default();
+        spec.lint(&name, &passing, definition.deadline, consecutive)
+    };
+    let found = names.into_iter().flat_map(of_gate).filter_map(|warning| {
+        let line = places.line(&warning.key)?;
+        Some(Found { source: file.to_owned(), line: Some(line), key: warning.key, message: warning.message })
+    });
+    found.collect()
+}
+
+/// Every stage with the path it has in keys.
+fn with_paths<'a>(stages: &'a [StageDef], above: &str, all: &mut Vec<(String, &'a StageDef)>) {
+    for stage in stages {
+        let path = format!("{above}{}", stage.name);
+        with_paths(&stage.children, &format!("{path}.children."), all);
+        all.push((path, stage));
+    }
+}
+
+fn passing<'a>(path: &'a str, stage: &'a StageDef) -> Passing<'a> {
+    let (max_tokens, max_item_tokens) = match &stage.kind {
+        StageKind::Chat { model, max_tokens, .. } => (*max_tokens, model.max_item_tokens),
+        StageKind::Embed { model, .. } => (None, model.max_item_tokens),
+        StageKind::Http { .. } | StageKind::Command { .. } | StageKind::Filter { .. } | StageKind::Pass => {
+            (None, None)
+        }
+    };
+    Passing {
+        stage: path,
+        concurrency: stage.concurrency,
+        batch: stage.batch,
+        batch_tokens: stage.batch_tokens,
+        max_tokens,
+        max_item_tokens,
+        policy: &stage.retry,
+    }
 }
 
 fn counted(n: usize, what: &str) -> String {

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use redrive_core::gate::GateSpec;
 use redrive_core::policy::{Policy, preset, presets};
-use redrive_pipeline::{Definition, Problem};
+use redrive_pipeline::{Definition, Problem, StageDef};
 
 use crate::exit::Failure;
 use crate::wiring;
@@ -21,6 +22,44 @@ pub struct Subject {
     pub policy: Policy,
     /// How long an item is tried, by the pipeline or the policy. A preset alone has none: it comes with the pipeline.
     pub deadline: Option<Duration>,
+    /// The gate its calls pass, where that is known.
+    pub gate: Option<AtGate>,
+}
+
+/// A stage at its gate.
+#[derive(Clone)]
+pub struct AtGate {
+    /// The gate's name.
+    pub name: String,
+    /// Its limits.
+    pub spec: GateSpec,
+    /// Most items of one call.
+    pub batch: u32,
+    /// Most tokens of one call.
+    pub batch_tokens: Option<u64>,
+    /// Most calls at once.
+    pub concurrency: Option<u32>,
+    /// The greatest age of an item.
+    pub deadline: Option<Duration>,
+}
+
+impl AtGate {
+    fn of(definition: &Definition, stage: &StageDef) -> Option<Self> {
+        let name = gate_name(stage)?;
+        Some(Self {
+            spec: definition.gates.get(&name).cloned().unwrap_or_default(),
+            name,
+            batch: stage.batch,
+            batch_tokens: stage.batch_tokens,
+            concurrency: Some(stage.concurrency),
+            deadline: definition.deadline,
+        })
+    }
+}
+
+/// The gate that a stage's calls pass.
+pub fn gate_name(stage: &StageDef) -> Option<String> {
+    stage.gate.clone().or_else(|| stage.default_gate())
 }
 
 impl Subject {
@@ -37,8 +76,8 @@ impl Subject {
 pub enum Named {
     /// A preset; it wins over a file of the same name.
     Preset(Box<Subject>),
-    /// A pipeline file that was read.
-    File(Box<Definition>),
+    /// A pipeline file that was read, and its text.
+    File(Box<Definition>, String),
     /// A pipeline file that is wrong.
     Wrong(Vec<Problem>),
 }
@@ -52,6 +91,7 @@ pub fn named(word: &str) -> Result<Named, Failure> {
             summary: Some(known.summary),
             policy: known.policy.clone(),
             deadline: known.policy.deadline(),
+            gate: None,
         })));
     }
     let path = Path::new(word);
@@ -62,7 +102,7 @@ pub fn named(word: &str) -> Result<Named, Failure> {
     }
     let text = wiring::read_pipeline(path)?;
     Ok(match redrive_pipeline::parse(&text, word) {
-        Ok(definition) => Named::File(Box::new(definition)),
+        Ok(definition) => Named::File(Box::new(definition), text),
         Err(problems) => Named::Wrong(problems),
     })
 }
@@ -76,7 +116,7 @@ pub fn find(word: &str, stage: Option<&str>) -> Result<Vec<Subject>, Failure> {
             Err(Failure::usage(message))
         }
         (Named::Wrong(problems), _) => Err(wrong(&problems)),
-        (Named::File(definition), stage) => of_file(word, &definition, stage),
+        (Named::File(definition, _), stage) => of_file(word, &definition, stage),
     }
 }
 
@@ -92,6 +132,7 @@ fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<V
             policy: stage.retry.clone(),
             // The policy's own counts from the first failure, which here is the beginning.
             deadline: [definition.deadline, stage.retry.deadline()].into_iter().flatten().min(),
+            gate: AtGate::of(definition, stage),
         })
         .collect();
     if found.is_empty() {

@@ -126,7 +126,11 @@ fn limits(view: &View) -> String {
         |limit| format!("{limit} attempts for failures of unknown kind"),
     );
     lines.push(("unknown limit", unknown));
-    lines.push(("hint cap", format!("{}; a longer hint parks the item", exact(policy.hint_cap()))));
+    let hint_cap = match view.subject.gate.as_ref().filter(|_| view.subject.stage.is_some()) {
+        Some(gate) => format!("{}, of gate {}; a longer hint parks it", exact(gate.spec.hint_cap), gate.name),
+        None => format!("{}; a longer hint parks the item", exact(policy.hint_cap())),
+    };
+    lines.push(("hint cap", hint_cap));
     if let Some(growth) = json["timeout_growth"].as_f64() {
         let growth = if growth > 1.0 {
             format!("×{growth} after each timeout, at most ×4")

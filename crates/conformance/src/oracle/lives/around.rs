@@ -1,10 +1,11 @@
-//! Commands about workers, runs, facts and time.
+//! Commands about workers, runs, facts, gates and time.
 
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Retired, RunChange};
+use redrive_store::{Applied, GateRow, Retired, RunChange};
 
 use super::Lives;
+use crate::gate::ODD_NAMES;
 use crate::world::new_worker;
 
 impl Lives {
@@ -49,6 +50,27 @@ impl Lives {
             }
         }
         self.steps.push("pass on".to_owned());
+    }
+
+    /// A few gates are written, some under a number they no longer have, some twice.
+    pub(super) async fn save_gates(&mut self) {
+        let kept = self.stores[0].gates().await.expect("gates");
+        let mut rows = Vec::new();
+        for _ in 0..=self.dice.below(3) {
+            let name = self.dice.of(&ODD_NAMES[..6]);
+            let rev = kept.iter().find(|gate| gate.name == name).map_or(0, |gate| gate.rev);
+            let state = format!("{{\"step\":{}}}", self.steps.len());
+            let off = self.dice.of(&[0, 0, 0, 1, -1]);
+            rows.push(GateRow { name: name.to_owned(), rev: rev + off, state, updated_at: self.now });
+        }
+        let answers = [self.stores[0].save_gates(rows.clone()).await, self.stores[1].save_gates(rows).await];
+        for answer in answers[0].iter().flatten() {
+            self.met.count(match answer {
+                Applied::Done => "gate saved",
+                Applied::Stale => "gate stale",
+            });
+        }
+        self.same("save gates", answers);
     }
 
     /// Time goes on, and sometimes steps back.

@@ -1,6 +1,7 @@
 //! Random things that happen to items.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
@@ -9,6 +10,7 @@ use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::ItemId;
 use redrive_core::item::{Item, LastFailure, StateKind};
 use redrive_core::time::Timestamp;
+use redrive_core::usage::Usage;
 
 use super::super::snapshot::Items;
 use super::Lives;
@@ -47,10 +49,30 @@ impl Lives {
             let other = decide(&tested.by_id[&id], event, &self.plan, at);
             // An event that cannot happen in this state happens to nobody.
             if let (Ok(one), Ok(two)) = (decided, other) {
-                pairs.push([one, two]);
+                let mut pair = [one, two];
+                self.consume(&mut pair);
+                pairs.push(pair);
             }
         }
         pairs
+    }
+
+    /// Some attempts consumed something, now and then more than a counter can hold.
+    fn consume(&mut self, pair: &mut [Transition; 2]) {
+        if pair[0].record.is_none() || !self.dice.one_in(3) {
+            return;
+        }
+        let amounts = [0, 1, 17, 12_345, 1 << 40];
+        let huge = self.dice.one_in(20);
+        let usage = Usage {
+            tokens_in: if huge { u64::MAX } else { self.dice.of(&amounts) },
+            tokens_out: self.dice.of(&amounts),
+            nano_usd: self.dice.one_in(2).then(|| self.dice.of(&amounts)),
+        };
+        for record in pair.iter_mut().filter_map(|transition| transition.record.as_mut()) {
+            record.usage = Some(usage);
+        }
+        self.met.count("consumed");
     }
 
     async fn event(&mut self, item: &Item) -> Event {
@@ -75,7 +97,7 @@ impl Lives {
     }
 
     async fn running(&mut self) -> Event {
-        let verdict = match self.dice.below(16) {
+        let verdict = match self.dice.below(18) {
             0..=2 => Verdict::Output(None),
             3 | 4 => Verdict::Output(Some(self.content())),
             5 => Verdict::Reused(self.content()),
@@ -95,6 +117,11 @@ impl Lives {
                 let texts = ["timed out after 31 ms", "no such model", "503 from 10.0.0.7"];
                 let failure = Failure::new(class, kind, self.dice.of(&texts));
                 let failure = if self.dice.one_in(2) { failure.with_status(503) } else { failure };
+                if self.dice.one_in(3) {
+                    self.met.count("turned away");
+                    let wait = Duration::from_millis(self.dice.of(&[0, 1, 900, 30_000]));
+                    return Event::Finished(Verdict::TurnedAway { failure, wait });
+                }
                 Verdict::Failed { failure, shared: self.dice.one_in(3) }
             }
         };

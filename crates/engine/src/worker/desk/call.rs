@@ -6,63 +6,99 @@ use std::time::Duration;
 use redrive_core::bisect::{Bisect, Finding, Ruling, is_worth_splitting};
 use redrive_core::event::{Event, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::gate::{Lesson, Sign};
 use redrive_core::id::{ContentHash, StageNo};
+use redrive_core::time::Timestamp;
+use redrive_core::usage::Usage;
 use redrive_store::ClaimedItem;
 
-use super::{Call, CallId, Desk, OpenCall};
-use crate::handler::{Input, Reply, Request};
+use super::gates::sign_of;
+use super::{Call, CallId, Desk, Ended, OpenCall, Ready};
+use crate::handler::{Answer, Input, Reply, Request};
 
 impl Desk {
-    /// Hands out every call that can be started now.
-    pub fn next_calls(&mut self) -> Vec<Call> {
+    /// Hands out every call that can be started now: parts of batches that are being taken apart first.
+    pub fn next_calls(&mut self, now: Timestamp) -> Vec<Call> {
         let mut calls = Vec::new();
+        for _ in 0..self.parts.len() {
+            let Some(part) = self.parts.pop_front() else { break };
+            match self.permit(part.stage, part.tokens(), now) {
+                Some(permit) => calls.push(self.hand_out(OpenCall { permit, ..part })),
+                None => self.parts.push_back(part),
+            }
+        }
         for no in 0..self.stages.len() {
-            while let Some(members) = self.next_batch(no) {
-                self.last_call += 1;
-                let id = CallId(self.last_call);
-                let stage = StageNo(u16::try_from(no).unwrap_or(u16::MAX));
+            let stage = StageNo(u16::try_from(no).unwrap_or(u16::MAX));
+            while let Some((size, tokens)) = self.next_batch(stage, now) {
+                let Some(permit) = self.permit(stage, tokens, now) else { break };
+                let desk = &mut self.stages[no];
+                let members: Vec<_> = desk.ready.drain(..size).map(Some).collect();
+                desk.calling += 1;
+                desk.items_calling += members.len();
                 let open = OpenCall {
                     stage,
                     asked: 0..members.len(),
-                    members: members.into_iter().map(Some).collect(),
+                    members,
                     bisect: None,
+                    permit,
+                    failed: 0,
+                    turned_away: false,
                 };
-                let desk = &mut self.stages[no];
-                desk.calling += 1;
-                desk.items_calling += open.members.len();
-                calls.push(self.call(id, &open));
-                self.calls.insert(id, open);
+                calls.push(self.hand_out(open));
             }
         }
         calls
     }
 
-    fn next_batch(&mut self, no: usize) -> Option<Vec<ClaimedItem>> {
-        let work = self.recipe.stages.get(no)?;
-        let desk = self.stages.get_mut(no)?;
+    /// How many of the items that are ready make the next call, and about how many tokens that takes.
+    fn next_batch(&mut self, stage: StageNo, now: Timestamp) -> Option<(usize, u64)> {
+        let (first, size, tokens) = self.planned(stage, now)?;
+        self.stages.get_mut(stage.index())?.ready.swap(0, first);
+        Some((size, tokens))
+    }
+
+    /// The next call of a stage, if only its gate lets it through: which item is its first, how many there are, and about
+    /// how many tokens that takes.
+    pub(super) fn planned(&self, stage: StageNo, now: Timestamp) -> Option<(usize, usize, u64)> {
+        let recipe = &self.recipe;
+        let work = recipe.work(stage)?;
+        let gate = self.gate_of(stage);
+        let (trying_out, most_tokens) =
+            gate.map_or((false, None), |gate| (gate.is_trying_out(now), gate.most_tokens()));
+        let most_tokens = most_tokens.into_iter().chain(work.batch_tokens).min();
+        let most = self.batch_size(stage).limit(work.batch);
+        let desk = self.stages.get(stage.index())?;
         if desk.calling >= work.concurrency {
             return None;
         }
-        let alone = desk.ready.front().is_some_and(|first| self.recipe.runs_alone(&first.item));
-        let limit = if alone { 1 } else { work.batch.min(desk.largest.unwrap_or(work.batch)).max(1) };
+        if trying_out {
+            // A dependency that may be away is tried out with the cheapest item there is.
+            let (cheapest, ready) = desk.ready.iter().enumerate().min_by_key(|(_, ready)| ready.tokens)?;
+            return Some((cheapest, 1, ready.tokens));
+        }
+        let alone = desk.ready.front().is_some_and(|first| recipe.runs_alone(&first.claimed.item));
+        let limit = if alone { 1 } else { most };
         if desk.ready.is_empty() || (desk.ready.len() < limit && !desk.drained && desk.calling > 0) {
             return None;
         }
-        let mut batch = Vec::with_capacity(limit.min(desk.ready.len()));
-        while batch.len() < limit {
-            match desk.ready.front() {
-                Some(next) if batch.is_empty() || !self.recipe.runs_alone(&next.item) => {
-                    batch.extend(desk.ready.pop_front());
-                }
-                _ => break,
+        let (mut size, mut tokens) = (0, 0_u64);
+        for next in desk.ready.iter().take(limit) {
+            let full = most_tokens.is_some_and(|most| tokens.saturating_add(next.tokens) > most);
+            if size > 0 && (full || recipe.runs_alone(&next.claimed.item)) {
+                break;
             }
+            size += 1;
+            tokens = tokens.saturating_add(next.tokens);
         }
-        Some(batch)
+        Some((0, size, tokens))
     }
 
-    fn call(&self, id: CallId, open: &OpenCall) -> Call {
+    fn hand_out(&mut self, open: OpenCall) -> Call {
+        // A name of its own for every part: an answer that comes twice is never taken for that of the next one.
+        self.last_call += 1;
+        let id = CallId(self.last_call);
         let plan = self.recipe.plan.stage(open.stage);
-        let asked = open.members[open.asked.clone()].iter().flatten();
+        let asked = open.members[open.asked.clone()].iter().flatten().map(|ready| &ready.claimed);
         let timeout = asked.clone().filter_map(|claimed| {
             let last = claimed.item.last.as_ref().map(|last| last.class);
             plan.map(|plan| plan.policy.timeout(plan.timeout, claimed.item.failures, last))
@@ -73,97 +109,196 @@ impl Desk {
             timeout: timeout.max().unwrap_or(Duration::from_secs(60)),
             items: asked.map(|claimed| input(claimed, name)).collect(),
         };
-        Call { id, stage: open.stage, request }
+        let call = Call { id, stage: open.stage, request };
+        self.calls.insert(id, open);
+        call
     }
 
-    /// Takes a reply in. Returns the next call of the same batch when it has to be taken apart.
-    pub fn finished(&mut self, id: CallId, reply: Reply) -> Option<Call> {
-        let mut open = self.calls.remove(&id)?;
-        let asked = open.asked.clone();
-        let reply = match reply {
-            Reply::Items(verdicts) if verdicts.len() != asked.len() => Reply::Whole(Failure::new(
-                Class::Retryable,
-                Kind::Answer,
-                format!("{} verdicts for {} items", verdicts.len(), asked.len()),
-            )),
-            reply => reply,
-        };
+    /// Takes an answer in. A batch that has to be taken apart goes on with [`Desk::next_calls`].
+    pub fn finished(&mut self, id: CallId, answer: Answer, now: Timestamp) {
+        let Some(mut open) = self.calls.remove(&id) else { return };
+        let asked = open.asked.len();
+        let Answer { reply, usage, limits } = answer;
+        let tokens = usage.as_ref().map(Usage::tokens);
         match reply {
-            Reply::Items(verdicts) => {
-                for (at, verdict) in asked.zip(verdicts) {
-                    self.end(&mut open, at, Event::Finished(verdict));
-                }
+            Reply::Items(verdicts) if verdicts.len() == asked => {
+                let sign = self.sign_of_items(&open, &verdicts);
+                let lesson = Lesson { sign: sign_ref(sign.as_ref()), tokens, limits };
+                self.teach(open.stage, open.permit, &lesson, now);
+                self.take_verdicts(&mut open, verdicts, usage, sign.is_some(), now);
                 if let Some(bisect) = &mut open.bisect {
                     bisect.passed();
                 }
             }
-            Reply::Whole(failure) => self.whole_failed(&mut open, &failure),
+            Reply::Items(verdicts) => {
+                let text = format!("{} verdicts for {asked} items", verdicts.len());
+                let failure = Failure::new(Class::Retryable, Kind::Answer, text);
+                self.whole_failed(&mut open, &failure, Lesson { sign: Sign::Neutral, tokens, limits }, now);
+            }
+            Reply::Whole(failure) => {
+                self.whole_failed(&mut open, &failure, Lesson { sign: Sign::Neutral, tokens, limits }, now);
+            }
         }
-        self.go_on(open)
+        open.permit = None;
+        self.go_on(open, now);
     }
 
-    fn whole_failed(&mut self, open: &mut OpenCall, failure: &Failure) {
-        let failed =
-            |failure: &Failure, shared| Event::Finished(Verdict::Failed { failure: failure.clone(), shared });
+    /// What the verdicts tell of the dependency: the failure that turned items away, if one did.
+    fn sign_of_items(&self, open: &OpenCall, verdicts: &[Verdict]) -> Option<Failure> {
+        let members = open.members[open.asked.clone()].iter();
+        let turned_away = members.zip(verdicts).filter_map(|(ready, verdict)| {
+            let Verdict::Failed { failure, .. } = verdict else { return None };
+            let failure = self.recipe.reclassified(&ready.as_ref()?.claimed.item, failure);
+            matches!(failure.class, Class::RateLimited | Class::Quota).then_some(failure)
+        });
+        let turned_away: Vec<Failure> = turned_away.collect();
+        // A few items of a batch are their own affair; most of them are everybody's, and so is exhausted credit.
+        let most = turned_away.len() * 2 >= verdicts.len();
+        // Exhausted credit says more than any wait, and a longer wait more than a shorter one.
+        turned_away
+            .into_iter()
+            .filter(|failure| most || failure.class == Class::Quota)
+            .max_by_key(|failure| (failure.class == Class::Quota, failure.hint))
+    }
+
+    fn take_verdicts(
+        &mut self,
+        open: &mut OpenCall,
+        verdicts: Vec<Verdict>,
+        usage: Option<Usage>,
+        dependency: bool,
+        now: Timestamp,
+    ) {
+        let weights: Vec<u64> = open.members[open.asked.clone()].iter().flatten().map(weight).collect();
+        let mut parts = usage.map(|usage| usage.divide(&weights).into_iter());
+        for (at, verdict) in open.asked.clone().zip(verdicts) {
+            let usage = parts.as_mut().and_then(Iterator::next);
+            let verdict = match verdict {
+                Verdict::Failed { failure, shared } => {
+                    self.failed(open, at, failure, shared, dependency, now)
+                }
+                verdict => verdict,
+            };
+            self.end(open, at, Event::Finished(verdict), usage);
+        }
+    }
+
+    /// The verdict on an item that failed: turned away, where its gate answers for that.
+    fn failed(
+        &self,
+        open: &OpenCall,
+        at: usize,
+        failure: Failure,
+        shared: bool,
+        dependency: bool,
+        now: Timestamp,
+    ) -> Verdict {
+        let Some((gate, ready)) = self.gate_of(open.stage).zip(open.members.get(at).and_then(Option::as_ref))
+        else {
+            return Verdict::Failed { failure, shared };
+        };
+        let throttled = match self.recipe.reclassified(&ready.claimed.item, &failure).class {
+            Class::RateLimited | Class::Quota => true,
+            Class::Retryable => failure.kind == Kind::Server && failure.hint.is_some(),
+            Class::Final | Class::Timeout | Class::Oversized | Class::Crash => false,
+        };
+        let of_the_service = matches!(sign_of(&failure, 1), Sign::Failed { .. });
+        let spared = dependency && (throttled || (of_the_service && gate.is_away()));
+        if !spared {
+            return Verdict::Failed { failure, shared };
+        }
+        let probe = open.permit.is_some_and(|permit| permit.is_probe());
+        Verdict::TurnedAway { failure, wait: self.wait_at_gate(&ready.claimed.item, probe, now) }
+    }
+
+    fn whole_failed(&mut self, open: &mut OpenCall, failure: &Failure, lesson: Lesson<'_>, now: Timestamp) {
+        open.failed += 1;
+        let taken_apart = open.bisect.is_some();
         let ruling = match &mut open.bisect {
             Some(bisect) => bisect.failed(failure),
             None if open.members.len() == 1 => Ruling::Guilty(0),
             None if is_worth_splitting(failure) => {
                 let mut members = open.members.iter().flatten();
-                let patient = members.any(|claimed| self.recipe.would_end(&claimed.item, failure));
+                let patient = members.any(|ready| self.recipe.would_end(&ready.claimed.item, failure));
                 open.bisect = Some(Bisect::new(open.members.len(), failure, patient));
                 Ruling::Undecided
             }
             None => Ruling::Shared((0..open.members.len()).collect()),
         };
-        match ruling {
-            Ruling::Guilty(at) => self.end(open, at, failed(failure, false)),
-            Ruling::Shared(all) => all.into_iter().for_each(|at| self.end(open, at, failed(failure, true))),
-            Ruling::Undecided => {}
+        // As the stage takes it: a pipeline may have its own mind about statuses.
+        let first = open.members.iter().flatten().next();
+        let taken = first
+            .map_or_else(|| failure.clone(), |ready| self.recipe.reclassified(&ready.claimed.item, failure));
+        let sign = match &ruling {
+            // One item of a batch whose other items pass: the dependency is not to blame.
+            Ruling::Guilty(_) if taken_apart => Sign::Neutral,
+            Ruling::Undecided => Sign::Neutral,
+            Ruling::Guilty(_) | Ruling::Shared(_) => sign_of(&taken, open.failed),
+        };
+        let dependency = matches!(sign, Sign::Failed { .. } | Sign::Throttled { .. } | Sign::Quota { .. });
+        open.turned_away = taken_apart && matches!(sign, Sign::Throttled { .. } | Sign::Quota { .. });
+        self.teach(open.stage, open.permit, &Lesson { sign, ..lesson }, now);
+        let (ended, shared) = match ruling {
+            Ruling::Guilty(at) => (vec![at], false),
+            Ruling::Shared(all) => (all, true),
+            Ruling::Undecided => (Vec::new(), false),
+        };
+        for at in ended {
+            let verdict = self.failed(open, at, failure.clone(), shared, dependency, now);
+            self.end(open, at, Event::Finished(verdict), None);
         }
     }
 
-    /// Makes the next call of a batch, or closes the batch.
-    fn go_on(&mut self, mut open: OpenCall) -> Option<Call> {
+    /// Puts the next part of a batch up for a call, or closes the batch.
+    fn go_on(&mut self, mut open: OpenCall, now: Timestamp) {
+        if let (Some(bisect), Some(largest)) = (&mut open.bisect, self.batch_size(open.stage).largest) {
+            bisect.no_more_than(largest as usize);
+        }
         if let Some(range) = open.bisect.as_mut().and_then(Bisect::next_call) {
             open.asked = range;
-            // A name of its own: an answer that comes twice is never taken for that of the next part.
-            self.last_call += 1;
-            let id = CallId(self.last_call);
-            let call = self.call(id, &open);
-            self.calls.insert(id, open);
-            return Some(call);
+            self.parts.push_back(open);
+            return;
         }
-        let desk = self.stages.get_mut(open.stage.index())?;
+        let stage = open.stage;
+        let Some(configured) = self.recipe.work(stage).map(|work| work.batch) else { return };
+        let Some(desk) = self.stages.get_mut(stage.index()) else { return };
         desk.calling -= 1;
         desk.items_calling -= open.members.len();
+        let mut batch = self.batch_size(stage);
         match open.bisect.as_ref().map(Bisect::finding) {
-            Some(Finding::Shape(largest)) => desk.largest = Some(largest),
-            // What passed whole may grow again, slowly.
-            None => desk.largest = desk.largest.map(|largest| largest.saturating_add(1)),
-            Some(Finding::Poison(_) | Finding::Outage) => {}
+            Some(Finding::Shape(largest)) => batch.refused(largest, now),
+            Some(Finding::Outage) if open.turned_away => batch.doubted(open.asked.len(), now),
+            None if open.failed == 0 => batch.passed(open.members.len(), configured, now),
+            None | Some(Finding::Poison(_) | Finding::Outage) => {}
         }
-        None
+        self.learn_batch(stage, batch);
     }
 
-    fn end(&mut self, open: &mut OpenCall, at: usize, event: Event) {
-        if let Some(claimed) = open.members.get_mut(at).and_then(Option::take) {
-            self.ended.push_back((claimed, event));
+    fn end(&mut self, open: &mut OpenCall, at: usize, event: Event, usage: Option<Usage>) {
+        if let Some(ready) = open.members.get_mut(at).and_then(Option::take) {
+            self.ended.push_back(Ended { claimed: ready.claimed, event, usage });
         }
     }
 
     /// Breaks off every call: their items go back without having spent anything.
     pub fn interrupt(&mut self) {
         for (_, open) in std::mem::take(&mut self.calls) {
-            if let Some(desk) = self.stages.get_mut(open.stage.index()) {
-                desk.calling -= 1;
-                desk.items_calling -= open.members.len();
-            }
-            self.ended
-                .extend(open.members.into_iter().flatten().map(|claimed| (claimed, Event::Interrupted)));
+            self.break_off(open);
+        }
+        for part in std::mem::take(&mut self.parts) {
+            self.break_off(part);
         }
         self.release_ready();
     }
+}
+
+fn sign_ref(failure: Option<&Failure>) -> Sign<'_> {
+    failure.map_or(Sign::Answered, |failure| sign_of(failure, 1))
+}
+
+/// What an item's part of a call's tokens is measured by.
+fn weight(ready: &Ready) -> u64 {
+    if ready.tokens > 0 { ready.tokens } else { ready.claimed.payload.len() as u64 }
 }
 
 fn input(claimed: &ClaimedItem, stage: &str) -> Input {

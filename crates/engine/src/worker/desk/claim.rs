@@ -9,13 +9,13 @@ use redrive_core::order::reserved;
 use redrive_core::time::Timestamp;
 use redrive_store::{ClaimedItem, OutputKey, Slot};
 
-use super::Desk;
+use super::{Desk, Ended, Ready};
 use crate::recipe::StageWork;
 
 impl Desk {
     /// What to claim now: for each stage as much as can be started.
     #[must_use]
-    pub fn wants(&self) -> Vec<Slot> {
+    pub fn wants(&self, now: Timestamp) -> Vec<Slot> {
         if self.halt.is_some() {
             return Vec::new();
         }
@@ -24,7 +24,8 @@ impl Desk {
             let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else {
                 continue;
             };
-            let limit = work.capacity().saturating_sub(desk.ready.len() + desk.items_calling);
+            let free = work.capacity().saturating_sub(desk.ready.len() + desk.items_calling);
+            let limit = free.min(self.room(stage, work, now).saturating_sub(desk.ready.len()));
             if limit > 0 {
                 let reserved = reserved(self.recipe.share, desk.given, limit);
                 slots.push(Slot { run: self.run, stage, order: self.recipe.order, reserved, limit });
@@ -33,6 +34,12 @@ impl Desk {
         // Later stages first: an item that is nearly done is finished before a new one is begun.
         slots.reverse();
         slots
+    }
+
+    /// How many items can be called for soon, as far as the stage's gate goes.
+    fn room(&self, stage: StageNo, work: &StageWork, now: Timestamp) -> usize {
+        let batch = self.batch_size(stage).limit(work.batch);
+        self.gate_of(stage).map_or(usize::MAX, |gate| gate.room(now).saturating_mul(batch))
     }
 
     /// Whether a claim would bring little because every stage that wants something is busy with most of what it can do.
@@ -71,13 +78,11 @@ impl Desk {
             *got.entry(stage).or_default() += 1;
             let known = known.remove(&at);
             if self.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
-                self.ended.push_back((claimed, Event::DeadlinePassed));
+                self.ended.push_back(Ended::new(claimed, Event::DeadlinePassed));
             } else if let Some(payload) = known {
-                self.ended.push_back((claimed, Event::Finished(Verdict::Reused(payload))));
-            } else if let Some(desk) = self.stages.get_mut(stage.index()) {
-                desk.ready.push_back(claimed);
+                self.ended.push_back(Ended::new(claimed, Event::Finished(Verdict::Reused(payload))));
             } else {
-                self.ended.push_back((claimed, Event::Released));
+                self.make_ready(claimed);
             }
         }
         for slot in slots {
@@ -89,6 +94,22 @@ impl Desk {
         }
         if self.halt.is_some() {
             self.release_ready();
+        }
+    }
+
+    /// Puts an item where calls are made from, unless it can never be called for.
+    fn make_ready(&mut self, claimed: ClaimedItem) {
+        let stage = claimed.item.stage;
+        let Some(work) = self.recipe.work(stage) else {
+            return self.ended.push_back(Ended::new(claimed, Event::Released));
+        };
+        let counted = work.gate.is_some() || work.batch_tokens.is_some();
+        let tokens = if counted { work.handler.tokens(&claimed.payload) } else { 0 };
+        if let Some(failure) = self.impossible(stage, tokens) {
+            let verdict = Verdict::Failed { failure, shared: false };
+            self.ended.push_back(Ended::new(claimed, Event::Finished(verdict)));
+        } else if let Some(desk) = self.stages.get_mut(stage.index()) {
+            desk.ready.push_back(Ready { claimed, tokens });
         }
     }
 }

@@ -5,8 +5,10 @@
 
 mod call;
 mod claim;
+mod gates;
 mod record;
 
+pub use gates::{Blocked, NeedsSomebody};
 pub use record::expansion_key;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,14 +19,18 @@ use std::time::Duration;
 use redrive_core::bisect::Bisect;
 use redrive_core::budget::{Breach, Budget};
 use redrive_core::event::Event;
+use redrive_core::gate::{BatchSize, Notice, Permit};
 use redrive_core::id::{ItemSeq, RunId, StageNo};
 use redrive_core::item::Item;
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_core::usage::Usage;
 use redrive_store::{Change, ClaimedItem};
 
 use crate::handler::Request;
 use crate::recipe::Recipe;
+use gates::GateDesk;
 
 /// Names a call that has been handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +54,8 @@ pub enum Halt {
     Budget(Breach),
     /// Credit is exhausted, in the provider's words.
     Quota(String),
+    /// A dependency stays away: which one, since when.
+    Outage(String),
     /// Somebody paused or cancelled the run.
     Asked(Control),
     /// The worker is to stop.
@@ -62,8 +70,13 @@ pub struct Desk {
     plan: Plan,
     stages: Vec<StageDesk>,
     calls: BTreeMap<CallId, OpenCall>,
+    /// Parts of batches that are being taken apart, waiting for their gate.
+    parts: VecDeque<OpenCall>,
+    gates: Vec<GateDesk>,
+    gates_stale: bool,
+    notices: Vec<(Arc<str>, Notice)>,
     last_call: u64,
-    ended: VecDeque<(ClaimedItem, Event)>,
+    ended: VecDeque<Ended>,
     in_commit: Vec<Sent>,
     budget: Budget,
     unsaved: u32,
@@ -75,22 +88,54 @@ pub struct Desk {
 
 #[derive(Default)]
 struct StageDesk {
-    ready: VecDeque<ClaimedItem>,
+    ready: VecDeque<Ready>,
     calling: usize,
     items_calling: usize,
     given: u64,
     /// The last claim brought less than was asked for, so a partial batch need not wait for more.
     drained: bool,
-    /// Largest batch that is known to pass, when a larger one is known not to.
-    largest: Option<usize>,
+    /// What is known about the size of batches, for a stage without a gate.
+    batch: BatchSize,
 }
 
 /// A batch that was handed out, whole or in parts.
 struct OpenCall {
     stage: StageNo,
-    members: Vec<Option<ClaimedItem>>,
+    members: Vec<Option<Ready>>,
     asked: Range<usize>,
     bisect: Option<Bisect>,
+    /// Leave for the call under way.
+    permit: Option<Permit>,
+    /// Calls that failed as a whole.
+    failed: u32,
+    /// It was being taken apart, and a part was turned away.
+    turned_away: bool,
+}
+
+impl OpenCall {
+    /// About how many tokens the call takes.
+    fn tokens(&self) -> u64 {
+        self.members[self.asked.clone()].iter().flatten().map(|ready| ready.tokens).sum()
+    }
+}
+
+/// An item that can be called for, and about how many tokens that takes.
+struct Ready {
+    claimed: ClaimedItem,
+    tokens: u64,
+}
+
+/// What happened to an item, waiting to be recorded.
+struct Ended {
+    claimed: ClaimedItem,
+    event: Event,
+    usage: Option<Usage>,
+}
+
+impl Ended {
+    fn new(claimed: ClaimedItem, event: Event) -> Self {
+        Self { claimed, event, usage: None }
+    }
 }
 
 /// A transition that was handed out for commit.
@@ -110,6 +155,10 @@ impl Desk {
             paused_ms: 0,
             unsaved: 0,
             plan: recipe.plan.clone(),
+            parts: VecDeque::new(),
+            gates: gates::gates(&recipe, "", Timestamp(0)),
+            gates_stale: false,
+            notices: Vec::new(),
             recipe,
             stages,
             calls: BTreeMap::new(),
@@ -147,19 +196,42 @@ impl Desk {
 
     /// Takes in items that are held but were never started, to be given back.
     pub fn give_back(&mut self, items: Vec<ClaimedItem>) {
-        self.ended.extend(items.into_iter().map(|claimed| (claimed, Event::Released)));
+        self.ended.extend(items.into_iter().map(|claimed| Ended::new(claimed, Event::Released)));
     }
 
     fn release_ready(&mut self) {
-        for desk in &mut self.stages {
-            self.ended.extend(desk.ready.drain(..).map(|claimed| (claimed, Event::Released)));
+        for no in 0..self.stages.len() {
+            self.release_stage(StageNo(u16::try_from(no).unwrap_or(u16::MAX)));
         }
+    }
+
+    /// Gives back what waits to be called for at a stage. What was called for in a larger batch is broken off.
+    fn release_stage(&mut self, stage: StageNo) {
+        if let Some(desk) = self.stages.get_mut(stage.index()) {
+            let released = desk.ready.drain(..).map(|ready| Ended::new(ready.claimed, Event::Released));
+            self.ended.extend(released);
+        }
+        let (broken, kept): (VecDeque<_>, _) =
+            std::mem::take(&mut self.parts).into_iter().partition(|part| part.stage == stage);
+        self.parts = kept;
+        broken.into_iter().for_each(|part| self.break_off(part));
+    }
+
+    /// Breaks off a batch: what is left of it goes back without having spent anything.
+    fn break_off(&mut self, open: OpenCall) {
+        if let Some(desk) = self.stages.get_mut(open.stage.index()) {
+            desk.calling -= 1;
+            desk.items_calling -= open.members.len();
+        }
+        self.broken_off(open.stage, open.permit);
+        let left = open.members.into_iter().flatten();
+        self.ended.extend(left.map(|ready| Ended::new(ready.claimed, Event::Interrupted)));
     }
 
     /// Takes no more work: what is not started is given back, what runs may finish.
     pub fn stop(&mut self, halt: Halt) {
         if self.halt.is_none() {
-            self.halt_saved = !matches!(halt, Halt::Budget(_) | Halt::Quota(_));
+            self.halt_saved = !matches!(halt, Halt::Budget(_) | Halt::Quota(_) | Halt::Outage(_));
             self.halt = Some(halt);
         }
         self.release_ready();
@@ -174,7 +246,10 @@ impl Desk {
     /// Whether nothing is held, running or waiting to be recorded.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.calls.is_empty() && !self.has_records() && self.stages.iter().all(|desk| desk.ready.is_empty())
+        self.calls.is_empty()
+            && self.parts.is_empty()
+            && !self.has_records()
+            && self.stages.iter().all(|desk| desk.ready.is_empty())
     }
 
     /// Whether calls are under way.
@@ -193,9 +268,10 @@ impl Desk {
     #[must_use]
     pub fn holds(&self, item: &Item) -> bool {
         let is = |claimed: &ClaimedItem| claimed.item.seq == item.seq && claimed.item.rev == item.rev;
-        self.stages.iter().any(|desk| desk.ready.iter().any(is))
-            || self.calls.values().any(|open| open.members.iter().flatten().any(is))
-            || self.ended.iter().any(|(claimed, _)| is(claimed))
+        let called = |open: &OpenCall| open.members.iter().flatten().any(|ready| is(&ready.claimed));
+        self.stages.iter().any(|desk| desk.ready.iter().any(|ready| is(&ready.claimed)))
+            || self.calls.values().chain(&self.parts).any(called)
+            || self.ended.iter().any(|ended| is(&ended.claimed))
             || self.in_commit.iter().any(|sent| is(&sent.claimed))
     }
 

@@ -8,9 +8,9 @@ use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::item::{DeadReason, Item, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Applied, Change, ClaimedItem, Commit, OutputKey, Pause, RunChange};
+use redrive_store::{Applied, Change, Commit, OutputKey, Pause, RunChange};
 
-use super::{Desk, Halt, Sent};
+use super::{Desk, Ended, Halt, Sent};
 
 /// Most items in one commit; what is left goes into the next.
 const COMMIT_LIMIT: usize = 2_000;
@@ -20,11 +20,12 @@ const SAVE_BUDGET_EVERY: u32 = 200;
 impl Desk {
     /// Decides what has ended and hands out the commit, or the same one again when its fate is unknown.
     pub fn commit(&mut self, now: Timestamp, mut draw: impl FnMut() -> Draw) -> Option<Commit> {
+        self.leave_closed_gates(now);
         if self.in_commit.is_empty() {
             while self.in_commit.len() < COMMIT_LIMIT
-                && let Some((claimed, event)) = self.ended.pop_front()
+                && let Some(ended) = self.ended.pop_front()
             {
-                self.decide(claimed, event, Moment { now, draw: draw() });
+                self.decide(ended, Moment { now, draw: draw() });
             }
         }
         let run = (!self.halt_saved).then(|| (self.run, self.halting(now))).or_else(|| {
@@ -45,7 +46,8 @@ impl Desk {
         Some(Commit { changes, run, now, ..Commit::default() })
     }
 
-    fn decide(&mut self, claimed: ClaimedItem, event: Event, at: Moment) {
+    fn decide(&mut self, ended: Ended, at: Moment) {
+        let Ended { claimed, event, usage } = ended;
         if let Event::Finished(Verdict::Failed { failure, .. }) = &event
             && self.recipe.reclassified(&claimed.item, failure).class == Class::Quota
         {
@@ -57,6 +59,9 @@ impl Desk {
         };
         match decide(&claimed.item, event, &self.plan, at) {
             Ok(mut transition) => {
+                if let Some(record) = &mut transition.record {
+                    record.usage = usage;
+                }
                 let mut output = output;
                 let goes_on =
                     self.recipe.plan.stage(claimed.item.stage).is_some_and(|stage| stage.next.is_some());
@@ -104,6 +109,7 @@ impl Desk {
         let control = match &self.halt {
             Some(Halt::Budget(breach)) => Some((Control::PausedBudget, Some(breach.to_string()))),
             Some(Halt::Quota(reason)) => Some((Control::PausedQuota, Some(reason.clone()))),
+            Some(Halt::Outage(reason)) => Some((Control::PausedOutage, Some(reason.clone()))),
             Some(Halt::Asked(_) | Halt::Stopping) | None => None,
         };
         let pause = Some(Pause { since: Some(now), before_ms: self.paused_ms });

@@ -1,116 +1,30 @@
-//! The desk by hand: what it claims, how it calls, what it makes of replies.
+//! What a desk claims, how it calls, what it makes of replies.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
-use redrive_core::budget::{Budget, BudgetSpec};
+use redrive_core::budget::BudgetSpec;
 use redrive_core::draw::Draw;
 use redrive_core::event::Verdict;
-use redrive_core::failure::{Class, Failure, Kind};
-use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
-use redrive_core::item::{DeadReason, Item, LastFailure, State};
-use redrive_core::order::Order;
-use redrive_core::plan::{ChildFailure, Plan, StagePlan};
-use redrive_core::policy::preset;
-use redrive_core::status::{Control, Thresholds};
+use redrive_core::failure::{Class, Kind};
+use redrive_core::item::{DeadReason, LastFailure, State};
+use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_engine::handler::{Handler, Reply, Request};
-use redrive_engine::recipe::{Recipe, StageWork};
-use redrive_engine::worker::{Call, Desk, Halt};
-use redrive_store::{Applied, ClaimedItem, Commit};
+use redrive_engine::handler::Reply;
+use redrive_engine::worker::{Desk, Halt};
+use redrive_store::Applied;
 
-struct Nobody;
-
-#[async_trait]
-impl Handler for Nobody {
-    async fn call(&self, _: Request) -> Reply {
-        unreachable!("the test answers")
-    }
-}
-
-fn recipe(batch: usize, concurrency: usize, policy: &str, budget: Option<BudgetSpec>) -> Arc<Recipe> {
-    let stage = StagePlan {
-        name: "work".to_owned(),
-        next: None,
-        first_child: None,
-        owner: None,
-        policy: preset(policy).expect("it is there").policy.clone(),
-        timeout: Duration::from_secs(1),
-        config: 0,
-        child_failure: ChildFailure::Continue,
-    };
-    Arc::new(Recipe {
-        plan: Plan::new(vec![stage], None),
-        stages: vec![StageWork { handler: Arc::new(Nobody), batch, concurrency, reuse: None }],
-        order: Order::Oldest,
-        share: 0.0,
-        budget,
-        thresholds: Thresholds::default(),
-    })
-}
-
-fn claimed(n: i64) -> ClaimedItem {
-    let version = ContentHash::of(&[&n.to_le_bytes()]);
-    let item = Item {
-        seq: ItemSeq(n),
-        id: ItemId::derive(RunId(1), None, &n.to_string(), version),
-        run: RunId(1),
-        parent: None,
-        key: n.to_string().into(),
-        version,
-        origin: 0,
-        stage: StageNo(0),
-        state: State::Running { worker: WorkerId(1), since: Timestamp(0) },
-        generation: 0,
-        rev: Rev(1),
-        attempt: 1,
-        failures: 0,
-        throttles: 0,
-        crashes: 0,
-        first_failed_at: None,
-        last: None,
-        created_at: Timestamp(0),
-        updated_at: Timestamp(0),
-        deadline: None,
-    };
-    ClaimedItem { item, payload: Arc::from(*b"{}") }
-}
-
-fn desk(recipe: &Arc<Recipe>, items: Vec<ClaimedItem>) -> Desk {
-    let mut desk = Desk::new(RunId(1), recipe.clone(), Budget::default());
-    let slots = desk.wants();
-    desk.accept(&slots, items, BTreeMap::new(), Timestamp(0));
-    desk
-}
-
-fn keys(call: &Call) -> Vec<String> {
-    call.request.items.iter().map(|input| input.key.to_string()).collect()
-}
-
-fn passes(call: &Call) -> Reply {
-    Reply::Items(vec![Verdict::Output(None); call.request.items.len()])
-}
-
-fn server_error() -> Reply {
-    Reply::Whole(Failure::new(Class::Retryable, Kind::Server, "HTTP 500").with_status(500))
-}
-
-fn commit(desk: &mut Desk) -> Commit {
-    desk.commit(Timestamp(5), || Draw::MIDDLE).expect("something ended")
-}
+use crate::{NOW, claimed, commit, desk, keys, passes, recipe, server_error};
 
 /// Plays a desk to its end against a server that fails every call holding one of `poison`.
 fn play(desk: &mut Desk, poison: &BTreeSet<&str>) -> usize {
-    let mut open = desk.next_calls();
+    let mut open = desk.next_calls(NOW);
     let mut calls = 0;
     while let Some(call) = open.pop() {
         calls += 1;
         let bad = keys(&call).iter().any(|key| poison.contains(key.as_str()));
         let reply = if bad { server_error() } else { passes(&call) };
-        open.extend(desk.finished(call.id, reply));
-        open.extend(desk.next_calls());
+        desk.finished(call.id, reply.into(), NOW);
+        open.extend(desk.next_calls(NOW));
     }
     calls
 }
@@ -119,15 +33,15 @@ fn play(desk: &mut Desk, poison: &BTreeSet<&str>) -> usize {
 fn it_asks_for_what_it_can_start_and_no_more() {
     let recipe = recipe(4, 3, "sample", None);
     let mut desk = desk(&recipe, Vec::new());
-    assert_eq!(desk.wants()[0].limit, 12);
-    let slots = desk.wants();
-    desk.accept(&slots, (1..=12).map(claimed).collect(), BTreeMap::new(), Timestamp(0));
-    assert!(desk.wants().is_empty());
-    let calls = desk.next_calls();
+    assert_eq!(desk.wants(NOW)[0].limit, 12);
+    let slots = desk.wants(NOW);
+    desk.accept(&slots, (1..=12).map(claimed).collect(), BTreeMap::new(), NOW);
+    assert!(desk.wants(NOW).is_empty());
+    let calls = desk.next_calls(NOW);
     assert_eq!(calls.iter().map(|call| call.request.items.len()).collect::<Vec<_>>(), [4, 4, 4]);
-    assert!(desk.wants().is_empty());
-    desk.finished(calls[0].id, passes(&calls[0]));
-    assert_eq!(desk.wants()[0].limit, 4);
+    assert!(desk.wants(NOW).is_empty());
+    desk.finished(calls[0].id, passes(&calls[0]).into(), NOW);
+    assert_eq!(desk.wants(NOW)[0].limit, 4);
 }
 
 #[test]
@@ -176,7 +90,7 @@ fn an_item_that_only_failed_in_company_is_alone_at_its_last_attempt() {
         claimed
     };
     let mut desk = desk(&recipe, vec![claimed(1), last_chance(2), claimed(3), last_chance(4), claimed(5)]);
-    let calls: Vec<Vec<String>> = desk.next_calls().iter().map(keys).collect();
+    let calls: Vec<Vec<String>> = desk.next_calls(NOW).iter().map(keys).collect();
     assert_eq!(calls, [vec!["1"], vec!["2"], vec!["3"], vec!["4"]]);
 }
 
@@ -184,25 +98,27 @@ fn an_item_that_only_failed_in_company_is_alone_at_its_last_attempt() {
 fn a_shape_that_does_not_pass_is_remembered() {
     let recipe = recipe(8, 1, "sample", None);
     let mut desk = desk(&recipe, (1..=8).map(claimed).collect());
-    let mut open = desk.next_calls();
+    let mut open = desk.next_calls(NOW);
     while let Some(call) = open.pop() {
         let reply = if call.request.items.len() > 2 { server_error() } else { passes(&call) };
-        open.extend(desk.finished(call.id, reply));
+        desk.finished(call.id, reply.into(), NOW);
+        open.extend(desk.next_calls(NOW));
     }
     let applied = vec![Applied::Done; commit(&mut desk).changes.len()];
     desk.committed(&applied);
-    let slots = desk.wants();
-    desk.accept(&slots, (11..=18).map(claimed).collect(), BTreeMap::new(), Timestamp(0));
-    assert_eq!(desk.next_calls()[0].request.items.len(), 2);
+    let slots = desk.wants(NOW);
+    desk.accept(&slots, (11..=18).map(claimed).collect(), BTreeMap::new(), NOW);
+    assert_eq!(desk.next_calls(NOW)[0].request.items.len(), 2);
 }
 
 #[test]
 fn a_wrong_number_of_verdicts_is_a_broken_answer() {
     let recipe = recipe(2, 1, "none", None);
     let mut desk = desk(&recipe, vec![claimed(1), claimed(2)]);
-    let mut open = desk.next_calls();
+    let mut open = desk.next_calls(NOW);
     while let Some(call) = open.pop() {
-        open.extend(desk.finished(call.id, Reply::Items(vec![Verdict::Output(None); 7])));
+        desk.finished(call.id, Reply::Items(vec![Verdict::Output(None); 7]).into(), NOW);
+        open.extend(desk.next_calls(NOW));
     }
     for change in &commit(&mut desk).changes {
         let record = change.transition.record.as_ref().expect("recorded");
@@ -215,15 +131,15 @@ fn a_spent_budget_gives_back_what_is_not_started_and_pauses_the_run() {
     let budget = BudgetSpec { consecutive: Some(3), ..BudgetSpec::default() };
     let recipe = recipe(1, 3, "none", Some(budget));
     let mut desk = desk(&recipe, (1..=10).map(claimed).collect());
-    let calls = desk.next_calls();
+    let calls = desk.next_calls(NOW);
     for call in &calls {
-        desk.finished(call.id, server_error());
+        desk.finished(call.id, server_error().into(), NOW);
     }
     let commit = commit(&mut desk);
     assert!(matches!(desk.halt(), Some(Halt::Budget(_))));
     let (_, change) = commit.run.expect("the run is paused in the same transaction");
     assert_eq!(change.control.expect("changed").0, Control::PausedBudget);
-    assert!(desk.wants().is_empty() && desk.next_calls().is_empty());
+    assert!(desk.wants(NOW).is_empty() && desk.next_calls(NOW).is_empty());
     let back = commit.changes.iter().filter(|change| change.transition.after.attempt == 0);
     assert_eq!(
         (commit.changes.len(), back.count()),
@@ -236,8 +152,8 @@ fn a_spent_budget_gives_back_what_is_not_started_and_pauses_the_run() {
 fn a_commit_whose_fate_is_unknown_is_handed_out_again_unchanged() {
     let recipe = recipe(1, 1, "sample", None);
     let mut desk = desk(&recipe, vec![claimed(1)]);
-    let call = desk.next_calls().remove(0);
-    desk.finished(call.id, server_error());
+    let call = desk.next_calls(NOW).remove(0);
+    desk.finished(call.id, server_error().into(), NOW);
     let first = commit(&mut desk);
     let again = desk.commit(Timestamp(900), || Draw::new(0.9)).expect("still to be written");
     assert_eq!(first.changes[0].transition, again.changes[0].transition);
@@ -251,7 +167,7 @@ fn an_item_past_its_deadline_is_not_called() {
     let mut late = claimed(1);
     late.item.deadline = Some(Timestamp(-1));
     let mut desk = desk(&recipe, vec![late]);
-    assert!(desk.next_calls().is_empty());
+    assert!(desk.next_calls(NOW).is_empty());
     let dead = &commit(&mut desk).changes[0].transition.after;
     assert_eq!(dead.state, State::Dead { reason: DeadReason::Expired });
 }
@@ -260,13 +176,14 @@ fn an_item_past_its_deadline_is_not_called() {
 fn breaking_off_gives_everything_back() {
     let recipe = recipe(2, 2, "sample", None);
     let mut desk = desk(&recipe, (1..=4).map(claimed).collect());
-    let calls = desk.next_calls();
+    let calls = desk.next_calls(NOW);
     desk.interrupt();
     assert!(!desk.is_calling());
-    assert!(desk.finished(calls[0].id, passes(&calls[0])).is_none(), "a late answer is dropped");
+    desk.finished(calls[0].id, passes(&calls[0]).into(), NOW);
     let commit = commit(&mut desk);
     assert_eq!(commit.changes.len(), 4);
     assert!(
-        commit.changes.iter().all(|change| matches!(change.transition.after.state, State::Waiting { .. }))
+        commit.changes.iter().all(|change| matches!(change.transition.after.state, State::Waiting { .. })),
+        "and a late answer is dropped"
     );
 }

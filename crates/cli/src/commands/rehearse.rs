@@ -1,0 +1,140 @@
+//! `redrive rehearse`: a provider that misbehaves on purpose.
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+use redrive_rehearse::{Builtin, Plan, Rehearsal, Report, Running};
+
+use super::{Answer, Context};
+use crate::exit::Failure;
+use crate::output::text::safe;
+use crate::output::{lines, note};
+
+/// Options of `rehearse`.
+#[derive(Debug, ClapArgs)]
+pub struct RehearseArgs {
+    /// Where to listen; port 0 takes any that is free
+    #[arg(long, default_value = "127.0.0.1:9000", value_name = "ADDR")]
+    pub listen: SocketAddr,
+    /// A built-in plan, or a file; `list` lists the built-in ones
+    #[arg(long, default_value = "calm", value_name = "NAME|FILE")]
+    pub plan: String,
+    /// Other dice than the plan's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// List the built-in plans
+    #[arg(long)]
+    pub list: bool,
+    /// Listen where other machines can reach it
+    #[arg(long)]
+    pub allow_remote: bool,
+}
+
+/// Plays a plan until told to stop, and tells what happened.
+pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
+    if args.list || args.plan == "list" {
+        return list(context);
+    }
+    if !args.listen.ip().is_loopback() && !args.allow_remote {
+        return Err(Failure::usage(format!("{} can be reached from other machines", args.listen))
+            .hint("listen at 127.0.0.1:PORT, or say --allow-remote"));
+    }
+    let mut plan = Plan::load(&args.plan).map_err(|error| {
+        Failure::usage(error.to_string()).hint("`redrive rehearse --list` lists the built-in plans")
+    })?;
+    if let Some(seed) = args.seed {
+        plan = plan.with_seed(seed);
+    }
+    let running =
+        Rehearsal::start(plan.clone(), context.env.clone(), args.listen).await.map_err(|error| {
+            Failure::usage(format!("cannot listen at {}: {error}", args.listen))
+                .hint("--listen 127.0.0.1:0 takes any port that is free")
+        })?;
+    announce(context, &plan, &running)?;
+    follow(context, &running).await?;
+    let report = running.stop().await;
+    if context.global.json {
+        lines(&compact(&report)?)?;
+    } else {
+        lines(&safe(&report.to_string()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(context: &Context) -> Answer {
+    if context.global.json {
+        let plan =
+            |builtin: &Builtin| serde_json::json!({"plan": builtin.name, "summary": builtin.summary()});
+        crate::output::json(&Builtin::ALL.iter().map(plan).collect::<Vec<_>>())?;
+    } else {
+        let line = |builtin: &Builtin| format!("{:<14} {}", builtin.name, builtin.summary());
+        lines(&Builtin::ALL.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first line says where it listens, so that a script can wait for it.
+fn announce(context: &Context, plan: &Plan, running: &Running) -> Result<(), Failure> {
+    let url = running.url();
+    if context.global.json {
+        let first = serde_json::json!({"listening": url, "plan": plan.name(), "seed": plan.seed()});
+        lines(&compact(&first)?)?;
+    } else {
+        lines(&format!("listening at {url}, plan {}, seed {}", safe(plan.name()), plan.seed()))?;
+    }
+    if !context.global.quiet {
+        if !plan.summary().is_empty() {
+            note(&safe(plan.summary()));
+        }
+        plan.describe().iter().for_each(|line| note(&format!("  - {}", safe(line))));
+        note(&format!("handlers {url}/work, models {url}/v1, report {url}/rehearse/report; Ctrl-C ends it"));
+    }
+    Ok(())
+}
+
+/// Waits for the end; on a terminal with a line of how it stands.
+async fn follow(context: &Context, running: &Running) -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let shows = !context.global.quiet && std::io::stderr().is_terminal();
+    let mut before = 0;
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break,
+            () = context.env.clock.sleep(Duration::from_secs(1)), if shows => {
+                let report = running.report();
+                show(&report, report.calls - before.min(report.calls));
+                before = report.calls;
+            }
+        }
+    }
+    if shows {
+        let _ = writeln!(std::io::stderr().lock());
+    }
+    Ok(())
+}
+
+/// Writes over the line before. Nothing can be done about a closed standard error.
+fn show(report: &Report, fresh: u64) {
+    let mut err = std::io::stderr().lock();
+    let _ = write!(
+        err,
+        "\r\x1b[2K{} calls ({fresh}/s), {} ok, {} rejected, {} failed, {} cut or spoilt, {} open",
+        report.calls,
+        report.ok,
+        report.rejected,
+        report.failed,
+        report.cut + report.spoilt,
+        report.open
+    );
+    let _ = err.flush();
+}
+
+fn compact(value: &impl serde::Serialize) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(|error| Failure::internal(error.to_string()))
+}

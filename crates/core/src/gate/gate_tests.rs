@@ -1,0 +1,422 @@
+//! A gate against a made-up service, in made-up time.
+
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use super::*;
+
+/// How a service says that there were too many calls.
+#[derive(Clone, Copy, PartialEq)]
+enum Hints {
+    None,
+    Exact,
+    WholeSeconds,
+}
+
+#[derive(Clone, Copy)]
+struct Service {
+    per_second: f64,
+    burst: f64,
+    hints: Hints,
+    headers: bool,
+    rejects_cost: bool,
+    level: f64,
+    at: i64,
+}
+
+impl Service {
+    fn new(per_second: f64, burst: f64, hints: Hints) -> Self {
+        Self { per_second, burst, hints, headers: false, rejects_cost: false, level: burst, at: 0 }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    fn call(&mut self, now: i64) -> (bool, Option<Duration>, Limits) {
+        self.level = (self.level + self.per_second * (now - self.at) as f64 / 1_000.0).min(self.burst);
+        self.at = now;
+        let passes = self.level >= 1.0;
+        if passes || self.rejects_cost {
+            self.level = (self.level - 1.0).max(-5.0 * self.per_second);
+        }
+        let missing = (1.0 - self.level).max(0.0) / self.per_second;
+        let hint = match self.hints {
+            Hints::None => None,
+            Hints::Exact => Some(Duration::from_secs_f64(missing)),
+            Hints::WholeSeconds => Some(Duration::from_secs_f64(missing.ceil().max(1.0))),
+        };
+        let limits = self.headers.then(|| Allowance {
+            limit: Some(self.burst),
+            remaining: self.level.max(0.0).floor(),
+            reset: Duration::from_secs_f64((self.burst - self.level) / self.per_second),
+        });
+        (passes, hint.filter(|_| !passes), Limits { requests: limits, tokens: None })
+    }
+}
+
+struct Played {
+    took: f64,
+    rejected: usize,
+    passed: Vec<i64>,
+}
+
+impl Played {
+    fn goodput(&self, service: Service, items: usize) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "small")]
+        let possible = (items as f64 - service.burst) / service.per_second;
+        possible / self.took
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    fn rejects_per_success(&self) -> f64 {
+        self.rejected as f64 / self.passed.len() as f64
+    }
+
+    fn between(&self, from: i64, to: i64) -> usize {
+        self.passed.iter().filter(|at| (from..to).contains(*at)).count()
+    }
+}
+
+/// Lets `items` through a gate as fast as it lets them; `steps` change the service's rate.
+fn play(mut service: Service, items: usize, workers: usize, steps: &[(i64, f64)]) -> Played {
+    let spec = GateSpec { max_concurrency: 64, ..GateSpec::default() };
+    let names: Vec<String> = (0..workers).map(|n| format!("w{n}")).collect();
+    let mut gates: Vec<Gate> = names
+        .iter()
+        .map(|name| Gate::new(spec.clone(), GateState::default(), name.clone(), Timestamp(0)))
+        .collect();
+    let mut store = GateState::default();
+    // Ends of calls: (-when, number, worker, started, passes, hint, limits).
+    let mut ends: BinaryHeap<(i64, usize)> = BinaryHeap::new();
+    let mut calls = Vec::new();
+    let (mut left, mut now, mut seed) = (items, 0_i64, 1_u64);
+    let mut played = Played { took: 0.0, rejected: 0, passed: Vec::new() };
+    let mut steps = steps.iter().peekable();
+    while played.passed.len() < items {
+        assert!(now < 3_600_000, "it ends");
+        while let Some((_, rate)) = steps.next_if(|(at, _)| *at <= now) {
+            service.call(now);
+            service.per_second = *rate;
+        }
+        while let Some((at, _)) = ends.peek().filter(|(at, _)| -at <= now) {
+            debug_assert!(-at <= now);
+            let Some((_, n)) = ends.pop() else { break };
+            let (worker, permit, passes, hint, limits): (usize, Permit, bool, Option<Duration>, Limits) =
+                calls[n];
+            let sign = if passes { Sign::Answered } else { Sign::Throttled { hint } };
+            gates[worker].ended(permit, &Lesson { sign, tokens: None, limits }, Timestamp(now));
+            if passes {
+                played.passed.push(now);
+            } else {
+                played.rejected += 1;
+                left += 1;
+            }
+        }
+        for (worker, gate) in gates.iter_mut().enumerate() {
+            while left > 0
+                && let Ok(permit) = gate.admit(0, Timestamp(now))
+            {
+                left -= 1;
+                let (passes, hint, limits) = service.call(now);
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let jitter = i64::try_from((seed >> 33) % 81).unwrap_or(0) - 40;
+                let took = if passes { 200 + jitter } else { 20 };
+                ends.push((-(now + took), calls.len()));
+                calls.push((worker, permit, passes, hint, limits));
+            }
+            // Workers tell each other through the store.
+            if workers > 1 && now % 250 == 0 {
+                gate.merge(&store, Timestamp(now));
+            }
+            if let Some(state) = gate.to_save(Timestamp(now)) {
+                gate.merge(&store, Timestamp(now));
+                store = gate.to_save(Timestamp(now)).unwrap_or(state);
+                gate.saved(&store, Timestamp(now));
+            }
+        }
+        now += 1;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "small")]
+    let took = now as f64 / 1_000.0;
+    played.took = took;
+    played
+}
+
+#[test]
+fn a_limit_is_used_up_with_few_calls_turned_away() {
+    for workers in [1, 3] {
+        for (hints, burst) in [
+            (Hints::None, 50.0),
+            (Hints::Exact, 50.0),
+            (Hints::WholeSeconds, 50.0),
+            (Hints::None, 5.0),
+            (Hints::Exact, 5.0),
+        ] {
+            let service = Service::new(50.0, burst, hints);
+            let played = play(service, 6_000, workers, &[]);
+            let (goodput, rejects) = (played.goodput(service, 6_000), played.rejects_per_success());
+            // Workers that share a small bucket learn of each other's cuts a moment later.
+            let least = if workers > 1 { 0.94 } else { 0.97 };
+            assert!(
+                goodput >= least && rejects <= 0.06,
+                "{goodput:.3} with {rejects:.3} rejects per success"
+            );
+        }
+    }
+}
+
+#[test]
+fn with_headers_hardly_any_call_is_turned_away() {
+    let service = Service { headers: true, ..Service::new(50.0, 50.0, Hints::Exact) };
+    let played = play(service, 6_000, 1, &[]);
+    let (goodput, rejects) = (played.goodput(service, 6_000), played.rejects_per_success());
+    assert!(goodput >= 0.97 && rejects <= 0.005, "{goodput:.3} with {rejects:.4}");
+}
+
+#[test]
+fn calls_that_are_turned_away_may_cost_quota_without_a_collapse() {
+    for hints in [Hints::None, Hints::Exact, Hints::WholeSeconds] {
+        let service = Service { rejects_cost: true, ..Service::new(50.0, 50.0, hints) };
+        let played = play(service, 6_000, 1, &[]);
+        let goodput = played.goodput(service, 6_000);
+        assert!(goodput >= 0.85, "{goodput:.3}");
+    }
+}
+
+#[test]
+fn a_limit_that_changes_is_found_within_seconds() {
+    for hints in [Hints::None, Hints::Exact, Hints::WholeSeconds] {
+        let steps = [(40_000, 25.0), (80_000, 100.0)];
+        let played = play(Service::new(50.0, 50.0, hints), 7_000, 1, &steps);
+        let (after_down, after_up) = (played.between(50_000, 60_000), played.between(90_000, 100_000));
+        // With whole seconds a pause is longer than what this bucket saves up.
+        let least = if hints == Hints::WholeSeconds { 750 } else { 900 };
+        assert!(after_down >= 225 && after_up >= least, "{after_down} of 250, {after_up} of 1000");
+    }
+}
+
+fn gate(spec: GateSpec) -> Gate {
+    Gate::new(spec, GateState::default(), "w1", Timestamp(0))
+}
+
+fn quick_breaker() -> GateSpec {
+    let breaker = BreakerSpec {
+        min_calls: 3,
+        open_for: Duration::from_secs(10),
+        pause_after: Duration::from_secs(60),
+        ..BreakerSpec::default()
+    };
+    GateSpec { breaker: Some(breaker), ..GateSpec::default() }
+}
+
+fn lesson(sign: Sign<'_>) -> Lesson<'_> {
+    Lesson { sign, tokens: None, limits: Limits::default() }
+}
+
+const FAILED: Sign<'_> = Sign::Failed { calls: 1, overloaded: false };
+
+fn call(gate: &mut Gate, sign: Sign<'_>, at: i64) -> Option<Notice> {
+    let permit = gate.admit(0, Timestamp(at)).expect("it is open");
+    gate.ended(permit, &lesson(sign), Timestamp(at + 1))
+}
+
+#[test]
+fn a_dependency_that_is_away_is_tried_out_by_one_call_at_a_time() {
+    let mut gate = gate(quick_breaker());
+    assert_eq!(call(&mut gate, FAILED, 0), None);
+    assert_eq!(call(&mut gate, FAILED, 10), None);
+    assert_eq!(call(&mut gate, FAILED, 20), Some(Notice::Away));
+    assert_eq!((gate.room(Timestamp(30)), gate.closed_until(Timestamp(30))), (0, Some(Timestamp(10_021))));
+    assert_eq!(gate.opens_at(1, Timestamp(30)), Some(Timestamp(10_021)));
+    let probe = gate.admit(0, Timestamp(10_021)).expect("it is tried out");
+    assert!(probe.is_probe());
+    assert!(gate.admit(0, Timestamp(10_022)).is_err(), "one at a time");
+    assert_eq!(gate.ended(probe, &lesson(FAILED), Timestamp(10_100)), None, "it is known to be away");
+    assert_eq!(gate.closed_until(Timestamp(10_100)), Some(Timestamp(20_100)));
+    let probe = gate.admit(0, Timestamp(20_100)).expect("it is tried out again");
+    assert_eq!(gate.ended(probe, &lesson(Sign::Answered), Timestamp(20_200)), Some(Notice::Back));
+    assert!(gate.admit(0, Timestamp(20_201)).is_ok());
+    assert!(gate.admit(0, Timestamp(20_201)).is_err(), "and then it begins with one call at a time");
+}
+
+#[test]
+fn away_for_too_long_needs_somebody_and_a_resume_tries_at_once() {
+    let mut gate = gate(quick_breaker());
+    for at in [0, 10, 20] {
+        call(&mut gate, FAILED, at);
+    }
+    assert_eq!(gate.needs_somebody(Timestamp(60_020)), None);
+    assert!(matches!(gate.needs_somebody(Timestamp(60_021)), Some((None, _))));
+    let mut state = gate.shared().clone();
+    state.resume(Timestamp(70_000));
+    gate.merge(&state, Timestamp(70_000));
+    assert_eq!(gate.needs_somebody(Timestamp(70_000)), None);
+    assert!(gate.admit(0, Timestamp(70_000)).is_ok_and(|permit| permit.is_probe()));
+}
+
+#[test]
+fn a_probe_that_taught_nothing_is_made_again() {
+    let mut gate = gate(quick_breaker());
+    for at in [0, 10, 20] {
+        call(&mut gate, FAILED, at);
+    }
+    let probe = gate.admit(0, Timestamp(11_000)).expect("it is tried out");
+    gate.broken_off(probe);
+    assert!(gate.admit(0, Timestamp(11_001)).is_ok());
+}
+
+#[test]
+fn a_hint_closes_it_for_everybody_and_outlives_the_worker() {
+    let mut one = gate(GateSpec::default());
+    let hint = Some(Duration::from_secs(30));
+    call(&mut one, Sign::Throttled { hint }, 0);
+    assert_eq!(one.closed_until(Timestamp(2)), Some(Timestamp(30_001)));
+    let saved = one.to_save(Timestamp(2)).expect("it is urgent");
+    let text = saved.write();
+    let restarted = Gate::new(GateSpec::default(), GateState::read(&text), "w2", Timestamp(5_000));
+    assert_eq!(restarted.closed_until(Timestamp(5_000)), Some(Timestamp(30_001)));
+    let mut other = gate(GateSpec::default());
+    other.merge(&saved, Timestamp(3));
+    assert_eq!(other.admit(0, Timestamp(4)), Err(Some(Timestamp(30_001))));
+}
+
+#[test]
+fn a_hint_beyond_the_cap_parks_it_and_one_call_tries_it_out() {
+    let mut gate = gate(GateSpec { hint_cap: Duration::from_secs(60), ..GateSpec::default() });
+    let years = Duration::from_secs(10 * 365 * 86_400);
+    let notice = call(&mut gate, Sign::Throttled { hint: Some(years) }, 0);
+    assert_eq!(notice, Some(Notice::Parked(years)));
+    assert_eq!(gate.shared().standing(Timestamp(5)).state, "parked");
+    let probe = gate.admit(0, Timestamp(60_001)).expect("the cap is over");
+    assert!(gate.admit(0, Timestamp(60_001)).is_err());
+    gate.ended(probe, &lesson(Sign::Answered), Timestamp(60_100));
+    assert_eq!(gate.shared().standing(Timestamp(60_100)).state, "open");
+}
+
+#[test]
+fn exhausted_credit_waits_for_somebody_and_is_told_once() {
+    let mut gate = gate(GateSpec::default());
+    let (first, second) = (gate.admit(0, Timestamp(0)).unwrap(), gate.admit(0, Timestamp(0)).unwrap());
+    let quota = Sign::Quota { why: "no credit" };
+    assert_eq!(gate.ended(first, &lesson(quota), Timestamp(1)), Some(Notice::Paused("no credit".to_owned())));
+    assert_eq!(gate.ended(second, &lesson(quota), Timestamp(2)), None);
+    assert_eq!(gate.admit(0, Timestamp(i64::MAX / 2)), Err(None));
+    let mut state = gate.to_save(Timestamp(3)).unwrap();
+    assert!(state.standing(Timestamp(3)).why.contains("no credit"));
+    state.resume(Timestamp(9));
+    gate.merge(&state, Timestamp(9));
+    assert!(gate.admit(0, Timestamp(9)).is_ok());
+}
+
+#[test]
+fn an_operators_word_stands_against_what_workers_write_at_the_same_time() {
+    let mut worker = gate(GateSpec::default());
+    let mut stored = worker.to_save(Timestamp(0)).unwrap_or_default();
+    stored.stop("maintenance".to_owned(), Timestamp(5));
+    call(&mut worker, Sign::Answered, 6);
+    worker.merge(&stored, Timestamp(8));
+    assert_eq!(worker.admit(0, Timestamp(9)), Err(None));
+    assert_eq!(worker.shared().totals.calls, 1, "and what was counted meanwhile is not lost");
+    let mut resumed = worker.shared().clone();
+    resumed.resume(Timestamp(10));
+    worker.merge(&resumed, Timestamp(11));
+    assert!(worker.admit(0, Timestamp(12)).is_ok());
+}
+
+#[test]
+fn given_limits_hold_and_what_was_overdrawn_is_remembered() {
+    let spec = GateSpec { tokens_per_minute: Some(10_000), ..GateSpec::default() };
+    let mut gate = gate(spec.clone());
+    let permit = gate.admit(10_000, Timestamp(0)).expect("a full bucket");
+    let answered = Lesson { tokens: Some(8_000), ..lesson(Sign::Answered) };
+    gate.ended(permit, &answered, Timestamp(100));
+    let Err(Some(next)) = gate.admit(5_000, Timestamp(100)) else { panic!("it is used up") };
+    assert!((44_000..=49_000).contains(&next.0), "what was not used is given back: {next:?}");
+    let saved = gate.to_save(Timestamp(2_000)).expect("it is due");
+    let restarted = Gate::new(spec, saved, "w2", Timestamp(3_000));
+    let opens = restarted.opens_at(1, Timestamp(3_000)).expect("it opens");
+    assert!((40_000..=49_000).contains(&opens.0), "{opens:?}");
+}
+
+#[test]
+fn workers_that_come_together_share_and_no_more_than_asked_for_is_under_way() {
+    let spec = GateSpec { max_concurrency: 6, ..GateSpec::default() };
+    let mut gates: Vec<Gate> = (0..3)
+        .map(|n| {
+            let mut state = GateState::default();
+            state.window.limit = 64.0;
+            Gate::new(spec.clone(), state, format!("w{n}"), Timestamp(0))
+        })
+        .collect();
+    let mut stored = GateState::default();
+    for gate in &mut gates {
+        call(gate, Sign::Answered, 0);
+        let state = gate.to_save(Timestamp(1_001)).expect("it is time");
+        stored.merge(&state, Totals::default(), Timestamp(1_001));
+    }
+    let mut under_way = 0;
+    for gate in &mut gates {
+        gate.merge(&stored, Timestamp(1_002));
+        while gate.admit(0, Timestamp(1_002)).is_ok() {
+            under_way += 1;
+        }
+    }
+    assert_eq!(under_way, 6);
+}
+
+#[test]
+fn a_parked_dependency_that_fails_is_tried_out_again_later_and_by_one_worker() {
+    let spec = GateSpec { hint_cap: Duration::from_secs(60), breaker: None, ..GateSpec::default() };
+    let mut one = gate(spec.clone());
+    call(&mut one, Sign::Throttled { hint: Some(Duration::from_secs(1_000_000)) }, 0);
+    let probe = one.admit(0, Timestamp(60_001)).expect("the cap is over");
+    let told = one.to_save(Timestamp(60_001)).expect("it is urgent");
+    let mut other = Gate::new(spec, told, "w2", Timestamp(60_002));
+    assert!(other.admit(0, Timestamp(60_002)).is_err(), "one worker tries it out");
+    one.ended(probe, &lesson(FAILED), Timestamp(60_100));
+    assert_eq!(one.admit(0, Timestamp(60_101)), Err(Some(Timestamp(70_100))), "and not again at once");
+}
+
+#[test]
+fn a_slow_start_is_not_undone_by_what_another_worker_remembers() {
+    let mut one = gate(quick_breaker());
+    let mut state = one.shared().clone();
+    state.window.limit = 33.0;
+    for at in [0, 10, 20] {
+        call(&mut one, FAILED, at);
+    }
+    let probe = one.admit(0, Timestamp(20_000)).expect("it is tried out");
+    one.ended(probe, &lesson(Sign::Answered), Timestamp(20_100));
+    one.merge(&state, Timestamp(20_200));
+    assert!(one.shared().window.limit < 2.0, "{}", one.shared().window.limit);
+}
+
+#[test]
+fn a_slow_rate_outlives_the_worker() {
+    let spec = GateSpec { requests_per_minute: Some(3), ..GateSpec::default() };
+    let mut one = gate(spec.clone());
+    call(&mut one, Sign::Answered, 0);
+    let saved = one.to_save(Timestamp(1_500)).expect("it is time");
+    let mut restarted = Gate::new(spec, saved, "w2", Timestamp(2_000));
+    let Err(Some(next)) = restarted.admit(0, Timestamp(2_000)) else { panic!("three a minute") };
+    assert!((19_000..=21_000).contains(&next.0), "{next:?}");
+}
+
+#[test]
+fn calls_that_are_turned_away_at_random_are_not_answered_by_going_ever_slower() {
+    let mut gate = gate(GateSpec { max_concurrency: 16, ..GateSpec::default() });
+    let (mut passed, mut seed, mut open) = (0, 5_u64, Vec::new());
+    for now in 0..30_000 {
+        open.retain(|(ends, permit, passes)| {
+            if *ends <= now {
+                let sign = if *passes { Sign::Answered } else { Sign::Throttled { hint: None } };
+                gate.ended(*permit, &lesson(sign), Timestamp(now));
+                passed += u32::from(*passes);
+            }
+            *ends > now
+        });
+        while let Ok(permit) = gate.admit(0, Timestamp(now)) {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            open.push((now + 10, permit, (seed >> 33) % 100 >= 15));
+        }
+    }
+    assert!(passed > 3_000, "{passed} in 30 s");
+}

@@ -1,0 +1,23 @@
+//! What a service says about its own limits.
+
+use std::time::Duration;
+
+/// What an answer's headers said about the service's limits.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Limits {
+    /// About requests.
+    pub requests: Option<Allowance>,
+    /// About tokens.
+    pub tokens: Option<Allowance>,
+}
+
+/// One limit, as a service tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Allowance {
+    /// The most there ever is.
+    pub limit: Option<f64>,
+    /// What is left.
+    pub remaining: f64,
+    /// How long until there is all of it again.
+    pub reset: Duration,
+}

@@ -1,0 +1,83 @@
+//! How a gate stands, in words.
+
+use serde::Serialize;
+
+use super::state::{GateState, PausedBy};
+use crate::time::Timestamp;
+
+/// What a gate is doing, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Standing {
+    /// `open`, `closed`, `parked`, `away` or `paused`.
+    pub state: &'static str,
+    /// Why, in a sentence; empty when it is open and nothing is known against it.
+    pub why: String,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// Until when.
+    pub until: Option<Timestamp>,
+}
+
+impl GateState {
+    /// How it stands.
+    #[must_use]
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        if let Some(pause) = &self.pause {
+            let why = match pause.by {
+                PausedBy::Quota => format!("credit is exhausted: {}", pause.why),
+                PausedBy::Operator => format!("an operator paused it: {}", pause.why),
+            };
+            return Standing { state: "paused", why, since: Some(pause.since), until: None };
+        }
+        if let Some(since) = self.breaker.away_since {
+            let spec = self.given.as_ref().and_then(|given| given.breaker.as_ref());
+            let outage = self.breaker.is_outage(spec, now);
+            let then = if outage { "; runs that need it are paused" } else { "" };
+            let why = format!("calls fail; one call at a time tries it out{then}");
+            return Standing { state: "away", why, since: Some(since), until: Some(self.breaker.probe_at) };
+        }
+        if let Some(parked) = &self.parked {
+            let asked = spoken(parked.asked_ms.unwrap_or_default());
+            let why = format!(
+                "the service asked for {asked}, more than hint_cap grants; it is tried out with one call then"
+            );
+            return Standing { state: "parked", why, since: Some(parked.since), until: Some(parked.until) };
+        }
+        if let Some(closed) = self.closed.as_ref().filter(|closed| closed.until > now) {
+            let why = match closed.asked_ms {
+                Some(asked) => format!("the service asked to be left alone for {}", spoken(asked)),
+                None => "the service turns every call away and does not say for how long".to_owned(),
+            };
+            return Standing { state: "closed", why, since: Some(closed.since), until: Some(closed.until) };
+        }
+        let why = match self.rate.ceiling.filter(|_| self.rate.allowed(now).is_finite()) {
+            Some(ceiling) => {
+                format!("the service turned calls away at about {:.0} requests/min", ceiling * 60.0)
+            }
+            None => String::new(),
+        };
+        Standing { state: "open", why, since: None, until: None }
+    }
+}
+
+/// A span in the unit that suits it.
+#[expect(clippy::cast_precision_loss, reason = "shown with one digit")]
+fn spoken(ms: i64) -> String {
+    const UNITS: [(&str, i64); 5] =
+        [("years", 31_536_000_000), ("days", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)];
+    match UNITS.into_iter().find(|(_, unit)| ms >= 2 * unit) {
+        Some((name, unit)) => format!("{:.1} {name}", ms as f64 / unit as f64),
+        None => format!("{ms} ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_told_in_the_unit_that_suits_them() {
+        let told = [20, 1_500, 30_000, 600_000, 7_200_000, 315_360_000_000].map(spoken);
+        assert_eq!(told, ["20 ms", "1500 ms", "30.0 s", "10.0 min", "2.0 h", "10.0 years"]);
+    }
+}

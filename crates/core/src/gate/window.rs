@@ -1,0 +1,223 @@
+//! How many calls to have under way at once: grows while calls pass, shrinks when they are turned away or take longer.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// Where it begins.
+const FIRST: f64 = 4.0;
+/// What is left of it after a call was turned away, or the dependency was overloaded.
+const CUT: f64 = 0.7;
+/// What is left of it when calls suddenly take more than twice as long.
+const SLOWER: f64 = 0.9;
+/// How much larger it has to be before more calls at once should mean more calls per second.
+const STEP: f64 = 1.2;
+/// How long it does not grow after more at once had brought no more.
+const HOLD: Duration = Duration::from_secs(20);
+
+/// How many calls a dependency is thought to bear at once, over all workers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Window {
+    /// The number itself; a fraction grows with every call.
+    pub limit: f64,
+    /// Nothing has been found against growth yet: it doubles with every round of calls.
+    pub(super) slow_start: bool,
+    /// When it was last made smaller: of two workers' findings the later one holds.
+    pub(super) cut_at: Timestamp,
+    /// How long a call takes, in seconds: lately, and in the long run.
+    pub(super) rtt: f64,
+    pub(super) rtt_long: f64,
+    /// Not to grow before this: more at once had brought no more.
+    hold_until: Timestamp,
+    #[serde(skip)]
+    mark: Option<Mark>,
+    #[serde(skip)]
+    round: Round,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self {
+            limit: FIRST,
+            slow_start: true,
+            cut_at: Timestamp(0),
+            rtt: 0.0,
+            rtt_long: 0.0,
+            hold_until: Timestamp(0),
+            mark: None,
+            round: Round::default(),
+        }
+    }
+}
+
+/// A call that passed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Passed {
+    /// How long it took.
+    pub(super) seconds: f64,
+    /// How many calls were under way, over all workers.
+    pub(super) under_way: f64,
+    /// Whether every place was taken.
+    pub(super) binding: bool,
+    /// Most calls at once that were asked for.
+    pub(super) most: f64,
+}
+
+/// What so many calls at once brought.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Mark {
+    at_once: f64,
+    rtt: f64,
+}
+
+/// What is being measured for the next mark.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Round {
+    passed: f64,
+    seconds: f64,
+    under_way: f64,
+}
+
+impl Window {
+    /// How long a call takes lately, in seconds.
+    #[must_use]
+    pub fn latency(&self) -> f64 {
+        self.rtt
+    }
+
+    /// A call passed.
+    pub(super) fn passed(&mut self, passed: &Passed, now: Timestamp) {
+        self.took(passed.seconds);
+        self.measure(passed, now);
+        if !passed.binding || now < self.hold_until || self.rtt > self.rtt_long * 1.5 {
+            return;
+        }
+        self.limit += if self.slow_start { 1.0 } else { 1.0 / self.limit.max(1.0) };
+        self.limit = self.limit.min(passed.most.max(1.0));
+    }
+
+    fn took(&mut self, seconds: f64) {
+        if self.rtt_long == 0.0 {
+            (self.rtt, self.rtt_long) = (seconds, seconds);
+        }
+        self.rtt += 0.1 * (seconds - self.rtt);
+        self.rtt_long += 0.01 * (seconds - self.rtt_long);
+        // What has become faster is believed sooner than what has become slower.
+        if self.rtt < self.rtt_long {
+            self.rtt_long += 0.05 * (self.rtt - self.rtt_long);
+        }
+    }
+
+    /// More at once that brings no more per second only waits elsewhere: back to what brought as much.
+    fn measure(&mut self, passed: &Passed, now: Timestamp) {
+        self.round.passed += 1.0;
+        self.round.seconds += passed.seconds;
+        self.round.under_way += passed.under_way;
+        if self.round.passed < (2.0 * self.limit).clamp(8.0, 100.0) {
+            return;
+        }
+        let Round { passed, seconds, under_way } = std::mem::take(&mut self.round);
+        let new = Mark { at_once: under_way / passed, rtt: (seconds / passed).max(1e-6) };
+        match self.mark {
+            Some(old) if new.at_once >= old.at_once * STEP => {
+                // What is under way divided by how long it takes is what comes out per second.
+                let no_more = new.at_once / new.rtt < 1.05 * old.at_once / old.rtt;
+                if no_more {
+                    self.limit = old.at_once.max(1.0);
+                    self.slow_start = false;
+                    self.cut_at = now;
+                    self.hold_until = now.after(HOLD);
+                } else {
+                    self.mark = Some(new);
+                }
+            }
+            Some(old) if new.at_once >= old.at_once => {}
+            Some(_) | None => self.mark = Some(new),
+        }
+        if new.rtt > self.rtt_long * 2.0 {
+            self.limit = (self.limit * SLOWER).max(1.0);
+            self.slow_start = false;
+            self.cut_at = now;
+        }
+    }
+
+    /// A call was turned away, or the dependency was overloaded; `needed` calls at once are needed for the rate that is
+    /// known to pass. At most one cut for the calls that were under way together.
+    pub(super) fn cut(&mut self, needed: f64, now: Timestamp) {
+        self.limit = (self.limit * CUT).max(needed).min(self.limit).max(1.0);
+        self.slow_start = false;
+        self.cut_at = now;
+        self.mark = None;
+        self.round = Round::default();
+    }
+
+    /// Takes over what another worker found, but for what is measured here.
+    pub(super) fn take_over(&mut self, theirs: &Self) {
+        *self = Self { mark: None, round: Round::default(), ..theirs.clone() };
+    }
+
+    /// Begins with one call at a time after a stop, and grows from there.
+    pub(super) fn ramp(&mut self, now: Timestamp) {
+        self.cut_at = now;
+        self.limit = 1.0;
+        self.slow_start = true;
+        self.mark = None;
+        self.round = Round::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a server that does `capacity` calls at once in 100 ms each; more wait in line.
+    fn play(window: &mut Window, capacity: f64, seconds: i64, from: i64) {
+        let mut now = from;
+        while now < from + seconds * 1_000 {
+            let at_once = window.limit.floor();
+            let took = 0.1 * (at_once / capacity).max(1.0);
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+            for _ in 0..at_once as usize {
+                window.passed(
+                    &Passed { seconds: took, under_way: at_once, binding: true, most: 64.0 },
+                    Timestamp(now),
+                );
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "small")]
+            let ms = (took * 1_000.0) as i64;
+            now += ms;
+        }
+    }
+
+    #[test]
+    fn it_doubles_until_something_is_found_against_it() {
+        let mut window = Window::default();
+        play(&mut window, 1_000.0, 3, 0);
+        assert!(window.limit >= 63.0, "{}", window.limit);
+    }
+
+    #[test]
+    fn a_line_in_front_of_the_service_is_not_fed() {
+        let mut window = Window::default();
+        play(&mut window, 8.0, 120, 0);
+        assert!((7.0..=24.0).contains(&window.limit), "{}", window.limit);
+    }
+
+    #[test]
+    fn calls_of_very_different_length_do_not_shrink_it() {
+        let mut window = Window { limit: 32.0, ..Window::default() };
+        let mut seed = 7_u64;
+        for n in 0..20_000_i64 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let took = 0.3 + f64::from(u32::try_from(seed >> 40).unwrap_or(0) % 4_000) / 1_000.0;
+            window.passed(
+                &Passed { seconds: took, under_way: 32.0, binding: true, most: 64.0 },
+                Timestamp(n * 60),
+            );
+        }
+        assert!(window.limit >= 32.0, "{}", window.limit);
+    }
+}

@@ -1,0 +1,56 @@
+//! Gates are paused, let go on, and made to forget.
+
+use redrive_core::gate::GateState;
+use redrive_core::time::Timestamp;
+use redrive_store::{Applied, Error, GateRow, Result, Store};
+
+/// How often a change is tried again because a worker wrote at the same moment.
+const TRIES: u32 = 20;
+
+/// Changes a gate and returns it as it then is; `None` when there is no such gate and none is to be made.
+///
+/// # Errors
+/// When the store fails, or others write all the time.
+pub async fn change_gate(
+    store: &dyn Store,
+    name: &str,
+    make: bool,
+    now: Timestamp,
+    change: impl Fn(&mut GateState) + Send,
+) -> Result<Option<GateState>> {
+    for _ in 0..TRIES {
+        let row = store.gates().await?.into_iter().find(|row| row.name == name);
+        if row.is_none() && !make {
+            return Ok(None);
+        }
+        let mut state = row.as_ref().map(|row| GateState::read(&row.state)).unwrap_or_default();
+        change(&mut state);
+        let rev = row.map_or(0, |row| row.rev);
+        let row = GateRow { name: name.to_owned(), rev, state: state.write(), updated_at: now };
+        if store.save_gates(vec![row]).await? == [Applied::Done] {
+            return Ok(Some(state));
+        }
+    }
+    Err(Error::Busy(format!("gate {name} is written to all the time")))
+}
+
+/// Lets those of these gates go on that wait for somebody, and returns their names. A gate that an operator paused stays
+/// so.
+///
+/// # Errors
+/// When the store fails.
+pub async fn resume_gates(store: &dyn Store, names: &[String], now: Timestamp) -> Result<Vec<String>> {
+    use redrive_core::gate::PausedBy;
+    let mut resumed = Vec::new();
+    for row in store.gates().await?.into_iter().filter(|row| names.contains(&row.name)) {
+        let state = GateState::read(&row.state);
+        let waits = state
+            .pause
+            .as_ref()
+            .map_or(state.breaker.away_since.is_some(), |pause| pause.by == PausedBy::Quota);
+        if waits && change_gate(store, &row.name, false, now, |state| state.resume(now)).await?.is_some() {
+            resumed.push(row.name);
+        }
+    }
+    Ok(resumed)
+}

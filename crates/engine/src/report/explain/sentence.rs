@@ -1,0 +1,111 @@
+//! Why an item is not running now, in a sentence.
+
+use redrive_core::item::{Item, State};
+use redrive_core::plan::Plan;
+use redrive_core::policy::Cause;
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_store::RunRow;
+
+use super::super::gates::GateReport;
+use super::stage_name;
+
+/// What an item is doing now, and why.
+pub(super) fn sentence(
+    item: &Item,
+    row: &RunRow,
+    plan: &Plan,
+    gate: Option<&GateReport>,
+    now: Timestamp,
+) -> String {
+    let stage = stage_name(plan, item.stage);
+    match &item.state {
+        State::Waiting { due, cause } => waiting(item, row, &stage, (*due, *cause), gate, now),
+        State::Running { worker, since } => {
+            format!("Attempt {} at {stage} runs on {worker} since {since}.", item.attempt)
+        }
+        State::Joining => "It waits for its children.".to_owned(),
+        State::Succeeded => "It has passed every stage.".to_owned(),
+        State::Filtered { reason } => format!("Stage {stage} took it out: {reason}."),
+        State::Superseded => "A newer version of the same key took its place.".to_owned(),
+        State::Cancelled => "Its run was cancelled.".to_owned(),
+        State::Dead { reason } => {
+            let last = item.last.as_ref().map(|last| format!(": {}", last.message)).unwrap_or_default();
+            format!(
+                "It is dead ({reason}) at {stage} after {} attempts{last}. `redrive dead redrive --item {}` sends it back.",
+                item.attempt, item.id
+            )
+        }
+    }
+}
+
+fn waiting(
+    item: &Item,
+    row: &RunRow,
+    stage: &str,
+    (due, cause): (Timestamp, Option<Cause>),
+    gate: Option<&GateReport>,
+    now: Timestamp,
+) -> String {
+    match row.control {
+        Control::Go => {}
+        Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
+            let why = row.reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+            return format!(
+                "It waits at {stage}: run {} is paused{why}. `redrive resume {}` goes on.",
+                row.id, row.id
+            );
+        }
+        Control::Cancelled => return format!("Run {} was cancelled.", row.id),
+    }
+    if let Some(gate) = gate.filter(|gate| gate.state != "open") {
+        return at_gate(stage, gate);
+    }
+    if due <= now
+        && let Some(gate) = gate.filter(|gate| gate.workers > 0)
+    {
+        let rate = gate.requests_per_minute.now.unwrap_or(0);
+        let why = if gate.why.is_empty() { String::new() } else { format!("; {}", gate.why) };
+        return format!(
+            "It is due at {stage} and waits its turn at gate {}, which lets {rate} requests a minute pass{why}. \
+             Waiting there spends no attempt.",
+            gate.name
+        );
+    }
+    if due <= now {
+        return format!(
+            "It is due at {stage} and waits for a worker; the same command goes on with the run."
+        );
+    }
+    let why = match cause {
+        None => "it was scheduled",
+        Some(Cause::Immediate) => "it goes on at once",
+        Some(Cause::Backoff | Cause::SlowTier) => "its policy backs off after a failure",
+        Some(Cause::Hint) => "the service asked to be left alone that long",
+        Some(Cause::Throttle) => "the service asked for less",
+        Some(Cause::Parked) => {
+            "the service asked for a longer wait than the policy's hint_cap; it is parked until then"
+        }
+        Some(Cause::Quota) => "credit is exhausted",
+        Some(Cause::Crash) => "its process died",
+        Some(Cause::Gate) => "the gate of its stage was closed",
+    };
+    format!(
+        "It waits at {stage} until {due} ({} ms from now): {why}. Failed {} times.",
+        due.0 - now.0,
+        item.failures
+    )
+}
+
+/// Waiting at a gate that is not open.
+fn at_gate(stage: &str, gate: &GateReport) -> String {
+    let GateReport { name, state, why, since, until, .. } = gate;
+    let since = since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+    let until = match until {
+        Some(until) => format!(" until {until}"),
+        None => format!(", until `redrive gates resume {name}`"),
+    };
+    format!(
+        "It waits at {stage} for gate {name}, which is {state}{since}{until}: {why}. Waiting there spends no attempt."
+    )
+}

@@ -1,0 +1,119 @@
+//! Recording what ended and claiming what can be started, in one go.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redrive_core::item::Payload;
+use redrive_core::time::Timestamp;
+use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot};
+
+use super::Loop;
+use crate::crash;
+
+/// A worker that is nearly fully busy gathers free places this long before it claims again, instead of claiming singly.
+pub(super) const GATHER: Duration = Duration::from_millis(3);
+/// How many held items are read at a time.
+const HELD_PAGE: usize = 1_000;
+
+impl Loop {
+    /// After a claim whose answer was lost: gives back what the store says is held here but nobody here knows of.
+    pub(super) async fn reconcile(&mut self) -> Result<(), Error> {
+        let mut unknown = Vec::new();
+        let mut after = None;
+        loop {
+            let held = self.session.store.held(self.heartbeat.worker(), after, HELD_PAGE).await?;
+            let Some(last) = held.last() else { break };
+            after = Some(last.seq);
+            let lost = held.into_iter().filter(|item| !self.desk.holds(item));
+            unknown.extend(lost.map(|item| ClaimedItem { item, payload: Payload::from([]) }));
+        }
+        self.desk.give_back(unknown);
+        Ok(())
+    }
+
+    /// Records what ended, claims what can be started, and tells others about the gates.
+    pub(super) async fn record_and_claim(&mut self) -> Result<(), Error> {
+        let env = self.session.env.clone();
+        let now = env.clock.now();
+        let commit = self.desk.commit(now, || env.dice.draw());
+        let mut slots = self.desk.wants(now);
+        let gates = self.desk.gates_to_save(now);
+        let just_claimed = self.claimed_at <= now && now.since(self.claimed_at) < GATHER;
+        self.held_back = just_claimed && self.desk.is_busy(&slots);
+        if self.held_back {
+            slots.clear();
+        } else if !slots.is_empty() {
+            self.claimed_at = now;
+        }
+        let worker = self.heartbeat.worker();
+        let store = self.session.store.clone();
+        let record = async {
+            match commit {
+                Some(commit) => {
+                    crash::point("record.before_commit");
+                    let applied = store.commit(commit).await;
+                    crash::point("record.after_commit");
+                    Some(applied)
+                }
+                None => None,
+            }
+        };
+        let claim = async {
+            if slots.is_empty() {
+                return None;
+            }
+            crash::point("claim.before");
+            let claimed = store.claim(Claim { worker, slots: slots.clone(), now }).await;
+            crash::point("claim.after");
+            Some(claimed)
+        };
+        let save = async {
+            if gates.is_empty() {
+                return None;
+            }
+            crash::point("gates.before_save");
+            let saved = store.save_gates(gates).await;
+            crash::point("gates.after_save");
+            Some(saved)
+        };
+        // All are on their way before any is answered, so a store can write them in one transaction.
+        let (applied, saved, claimed) = tokio::join!(record, save, claim);
+        self.gates_saved(saved, now);
+        // What is recorded is known to be so before a failed claim is looked into.
+        let recorded =
+            applied.transpose().map(|applied| applied.map(|applied| self.desk.committed(&applied)));
+        if let Some(claimed) = claimed {
+            self.accept(&slots, claimed, now).await?;
+        }
+        if let Some(stale) = recorded?.filter(|stale| *stale > 0) {
+            tracing::warn!(
+                items = stale,
+                "results came too late and were dropped: the items had been taken over"
+            );
+        }
+        Ok(())
+    }
+
+    async fn accept(
+        &mut self,
+        slots: &[Slot],
+        claimed: Result<Claimed, Error>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
+        self.claimed_nothing = claimed.items.is_empty();
+        self.next_due = claimed.next_due;
+        let asked = self.desk.reusable(&claimed.items);
+        let mut known = BTreeMap::new();
+        if !asked.is_empty() {
+            let keys = asked.iter().map(|(_, key)| *key).collect();
+            // Without an answer the stage is called: that is dearer, not wrong.
+            let kept = self.session.store.outputs(keys).await.unwrap_or_default();
+            known.extend(
+                asked.iter().zip(kept).filter_map(|((at, _), output)| output.map(|output| (*at, output))),
+            );
+        }
+        self.desk.accept(slots, claimed.items, known, now);
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! How a session ends.
+
+use std::sync::atomic::Ordering;
+
+use redrive_core::id::StageNo;
+use redrive_core::item::StateKind;
+use redrive_core::status::Control;
+use redrive_core::tally::Metric;
+use redrive_core::time::Timestamp;
+use redrive_store::{Error, Retired, RunChange, RunRow};
+
+use super::super::desk::{Blocked, Halt, NeedsSomebody};
+use super::{Ending, Loop};
+use crate::crash;
+
+impl Loop {
+    /// Whether it is over, and how.
+    pub(super) async fn ending(&mut self) -> Result<Option<Ending>, Error> {
+        let halted = self.desk.halt().is_some();
+        let now = self.session.env.clock.now();
+        // A claim that brought nothing says that nothing is due; where gates keep from claiming, nothing can be said.
+        let held_up = !halted && self.desk.wants(now).is_empty();
+        if !self.desk.is_idle() || !(halted || self.claimed_nothing || held_up) {
+            return Ok(None);
+        }
+        let (store, run) = (&self.session.store, self.desk.run());
+        // Asked for first: a source that comes to its end between the questions must not look like one nobody reads.
+        let admitting = self.session.admitting.load(Ordering::SeqCst);
+        let Some(row) = store.run(run).await? else { return Ok(Some(Ending::Finished)) };
+        let live = crate::report::live_items(&**store, run).await?;
+        if row.admitted_all && !admitting && live == 0 && self.finish(&row).await? {
+            return Ok(Some(Ending::Finished));
+        }
+        if let Some(halt) = self.desk.halt() {
+            return Ok(Some(match halt {
+                Halt::Stopping => Ending::Stopped,
+                Halt::Budget(_) | Halt::Quota(_) | Halt::Outage(_) | Halt::Asked(_) => {
+                    Ending::Halted(halt.clone())
+                }
+            }));
+        }
+        let blocked = self.all_blocked(now).await?;
+        if let Some(halt) = blocked.as_ref().and_then(|blocked| somebody(blocked)) {
+            // Nothing can go on before somebody acts.
+            self.desk.stop(halt);
+            return Ok(None);
+        }
+        if let Some(next_due) = blocked.and_then(|blocked| self.opens_too_late(&blocked, now)) {
+            return Ok(Some(Ending::Waiting { next_due }));
+        }
+        match (row.admitted_all && !admitting, live) {
+            (true, _) => self.only_late_retries(live).await,
+            // The source is not read to its end, and nobody here reads it.
+            (false, 0) if !admitting => Ok(Some(Ending::Stopped)),
+            (false, _) => Ok(None),
+        }
+    }
+
+    /// Marks the run as finished; `false` when somebody sent items back since they were counted.
+    async fn finish(&self, row: &RunRow) -> Result<bool, Error> {
+        if row.finished_at.is_some() || row.control == Control::Cancelled {
+            return Ok(true);
+        }
+        crash::point("run.before_finish");
+        let finished_at = Some(Some(self.session.env.clock.now()));
+        let change = RunChange { finished_at, ..RunChange::default() };
+        let row = self.session.store.change_run(row.id, change).await?;
+        crash::point("run.after_finish");
+        Ok(row.finished_at.is_some())
+    }
+
+    async fn only_late_retries(&self, live: u64) -> Result<Option<Ending>, Error> {
+        let (Some(max_wait), store) = (self.session.settings.max_wait, &self.session.store) else {
+            return Ok(None);
+        };
+        let counts = crate::report::all_counts(&**store, self.desk.run()).await?;
+        let (next_due, _) = store.next_due(self.desk.run()).await?;
+        let late = next_due.filter(|due| *due > self.session.env.clock.now().after(max_wait));
+        // Joining parents wait for children that wait: they are no reason to stay.
+        Ok(late
+            .filter(|_| counts.waiting + counts.joining == live)
+            .map(|next_due| Ending::Waiting { next_due }))
+    }
+
+    /// The gates that keep every item of the run that could go on from doing so; `None` when one could.
+    async fn all_blocked(&self, now: Timestamp) -> Result<Option<Vec<Blocked>>, Error> {
+        if self.session.recipe.gates.is_empty() {
+            return Ok(None);
+        }
+        let waiting = Metric::State(StateKind::Waiting);
+        let counters = self.session.store.counters(self.desk.run()).await?;
+        let stages: Vec<StageNo> = counters
+            .into_iter()
+            .filter(|(_, metric, n)| *metric == waiting && *n > 0)
+            .map(|(stage, ..)| stage)
+            .collect();
+        let blocked: Option<Vec<Blocked>> =
+            stages.into_iter().map(|stage| self.desk.blocked(stage, now)).collect();
+        Ok(blocked.filter(|blocked| !blocked.is_empty()))
+    }
+
+    /// When the first of these gates opens, if that is longer than anybody here waits.
+    fn opens_too_late(&self, blocked: &[Blocked], now: Timestamp) -> Option<Timestamp> {
+        let max_wait = self.session.settings.max_wait?;
+        let opens = blocked.iter().map(|blocked| blocked.until.unwrap_or(Timestamp::MAX)).min()?;
+        (opens > now.after(max_wait)).then_some(opens)
+    }
+
+    /// Leaves nothing behind: what is held is given back, the worker retires, handlers end.
+    pub(super) async fn close(&mut self, ending: &Result<Ending, Error>) {
+        self.break_off();
+        // What a lost claim may have given would otherwise be taken for the leavings of a crash.
+        if self.must_reconcile {
+            match self.reconcile().await {
+                Ok(()) => self.must_reconcile = false,
+                Err(error) => tracing::warn!(%error, "could not look for items of a lost claim"),
+            }
+        }
+        crash::point("stop.before_release");
+        let env = self.session.env.clone();
+        while let Some(commit) = self.desk.commit(env.clock.now(), || env.dice.draw()) {
+            match self.session.store.commit(commit).await {
+                Ok(applied) => self.desk.committed(&applied),
+                Err(error) => {
+                    tracing::warn!(%error, "could not give back what was held; it is taken back when the lease is over");
+                    break;
+                }
+            };
+        }
+        self.leave_gates().await;
+        let budget = self.desk.saved_budget();
+        let kept = self
+            .session
+            .store
+            .change_run(self.desk.run(), RunChange { budget, ..RunChange::default() })
+            .await;
+        if let Err(error) = kept {
+            tracing::warn!(%error, "could not save the failure budget");
+        }
+        crash::point("stop.after_release");
+        // A worker that could not record its end is lost, not stopped: others then take back what it held.
+        let clean = ending.is_ok() && self.desk.is_idle() && !self.must_reconcile;
+        let how = if clean { Retired::Stopped } else { Retired::Lost };
+        if let Err(error) = self.session.store.retire(self.heartbeat.worker(), how).await {
+            tracing::warn!(%error, "could not retire the worker");
+        }
+        for work in &self.session.recipe.stages {
+            work.handler.close().await;
+        }
+    }
+}
+
+/// Why nothing can go on before somebody acts: every gate in the way waits for that, and not for an operator only, who
+/// knows of it.
+fn somebody(blocked: &[Blocked]) -> Option<Halt> {
+    let needs: Option<Vec<&NeedsSomebody>> =
+        blocked.iter().map(|blocked| blocked.needs_somebody.as_ref()).collect();
+    needs?.into_iter().find_map(|needs| match needs {
+        NeedsSomebody::Quota(why) => Some(Halt::Quota(why.clone())),
+        NeedsSomebody::Outage(why) => Some(Halt::Outage(why.clone())),
+        NeedsSomebody::Operator => None,
+    })
+}

@@ -1,0 +1,143 @@
+//! Workers that make a mistake at gates, to show that the checks can fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::event::Verdict;
+use redrive_core::failure::Failure;
+use redrive_core::gate::{GateState, Paused, PausedBy};
+use redrive_core::time::Timestamp;
+use redrive_engine::handler::{Answer, Reply};
+use redrive_engine::recipe::Recipe;
+use redrive_store::GateRow;
+
+/// A mistake of every worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slip {
+    /// Has more calls under way than a gate allows.
+    TooMany,
+    /// Does not hear how long a service wants to be left alone.
+    IgnoresHints,
+    /// Forgets, when it reads a gate, that it is closed.
+    ForgetsClosing,
+    /// Forgets, when it reads a gate, that it waits for somebody.
+    ForgetsPause,
+    /// Has a gate of its own for every stage that shares one.
+    SplitGate,
+    /// Blames the items for what their gate should answer for.
+    NoGate,
+    /// Grants a service whatever wait it asks for.
+    NoCap,
+    /// Takes a gate for closed for ever.
+    NeverOpens,
+    /// Looks at a closed gate all the time.
+    Spins,
+}
+
+impl Slip {
+    /// Every mistake.
+    pub const ALL: [Self; 9] = [
+        Self::TooMany,
+        Self::IgnoresHints,
+        Self::ForgetsClosing,
+        Self::ForgetsPause,
+        Self::SplitGate,
+        Self::NoGate,
+        Self::NoCap,
+        Self::NeverOpens,
+        Self::Spins,
+    ];
+
+    /// The rule that it breaks.
+    #[must_use]
+    pub fn breaks(self) -> &'static str {
+        match self {
+            Self::TooMany => "gate-places",
+            Self::IgnoresHints | Self::ForgetsClosing => "gate-closed",
+            Self::ForgetsPause => "gate-paused",
+            Self::SplitGate => "gate-probe",
+            Self::NoGate => "gate-blame",
+            Self::NoCap => "gate-wait",
+            Self::NeverOpens => "L7",
+            Self::Spins => "spin",
+        }
+    }
+}
+
+/// The recipe as a worker with this mistake has it.
+#[must_use]
+pub fn recipe(true_one: &Arc<Recipe>, slip: Option<Slip>) -> Arc<Recipe> {
+    let Recipe { plan, stages, gates, order, share, budget, thresholds } = &**true_one;
+    let (mut stages, mut gates) = (stages.clone(), gates.clone());
+    match slip {
+        Some(Slip::TooMany) => gates.iter_mut().for_each(|gate| gate.spec.max_concurrency += 8),
+        Some(Slip::NoCap) => {
+            let cap = Duration::from_secs(1_000_000_000);
+            gates.iter_mut().for_each(|gate| gate.spec.hint_cap = cap);
+        }
+        Some(Slip::NoGate) => stages.iter_mut().for_each(|stage| stage.gate = None),
+        Some(Slip::SplitGate) => {
+            let shared = std::mem::take(&mut gates);
+            for stage in &mut stages {
+                if let Some(gate) = stage.gate.and_then(|at| shared.get(at)) {
+                    stage.gate = Some(gates.len());
+                    gates.push(gate.clone());
+                }
+            }
+        }
+        _ => return true_one.clone(),
+    }
+    Arc::new(Recipe {
+        plan: plan.clone(),
+        stages,
+        gates,
+        order: *order,
+        share: *share,
+        budget: budget.clone(),
+        thresholds: *thresholds,
+    })
+}
+
+/// What a worker with this mistake makes of the gates it reads.
+#[must_use]
+pub fn rows(mut rows: Vec<GateRow>, slip: Option<Slip>) -> Vec<GateRow> {
+    let Some(slip @ (Slip::ForgetsClosing | Slip::ForgetsPause | Slip::NeverOpens)) = slip else {
+        return rows;
+    };
+    for row in &mut rows {
+        let mut state = GateState::read(&row.state);
+        match slip {
+            Slip::ForgetsClosing => state.closed = None,
+            Slip::ForgetsPause => state.pause = None,
+            _ => {
+                let (by, why) = (PausedBy::Operator, "planted".to_owned());
+                state.pause = Some(Paused { by, why, since: Timestamp(0) });
+            }
+        }
+        row.state = state.write();
+    }
+    rows
+}
+
+/// What a worker with this mistake makes of an answer.
+#[must_use]
+pub fn answer(mut answer: Answer, slip: Option<Slip>) -> Answer {
+    if slip == Some(Slip::IgnoresHints) {
+        let deaf = |failure: Failure| failure.with_hint(None);
+        answer.reply = match answer.reply {
+            Reply::Whole(failure) => Reply::Whole(deaf(failure)),
+            Reply::Items(verdicts) => Reply::Items(
+                verdicts
+                    .into_iter()
+                    .map(|verdict| match verdict {
+                        Verdict::Failed { failure, shared } => {
+                            Verdict::Failed { failure: deaf(failure), shared }
+                        }
+                        verdict => verdict,
+                    })
+                    .collect(),
+            ),
+        };
+    }
+    answer
+}

@@ -1,0 +1,120 @@
+//! One model of one service, asked for one operation.
+
+use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::gate::Limits;
+use redrive_core::usage::Usage;
+use redrive_engine::handler::Input;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{ModelSpec, OPENAI_HOST, Price, profile};
+use crate::protocol::{self, Decoder};
+use crate::service::{self, Fault, Now, Service, ServiceSpec};
+use crate::usage;
+
+/// A model.
+pub(super) struct Model {
+    service: Service,
+    /// Its name.
+    pub(super) name: String,
+    /// Whether it is OpenAI's own service that is asked.
+    pub(super) is_openai: bool,
+    price: Option<Price>,
+    max_item_tokens: Option<u64>,
+}
+
+/// What came of asking.
+pub(super) struct Asked {
+    pub(super) limits: Limits,
+    pub(super) result: Result<Vec<u8>, Failure>,
+}
+
+/// The parts of an answer that are looked at.
+#[derive(Deserialize)]
+pub(super) struct Envelope<'a> {
+    #[serde(borrow, default)]
+    pub(super) data: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) choices: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+impl Model {
+    /// Prepares calls of `operation`, a path below the base address; connects to nothing.
+    pub(super) fn new(spec: ModelSpec, operation: &[&str], output: &str, now: Now) -> Result<Self, String> {
+        let mut url = service::address("base_url", &spec.base_url)?;
+        let is_openai = url.host_str() == Some(OPENAI_HOST);
+        url.path_segments_mut()
+            .map_err(|()| "base_url: it cannot be extended".to_owned())?
+            .pop_if_empty()
+            .extend(operation);
+        let mut secret_headers = spec.secret_headers;
+        let key = spec.api_key.as_deref().map(str::trim);
+        secret_headers.extend(key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}"))));
+        let service = ServiceSpec {
+            url,
+            headers: &spec.headers,
+            secret_headers: &secret_headers,
+            secret: key,
+            max_answer: spec.max_answer,
+            output: Some(output.to_owned()),
+            concurrency: spec.concurrency,
+            connect_timeout: spec.connect_timeout,
+        };
+        Ok(Self {
+            service: Service::new(service, now)?,
+            is_openai,
+            price: spec.price.or_else(|| Price::published(is_openai, &spec.model)),
+            name: spec.model,
+            max_item_tokens: spec.max_item_tokens,
+        })
+    }
+
+    /// Sends a body on behalf of these items.
+    pub(super) async fn ask(&self, body: &serde_json::Value, items: &[&Input]) -> Asked {
+        let exchange = self.service.post(body.to_string().into_bytes(), items).await;
+        let result = exchange.result.map_err(|fault| match fault {
+            Fault::Failed(failure) => failure,
+            Fault::Refused { status, text, hint } => profile::failure(status, &text, hint),
+        });
+        Asked { limits: exchange.limits, result }
+    }
+
+    /// Takes an answer apart, as far as the envelope. Some services report an error with a status of success.
+    pub(super) fn open<'a>(&self, bytes: &'a [u8]) -> Result<Envelope<'a>, Failure> {
+        let envelope: Envelope<'a> =
+            protocol::object(bytes).map_err(|wrong| self.decoder().broken(&wrong, bytes))?;
+        match envelope.error {
+            Some(error) if error.get() != "null" => {
+                let text = self.decoder().secrets.clean(bytes, profile::SEARCHED);
+                Err(profile::reported(&text))
+            }
+            _ => Ok(envelope),
+        }
+    }
+
+    /// What a call consumed, and what that cost.
+    pub(super) fn usage(&self, envelope: &Envelope<'_>) -> Option<Usage> {
+        let usage = usage::read(envelope.usage?)?;
+        Some(Usage { nano_usd: self.price.and_then(|price| price.of(&usage)), ..usage })
+    }
+
+    /// Refuses what is longer than one item may be.
+    pub(super) fn fits(&self, tokens: u64) -> Result<(), Failure> {
+        match self.max_item_tokens {
+            Some(max) if tokens > max => {
+                let text = format!("the text has about {tokens} tokens, more than max_item_tokens = {max}");
+                Err(Failure::new(Class::Oversized, Kind::Input, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What words failures and places outputs.
+    pub(super) fn decoder(&self) -> &Decoder {
+        &self.service.decoder
+    }
+}

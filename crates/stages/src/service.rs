@@ -1,0 +1,209 @@
+//! A service that is asked by POST: what the stages that speak HTTP share.
+//!
+//! One request per call: no redirects, no proxies from the environment, no tries of its own. Of an answer no more is
+//! read than may be kept. Dropping the call's future closes its connection.
+
+mod answer;
+mod fault;
+mod headers;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::gate::Limits;
+use redrive_core::id::ContentHash;
+use redrive_core::time::Timestamp;
+use redrive_engine::handler::Input;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Client, Response, Url};
+
+use crate::protocol::Decoder;
+use crate::secrets::Secrets;
+
+pub(crate) use headers::span;
+
+/// Most bytes of an error's body that are read.
+const ERROR_BODY: usize = 64 * 1024;
+/// Name of the header by which a service recognises a repetition.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Reads the clock; needed for `Retry-After` dates only.
+pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Installs the process's TLS provider. Calling it again changes nothing.
+pub fn install_tls() {
+    // An error says that a provider is installed already, which is what is wanted.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// Reads an address.
+pub(crate) fn address(key: &str, text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("{key}: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(format!("{key}: {}: is not allowed; http and https are", url.scheme()));
+    }
+    Ok(url)
+}
+
+/// How a service is reached.
+pub(crate) struct ServiceSpec<'a> {
+    pub(crate) url: Url,
+    pub(crate) headers: &'a [(String, String)],
+    pub(crate) secret_headers: &'a [(String, String)],
+    /// What must not be seen in messages besides the secret headers.
+    pub(crate) secret: Option<&'a str>,
+    pub(crate) max_answer: usize,
+    pub(crate) output: Option<String>,
+    pub(crate) concurrency: usize,
+    pub(crate) connect_timeout: Duration,
+}
+
+/// A service.
+pub(crate) struct Service {
+    client: Client,
+    url: Url,
+    /// The address as messages show it: without user, password and query.
+    target: String,
+    headers: HeaderMap,
+    max_answer: usize,
+    pub(crate) decoder: Decoder,
+    now: Now,
+}
+
+/// What came of asking.
+pub(crate) struct Exchange {
+    /// What the service said about its limits.
+    pub(crate) limits: Limits,
+    /// The body of a success, or what went wrong.
+    pub(crate) result: Result<Vec<u8>, Fault>,
+}
+
+/// Why there is no answer to read.
+pub(crate) enum Fault {
+    /// No whole answer came, or one that means the same whoever sent it.
+    Failed(Failure),
+    /// The service said no; what that means depends on the service.
+    Refused {
+        /// The status.
+        status: u16,
+        /// The beginning of the body, without secrets.
+        text: String,
+        /// How long it asks to be left alone.
+        hint: Option<Duration>,
+    },
+}
+
+impl Service {
+    /// Prepares the calls; connects to nothing.
+    pub(crate) fn new(spec: ServiceSpec<'_>, now: Now) -> Result<Self, String> {
+        install_tls();
+        let url = spec.url.clone();
+        let values = spec.secret_headers.iter().map(|(_, value)| value.as_str());
+        let secrets = Secrets::new(values.chain(url.password()).chain(spec.secret));
+        let mut target = url.clone();
+        let _ = target.set_username("");
+        let _ = target.set_password(None);
+        target.set_query(None);
+        target.set_fragment(None);
+        Ok(Self {
+            client: client(&spec)?,
+            target: target.to_string(),
+            headers: header_map(&spec)?,
+            max_answer: spec.max_answer,
+            decoder: Decoder { secrets, output: spec.output },
+            url,
+            now,
+        })
+    }
+
+    /// Sends a body on behalf of these items, and reads what comes back.
+    pub(crate) async fn post(&self, body: Vec<u8>, items: &[&Input]) -> Exchange {
+        let post = self
+            .client
+            .post(self.url.clone())
+            .headers(self.headers.clone())
+            .header(IDEMPOTENCY_KEY, idempotency_key(items))
+            .body(body);
+        let response = match post.send().await {
+            Ok(response) => response,
+            Err(error) => {
+                let failure = fault::of_sending(error, &self.target, &self.decoder);
+                return Exchange { limits: Limits::default(), result: Err(Fault::Failed(failure)) };
+            }
+        };
+        let limits = headers::limits(response.headers(), (self.now)());
+        let result = if response.status().is_success() {
+            let status = response.status().as_u16();
+            answer::read(response, self.max_answer).await.map_err(|stop| {
+                let failure = fault::of_reading(stop, &self.target, self.max_answer, &self.decoder);
+                Fault::Failed(failure.with_status(status))
+            })
+        } else {
+            Err(self.refused(response).await)
+        };
+        Exchange { limits, result }
+    }
+
+    /// What a status that is no success says.
+    async fn refused(&self, response: Response) -> Fault {
+        let status = response.status();
+        if status.is_redirection() {
+            let to = response.headers().get(LOCATION).map_or(&b"nowhere"[..], HeaderValue::as_bytes);
+            let mut text = format!(
+                "HTTP {}: redirects are not followed; set url to the final address: ",
+                status.as_u16()
+            );
+            text.push_str(&String::from_utf8_lossy(to));
+            let failure = self.decoder.failure(Class::Final, Kind::Answer, text);
+            return Fault::Failed(failure.with_status(status.as_u16()));
+        }
+        let hint = headers::wait(response.headers(), status.as_u16(), (self.now)());
+        let body = answer::beginning(response, ERROR_BODY).await;
+        let text = self.decoder.secrets.clean(&body, ERROR_BODY);
+        Fault::Refused { status: status.as_u16(), text, hint }
+    }
+}
+
+fn client(spec: &ServiceSpec<'_>) -> Result<Client, String> {
+    let builder = Client::builder()
+        .user_agent(concat!("redrive/", env!("CARGO_PKG_VERSION")))
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        .no_proxy()
+        .connect_timeout(spec.connect_timeout)
+        .pool_max_idle_per_host(spec.concurrency.max(1));
+    // The system's root certificates are loaded only where they are needed: plain HTTP works without any.
+    let builder = if spec.url.scheme() == "https" { builder } else { builder.tls_certs_only([]) };
+    builder.build().map_err(|error| format!("the HTTP client cannot be set up: {}", fault::chain(&error)))
+}
+
+fn header_map(spec: &ServiceSpec<'_>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let plain = spec.headers.iter().map(|header| (header, false));
+    let secret = spec.secret_headers.iter().map(|header| (header, true));
+    for ((name, value), secret) in plain.chain(secret) {
+        let parsed =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is no header name"))?;
+        let mut value =
+            HeaderValue::from_str(value).map_err(|_| format!("the value of header {name} cannot be sent"))?;
+        value.set_sensitive(secret);
+        headers.insert(parsed, value);
+    }
+    Ok(headers)
+}
+
+/// The item's own key, or one for the set of items.
+fn idempotency_key(items: &[&Input]) -> HeaderValue {
+    if let [item] = items
+        && let Ok(value) = HeaderValue::from_str(&item.idempotency_key)
+    {
+        return value;
+    }
+    let mut keys: Vec<&[u8]> = items.iter().map(|item| item.idempotency_key.as_bytes()).collect();
+    keys.sort_unstable();
+    let hash = ContentHash::of(&keys).to_string();
+    HeaderValue::from_str(&hash).unwrap_or_else(|_| HeaderValue::from_static("0"))
+}
