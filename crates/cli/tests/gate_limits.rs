@@ -211,12 +211,6 @@ fn gets_through(plan: &str, items: usize, wanted: u64) {
 }
 
 #[test]
-fn calls_that_are_turned_away_at_random_do_not_bring_work_to_a_halt() {
-    let fault = "[[fault]]\nkind = \"status\"\nstatus = 429\nrate = 0.15\n";
-    gets_through(&format!("[latency]\nbase = \"10ms\"\n{fault}"), 200, 200);
-}
-
-#[test]
 fn an_item_that_is_always_turned_away_does_not_hold_up_the_others() {
     // One item in a hundred, whenever it comes.
     let fault = "[[fault]]\nkind = \"status\"\nstatus = 429\nrate = 0.01\nby = \"item\"\n";

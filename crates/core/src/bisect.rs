@@ -83,8 +83,10 @@ pub enum Finding {
     Poison(usize),
     /// The service is away.
     Outage,
-    /// Smaller calls pass where the whole failed; the largest that did.
+    /// Smaller calls pass where larger ones failed; the largest that did.
     Shape(usize),
+    /// The whole failed once and both of its halves passed; the larger of them. That may have been bad luck.
+    Luck(usize),
 }
 
 impl Bisect {
@@ -177,11 +179,18 @@ impl Bisect {
         Ruling::Undecided
     }
 
+    /// Whether a part of the batch has passed, so that the service is there.
+    #[must_use]
+    pub fn has_passed(&self) -> bool {
+        self.largest_pass > 0
+    }
+
     /// What was found out.
     #[must_use]
     pub fn finding(&self) -> Finding {
         match (self.outage, self.found) {
             (true, _) => Finding::Outage,
+            (false, 0) if self.batches_failed == 1 => Finding::Luck(self.largest_pass.max(1)),
             (false, 0) => Finding::Shape(self.largest_pass.max(1)),
             (false, found) => Finding::Poison(found),
         }

@@ -300,7 +300,7 @@ impl Desk<'_> {
     /// A wait that would end after the item's deadline, or too long after its first failure here, is not worth waiting.
     fn within_deadline(&self, fate: Fate, first_failed_at: Option<Timestamp>) -> Fate {
         let since_failing = first_failed_at.zip(self.stage.policy.deadline());
-        let patience = since_failing.map(|(failed, span)| failed.after(span));
+        let patience = since_failing.map(|(failed, span)| failed.after(span).after(self.plan.grace()));
         let last_due = self.plan.deadline_of(self.item).into_iter().chain(patience).min();
         match fate {
             Fate::Wait(wait) if last_due.is_some_and(|last| self.at.now.after(wait.delay) > last) => {

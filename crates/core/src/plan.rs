@@ -71,6 +71,12 @@ impl Plan {
         Self { grace, ..self }
     }
 
+    /// How long the run was paused: no deadline ran meanwhile.
+    #[must_use]
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
     /// When an item stops being worth a try.
     #[must_use]
     pub fn deadline_of(&self, item: &Item) -> Option<Timestamp> {

@@ -19,6 +19,10 @@ pub struct BatchSize {
     passes: u32,
     /// How many have to, before a larger one is tried.
     try_after: u32,
+    /// It was made larger, and none of that size has passed yet.
+    grown: bool,
+    /// Whole requests that failed while all their parts passed, since one passed whole.
+    suspicions: u32,
     /// When it last changed.
     pub(super) changed_at: Timestamp,
 }
@@ -33,7 +37,7 @@ impl BatchSize {
     /// Smaller requests passed where a whole one failed; `largest` is the largest of them.
     pub fn refused(&mut self, largest: usize, now: Timestamp) {
         self.largest = Some(u32::try_from(largest).unwrap_or(u32::MAX).max(1));
-        self.passes = 0;
+        (self.passes, self.grown, self.suspicions) = (0, false, 0);
         // Every larger one that failed makes the next try rarer.
         self.try_after = self.try_after.saturating_mul(4).clamp(FIRST_TRY, LAST_TRY);
         self.changed_at = now;
@@ -48,11 +52,27 @@ impl BatchSize {
         self.changed_at = now;
     }
 
+    /// A request failed once, and both halves of it passed: that may have been bad luck. The second time in a row it was not.
+    pub fn suspected(&mut self, largest: usize, now: Timestamp) {
+        self.suspicions += 1;
+        // One that was only tried, beyond what is known to pass, needs no second time.
+        if self.suspicions >= 2 || self.grown {
+            self.refused(largest, now);
+        }
+    }
+
     /// A request of so many items passed. After enough of them a larger one is tried.
     pub fn passed(&mut self, size: usize, configured: usize, now: Timestamp) {
+        if size >= self.limit(configured) {
+            self.suspicions = 0;
+        }
         let Some(largest) = self.largest else { return };
         if size < largest as usize {
             return;
+        }
+        if std::mem::take(&mut self.grown) {
+            // It was right to grow: the next try need not wait as long.
+            self.try_after = (self.try_after / 4).max(FIRST_TRY);
         }
         self.passes += 1;
         if self.passes < self.try_after {
@@ -61,6 +81,10 @@ impl BatchSize {
         self.passes = 0;
         let larger = largest.saturating_add((largest / 2).max(1));
         self.largest = ((larger as usize) < configured).then_some(larger);
+        self.grown = self.largest.is_some();
+        if self.largest.is_none() {
+            self.try_after = 0;
+        }
         self.changed_at = now;
     }
 }
@@ -95,5 +119,18 @@ mod tests {
             size.passed(size.limit(64), 64, Timestamp(n));
         }
         assert_eq!(size.limit(64), 64);
+    }
+
+    #[test]
+    fn one_failure_is_bad_luck_and_two_in_a_row_are_not() {
+        let mut size = BatchSize::default();
+        for n in 0..100 {
+            size.suspected(32, Timestamp(n));
+            assert_eq!(size.limit(64), 64);
+            size.passed(64, 64, Timestamp(n));
+        }
+        size.suspected(32, Timestamp(200));
+        size.suspected(32, Timestamp(201));
+        assert_eq!(size.limit(64), 32);
     }
 }

@@ -40,42 +40,61 @@ impl Breaker {
     }
 }
 
+/// Calls that ended within a part of the window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Slice {
+    number: i64,
+    answered: u32,
+    failed: u32,
+    fresh: u32,
+}
+
 /// How calls ended lately, as one worker sees it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Lately {
-    /// Number of the slice, calls that were answered, calls that failed.
-    slices: Vec<(i64, u32, u32)>,
-    /// Calls that failed since one was answered.
-    in_a_row: u32,
+    slices: Vec<Slice>,
+    /// Calls that failed since one was answered, and those of them that were for new items.
+    in_a_row: (u32, u32),
 }
 
 impl Lately {
-    /// Counts calls, and says whether the dependency is to be taken for away.
-    pub(super) fn count(&mut self, spec: &BreakerSpec, answered: u32, failed: u32, now: Timestamp) -> bool {
+    /// Counts a call that was answered.
+    pub(super) fn answered(&mut self, spec: &BreakerSpec, now: Timestamp) {
+        self.slice(spec, now).answered += 1;
+        self.in_a_row = (0, 0);
+    }
+
+    /// Counts calls that failed, and says whether the dependency is to be taken for away. A few of them have to be for new
+    /// items (`fresh`): what failed before and fails again may well be to blame itself.
+    pub(super) fn failed(&mut self, spec: &BreakerSpec, calls: u32, fresh: bool, now: Timestamp) -> bool {
+        let new = if fresh { calls } else { 0 };
+        let slice = self.slice(spec, now);
+        slice.failed = slice.failed.saturating_add(calls);
+        slice.fresh = slice.fresh.saturating_add(new);
+        self.in_a_row = (self.in_a_row.0.saturating_add(calls), self.in_a_row.1.saturating_add(new));
+        let few = spec.min_calls.div_ceil(4);
+        let sum = |of: fn(&Slice) -> u32| self.slices.iter().map(of).fold(0, u32::saturating_add);
+        let (good, bad) = (sum(|slice| slice.answered), sum(|slice| slice.failed));
+        let rate = f64::from(bad) / f64::from(good.saturating_add(bad).max(1));
+        let in_a_row = self.in_a_row.0 >= spec.min_calls && self.in_a_row.1 >= few;
+        let enough = good.saturating_add(bad) >= spec.min_calls && sum(|slice| slice.fresh) >= few;
+        in_a_row || (enough && rate >= spec.failure_rate)
+    }
+
+    fn slice(&mut self, spec: &BreakerSpec, now: Timestamp) -> &mut Slice {
         let width = (crate::time::millis(spec.window) / SLICES).max(1);
-        let slice = now.0.div_euclid(width);
-        self.slices.retain(|(at, ..)| *at > slice - SLICES && *at <= slice);
-        match self.slices.last_mut() {
-            Some((at, good, bad)) if *at == slice => {
-                *good = good.saturating_add(answered);
-                *bad = bad.saturating_add(failed);
-            }
-            _ => self.slices.push((slice, answered, failed)),
+        let number = now.0.div_euclid(width);
+        self.slices.retain(|slice| slice.number > number - SLICES && slice.number <= number);
+        if self.slices.last().is_none_or(|slice| slice.number != number) {
+            self.slices.push(Slice { number, answered: 0, failed: 0, fresh: 0 });
         }
-        let (good, bad) = self
-            .slices
-            .iter()
-            .fold((0_u64, 0_u64), |(good, bad), (_, g, b)| (good + u64::from(*g), bad + u64::from(*b)));
-        #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-        let rate = bad as f64 / (good + bad).max(1) as f64;
-        self.in_a_row = if answered > 0 { 0 } else { self.in_a_row.saturating_add(failed) };
-        let enough = good + bad >= u64::from(spec.min_calls);
-        failed > 0 && (self.in_a_row >= spec.min_calls || (enough && rate >= spec.failure_rate))
+        let last = self.slices.len() - 1;
+        &mut self.slices[last]
     }
 
     pub(super) fn forget(&mut self) {
         self.slices.clear();
-        self.in_a_row = 0;
+        self.in_a_row = (0, 0);
     }
 }
 
@@ -88,18 +107,29 @@ mod tests {
         let spec = BreakerSpec::default();
         let mut lately = Lately::default();
         for n in 0..19 {
-            assert!(!lately.count(&spec, 0, 1, Timestamp(n * 100)), "too few to say");
+            assert!(!lately.failed(&spec, 1, true, Timestamp(n * 100)), "too few to say");
         }
-        assert!(lately.count(&spec, 0, 1, Timestamp(2_000)));
-        lately.count(&spec, 1, 0, Timestamp(3_000));
-        assert!(!lately.count(&spec, 0, 1, Timestamp(60_000)), "all but one are past the window");
+        assert!(lately.failed(&spec, 1, true, Timestamp(2_000)));
+        lately.answered(&spec, Timestamp(3_000));
+        assert!(!lately.failed(&spec, 1, true, Timestamp(60_000)), "all but one are past the window");
         let mut sudden = Lately::default();
-        (0..10_000).for_each(|n| assert!(!sudden.count(&spec, 1, 0, Timestamp(n))));
-        let opened = (0..100).find(|n| sudden.count(&spec, 0, 1, Timestamp(10_000 + n)));
+        (0..10_000).for_each(|n| sudden.answered(&spec, Timestamp(n)));
+        let opened = (0..100).find(|n| sudden.failed(&spec, 1, true, Timestamp(10_000 + n)));
         assert_eq!(opened, Some(19), "as many failures in a row say enough, however many passed before");
         let mut mixed = Lately::default();
         for n in 0..100 {
-            assert!(!mixed.count(&spec, 2, 1, Timestamp(n * 10)), "a third is below half");
+            mixed.answered(&spec, Timestamp(n * 10));
+            mixed.answered(&spec, Timestamp(n * 10));
+            assert!(!mixed.failed(&spec, 1, true, Timestamp(n * 10)), "a third is below half");
         }
+    }
+
+    #[test]
+    fn items_that_failed_before_say_nothing_by_themselves() {
+        let spec = BreakerSpec::default();
+        let mut lately = Lately::default();
+        assert!((0..100).all(|n| !lately.failed(&spec, 1, false, Timestamp(n))));
+        let opened = (0..100).find(|n| lately.failed(&spec, 1, true, Timestamp(100 + n)));
+        assert_eq!(opened, Some(4), "a few new ones beside them do");
     }
 }

@@ -211,7 +211,7 @@ fn lesson(sign: Sign<'_>) -> Lesson<'_> {
     Lesson { sign, tokens: None, limits: Limits::default() }
 }
 
-const FAILED: Sign<'_> = Sign::Failed { calls: 1, overloaded: false };
+const FAILED: Sign<'_> = Sign::Failed { calls: 1, overloaded: false, fresh: true };
 
 fn call(gate: &mut Gate, sign: Sign<'_>, at: i64) -> Option<Notice> {
     let permit = gate.admit(0, Timestamp(at)).expect("it is open");
@@ -419,4 +419,20 @@ fn calls_that_are_turned_away_at_random_are_not_answered_by_going_ever_slower() 
         }
     }
     assert!(passed > 3_000, "{passed} in 30 s");
+}
+
+#[test]
+fn what_answers_say_of_limits_is_not_believed_for_longer_than_a_hint() {
+    let mut gate = gate(GateSpec { hint_cap: Duration::from_secs(60), ..GateSpec::default() });
+    let years = Allowance { limit: Some(60.0), remaining: 0.0, reset: Duration::from_secs(315_360_000) };
+    let permit = gate.admit(0, Timestamp(0)).expect("it is open");
+    let limits = Limits { requests: Some(years), tokens: None };
+    gate.ended(permit, &Lesson { sign: Sign::Answered, tokens: None, limits }, Timestamp(1));
+    let opens = gate.opens_at(1, Timestamp(1)).expect("it opens");
+    assert!(opens.0 <= 60_001, "{opens:?}");
+    assert!(gate.shared().standing(Timestamp(2)).why.contains("0 requests are left"));
+    let mut resumed = gate.shared().clone();
+    resumed.resume(Timestamp(3));
+    gate.merge(&resumed, Timestamp(3));
+    assert_eq!(gate.opens_at(1, Timestamp(3)), Some(Timestamp(3)), "an operator knows better");
 }

@@ -33,6 +33,8 @@ pub enum Sign<'a> {
         calls: u32,
         /// Whether it looked overloaded.
         overloaded: bool,
+        /// Whether items were among them that had not failed before.
+        fresh: bool,
     },
     /// Credit is exhausted.
     Quota {
@@ -87,7 +89,7 @@ impl Gate {
         self.under_way = under_way.saturating_sub(1);
         self.dirty = true;
         self.correct_tokens(permit, lesson.tokens);
-        self.shared.told.hear(&lesson.limits, now);
+        self.shared.told.hear(&lesson.limits.within(self.spec.hint_cap), now);
         let seconds = now.since(permit.started).as_secs_f64();
         match lesson.sign {
             Sign::Answered => {
@@ -109,11 +111,18 @@ impl Gate {
                 if permit.made_up {
                     self.make_up = (self.make_up + 0.002).min(1.0);
                 }
-                self.count(1, 0, now);
+                if let Some(spec) = &self.spec.breaker {
+                    self.lately.answered(spec, now);
+                }
                 self.is_there(permit, now)
             }
             Sign::Throttled { hint } => self.throttled(permit, hint, now),
-            Sign::Failed { calls, overloaded } => self.failed(permit, calls, overloaded, now),
+            Sign::Failed { calls, overloaded, fresh } => {
+                if overloaded && permit.started > self.shared.window.cut_at {
+                    self.shared.window.cut(1.0, now);
+                }
+                self.failed(permit, calls, fresh, now)
+            }
             Sign::Quota { why } => {
                 self.shared.totals.throttled += 1;
                 self.is_there(permit, now);
@@ -133,10 +142,6 @@ impl Gate {
             self.tokens.take(used as f64 - permit.tokens as f64);
             self.shared.totals.tokens = self.shared.totals.tokens.saturating_add(used);
         }
-    }
-
-    fn count(&mut self, answered: u32, failed: u32, now: Timestamp) -> bool {
-        self.spec.breaker.as_ref().is_some_and(|spec| self.lately.count(spec, answered, failed, now))
     }
 
     /// The dependency answered: it is not away.
@@ -172,6 +177,7 @@ impl Gate {
 
     fn throttled(&mut self, permit: Permit, hint: Option<Duration>, now: Timestamp) -> Option<Notice> {
         self.shared.totals.throttled += 1;
+        let known = self.shared.parked.is_some() && !permit.probe;
         let back = self.is_there(permit, now);
         let rtt = self.shared.window.rtt;
         let granted = hint.map(|hint| hint.min(self.spec.hint_cap));
@@ -203,7 +209,7 @@ impl Gate {
             (Some(granted), None) => self.close(granted, hint, now),
             (None, _) => {}
         }
-        parked.map(Notice::Parked).or(back)
+        parked.filter(|_| !known).map(Notice::Parked).or(back)
     }
 
     /// What was seen lately of the dependency.
@@ -280,20 +286,19 @@ impl Gate {
         self.urgent = true;
     }
 
-    fn failed(&mut self, permit: Permit, calls: u32, overloaded: bool, now: Timestamp) -> Option<Notice> {
+    fn failed(&mut self, permit: Permit, calls: u32, fresh: bool, now: Timestamp) -> Option<Notice> {
         self.shared.totals.failed += u64::from(calls.max(1));
-        if overloaded && permit.started > self.shared.window.cut_at {
-            self.shared.window.cut(1.0, now);
-        }
         let probe_failed = permit.probe && std::mem::take(&mut self.probing);
         if probe_failed {
             self.probe_again(now.after(self.probe_every()));
-            self.shared.breaker.changed_at = now;
+            if self.is_away() {
+                self.shared.breaker.changed_at = now;
+            }
             self.urgent = true;
         }
         let spec = self.spec.breaker.clone()?;
         let was_away = self.shared.breaker.away_since.is_some();
-        let opens = self.lately.count(&spec, 0, calls.max(1), now) && !was_away;
+        let opens = self.lately.failed(&spec, calls.max(1), fresh, now) && !was_away;
         if opens {
             self.shared.breaker.open(&spec, now);
             self.urgent = true;
@@ -319,6 +324,6 @@ impl Gate {
     /// Whether the dependency is to blame for what fails now, rather than the items.
     #[must_use]
     pub fn is_away(&self) -> bool {
-        self.shared.breaker.away_since.is_some()
+        self.spec.breaker.is_some() && self.shared.breaker.away_since.is_some()
     }
 }

@@ -11,6 +11,15 @@ pub struct Limits {
     pub tokens: Option<Allowance>,
 }
 
+impl Limits {
+    /// The same, with no limit that takes longer than this to be whole again: a service may say anything.
+    #[must_use]
+    pub fn within(self, longest: Duration) -> Self {
+        let within = |said: Allowance| Allowance { reset: said.reset.min(longest), ..said };
+        Self { requests: self.requests.map(within), tokens: self.tokens.map(within) }
+    }
+}
+
 /// One limit, as a service tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Allowance {

@@ -185,16 +185,14 @@ impl Gate {
         if self.shared.pause.is_some() {
             return Some(Timestamp::MAX);
         }
-        let breaker = self.shared.breaker;
-        let away = breaker.away_since.map(|_| breaker.probe_at).filter(|at| *at > now);
-        let closed =
-            [&self.shared.closed, &self.shared.parked].into_iter().flatten().map(|closed| closed.until);
-        away.into_iter().chain(closed.filter(|until| *until > now)).max()
+        let away = self.is_away().then_some(self.shared.breaker.probe_at);
+        let closed = [&self.shared.closed, &self.shared.parked].into_iter().flatten();
+        away.into_iter().chain(closed.map(|closed| closed.until)).filter(|until| *until > now).max()
     }
 
     /// Only one call at a time, to try the dependency out.
     fn on_probation(&self) -> bool {
-        self.shared.breaker.away_since.is_some() || self.shared.parked.is_some()
+        self.is_away() || self.shared.parked.is_some()
     }
 
     /// Whether the next call is to find out if the dependency is back.
@@ -254,7 +252,9 @@ impl Gate {
             // Others do not try it out at the same time.
             self.probing = true;
             self.probe_again(now.after(self.probe_every()));
-            self.shared.breaker.changed_at = now;
+            if self.is_away() {
+                self.shared.breaker.changed_at = now;
+            }
             self.urgent = true;
         }
         Ok(Permit { started: now, tokens, probe, made_up })

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Flow control for one dependency, as it was asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct GateSpec {
     /// Most calls at once.
     pub max_concurrency: u32,
@@ -33,6 +34,7 @@ impl Default for GateSpec {
 
 /// When a gate closes because calls fail.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BreakerSpec {
     /// The share of failed calls at which it closes, above 0, at most 1.
     pub failure_rate: f64,

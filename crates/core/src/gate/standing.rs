@@ -54,9 +54,24 @@ impl GateState {
             Some(ceiling) => {
                 format!("the service turned calls away at about {:.0} requests/min", ceiling * 60.0)
             }
-            None => String::new(),
+            None => self.told_in_words(now).unwrap_or_default(),
         };
         Standing { state: "open", why, since: None, until: None }
+    }
+}
+
+impl GateState {
+    /// What its answers say about its limits, where that makes it slow.
+    fn told_in_words(&self, now: Timestamp) -> Option<String> {
+        let paces = [(self.told.requests, "requests"), (self.told.tokens, "tokens")];
+        let (pace, what) = paces.into_iter().find_map(|(pace, what)| {
+            pace.filter(|pace| pace.per_second(now).is_finite()).map(|pace| (pace, what))
+        })?;
+        let reset = spoken(pace.reset_ms);
+        Some(format!(
+            "its answers say that {:.0} {what} are left, and all of them again in {reset}",
+            pace.remaining
+        ))
     }
 }
 

@@ -143,7 +143,8 @@ impl GateState {
 
     /// The workers that use it now.
     pub fn live_members(&self, now: Timestamp) -> impl Iterator<Item = (&String, &Member)> {
-        self.members.iter().filter(move |(_, member)| member.at.0 >= now.0 - MEMBER_FOR)
+        let heard = now.0 - MEMBER_FOR..=now.0 + MEMBER_FOR;
+        self.members.iter().filter(move |(_, member)| heard.contains(&member.at.0))
     }
 
     /// Takes in what is in the store, where others wrote since; `synced` is what this worker had in common with it
@@ -162,7 +163,8 @@ impl GateState {
             let known = self.members.entry(name.clone()).or_default();
             *known = if known.at >= member.at { *known } else { *member };
         }
-        self.members.retain(|_, member| member.at.0 >= now.0 - MEMBER_FOR);
+        let heard = now.0 - MEMBER_FOR..=now.0 + MEMBER_FOR;
+        self.members.retain(|_, member| heard.contains(&member.at.0));
     }
 
     fn merge_findings(&mut self, theirs: &Self, now: Timestamp) {
@@ -176,7 +178,7 @@ impl GateState {
             self.closed.clone_from(&theirs.closed);
         }
         self.tried_out = self.tried_out.max(theirs.tried_out);
-        let since = |parked: &Option<Closed>| parked.as_ref().map(|parked| parked.since);
+        let since = |parked: &Option<Closed>| parked.as_ref().map(|parked| (parked.since, parked.until));
         if since(&theirs.parked) > since(&self.parked) {
             self.parked.clone_from(&theirs.parked);
         }
@@ -216,6 +218,7 @@ impl GateState {
         self.pause = None;
         self.closed = None;
         self.parked = None;
+        self.told = Told::default();
         if self.breaker.away_since.is_some() {
             // Still to be tried out, at once, and with all the patience of a new outage.
             self.breaker = Breaker { away_since: Some(now), probe_at: now, changed_at: now };

@@ -29,6 +29,12 @@ impl Gate {
         }
     }
 
+    /// Whether others should know something at once.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.urgent
+    }
+
     /// What others should know, if it is time to tell them.
     pub fn to_save(&mut self, now: Timestamp) -> Option<GateState> {
         let due = self.dirty && (now.0 - self.saved_at.0 >= SAVE_EVERY || now < self.saved_at);

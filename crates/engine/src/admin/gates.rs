@@ -1,6 +1,6 @@
 //! Gates are paused, let go on, and made to forget.
 
-use redrive_core::gate::GateState;
+use redrive_core::gate::{GateState, PausedBy};
 use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Error, GateRow, Result, Store};
 
@@ -40,15 +40,22 @@ pub async fn change_gate(
 /// # Errors
 /// When the store fails.
 pub async fn resume_gates(store: &dyn Store, names: &[String], now: Timestamp) -> Result<Vec<String>> {
-    use redrive_core::gate::PausedBy;
+    let waits = |state: &GateState| match &state.pause {
+        Some(pause) => pause.by == PausedBy::Quota,
+        None => state.breaker.away_since.is_some(),
+    };
+    // Looked at again when it is written: an operator may have paused it meanwhile.
+    let go_on = |state: &mut GateState| {
+        if waits(state) {
+            state.resume(now);
+        }
+    };
     let mut resumed = Vec::new();
     for row in store.gates().await?.into_iter().filter(|row| names.contains(&row.name)) {
-        let state = GateState::read(&row.state);
-        let waits = state
-            .pause
-            .as_ref()
-            .map_or(state.breaker.away_since.is_some(), |pause| pause.by == PausedBy::Quota);
-        if waits && change_gate(store, &row.name, false, now, |state| state.resume(now)).await?.is_some() {
+        if waits(&GateState::read(&row.state))
+            && let Some(state) = change_gate(store, &row.name, false, now, go_on).await?
+            && state.pause.is_none()
+        {
             resumed.push(row.name);
         }
     }

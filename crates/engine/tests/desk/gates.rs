@@ -216,3 +216,48 @@ fn a_batch_that_waits_for_a_place_is_no_reason_to_look_again() {
     assert!(desk.next_calls(NOW).is_empty(), "the stage makes one call at a time");
     assert_eq!(desk.opens_at(NOW), None, "only a reply makes room");
 }
+
+#[test]
+fn items_that_failed_before_and_fail_again_do_not_make_their_service_look_away() {
+    let recipe = Arc::new(gated(1, 8, &[fragile()]));
+    let failed_before = |n| {
+        let mut claimed = claimed(n);
+        claimed.item.failures = 1;
+        claimed
+    };
+    let mut desk = desk(&recipe, (1..=8).map(failed_before).collect());
+    let mut ended = 0;
+    while ended < 8 {
+        for call in desk.next_calls(NOW) {
+            desk.finished(call.id, server_error().into(), NOW);
+            ended += 1;
+        }
+    }
+    assert!(recorded(&mut desk).iter().all(|item| item.failures == 2), "it is said of the items");
+    assert_eq!(desk.blocked(S0, NOW), None);
+}
+
+#[test]
+fn an_outage_is_seen_even_where_every_item_is_asked_for_alone() {
+    let recipe = gated(8, 1, &[fragile()]);
+    let mut stages: Vec<_> = recipe.plan.stages().map(|(_, stage)| stage.clone()).collect();
+    stages[0].policy = redrive_core::policy::preset("none").expect("it is there").policy.clone();
+    let recipe = Arc::new(redrive_engine::recipe::Recipe {
+        plan: redrive_core::plan::Plan::new(stages, None),
+        ..recipe
+    });
+    let mut desk = desk(&recipe, (1..=8).map(claimed).collect());
+    let mut calls = 0;
+    loop {
+        let next = desk.next_calls(NOW);
+        if next.is_empty() {
+            break;
+        }
+        for call in next {
+            calls += 1;
+            desk.finished(call.id, server_error().into(), NOW);
+        }
+    }
+    assert!(desk.blocked(S0, NOW).is_some(), "it is away after {calls} calls");
+    assert!(calls < 12, "and the rest is not asked for: {calls} calls");
+}

@@ -307,7 +307,7 @@ impl Shift {
         }
         let until = opens.map_or(until, |opens| opens.since(now).min(until));
         let spins = self.worker.slip == Some(Slip::Spins) && opens.is_some();
-        let until = if spins { Duration::ZERO } else { until };
+        let until = if spins || self.desk.gates_urgent() { Duration::ZERO } else { until };
         Wait::new(&self.worker.hub, &self.mailbox, &self.worker.orders, millis(until).max(1)).await;
         self.claimed_nothing = false;
         self.drain_replies();

@@ -30,6 +30,8 @@ const DRAFT: Family =
     Family { limit: "ratelimit-limit", remaining: "ratelimit-remaining", reset: "ratelimit-reset" };
 /// A plain number above this is a moment (seconds since 1970), below it a span.
 const EPOCH_LIKE: f64 = 1e9;
+/// A plain number above this is a moment in milliseconds since 1970.
+const EPOCH_MILLIS_LIKE: f64 = 1e11;
 
 /// The wait that an answer's headers ask for.
 ///
@@ -99,7 +101,12 @@ pub(crate) fn span(value: &str, now: Timestamp) -> Option<Duration> {
     if let Some(seconds) = number(value) {
         let span = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let since_epoch = || Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
-        return Some(if seconds > EPOCH_LIKE { span.saturating_sub(since_epoch()) } else { span });
+        return Some(match seconds {
+            // Some count moments in milliseconds.
+            millis if millis > EPOCH_MILLIS_LIKE => (span / 1_000).saturating_sub(since_epoch()),
+            seconds if seconds > EPOCH_LIKE => span.saturating_sub(since_epoch()),
+            _ => span,
+        });
     }
     let mut total = Duration::ZERO;
     let mut rest = value;

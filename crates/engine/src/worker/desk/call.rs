@@ -202,7 +202,7 @@ impl Desk {
             Class::Retryable => failure.kind == Kind::Server && failure.hint.is_some(),
             Class::Final | Class::Timeout | Class::Oversized | Class::Crash => false,
         };
-        let of_the_service = matches!(sign_of(&failure, 1), Sign::Failed { .. });
+        let of_the_service = matches!(sign_of(&failure, 1, true), Sign::Failed { .. });
         let spared = dependency && (throttled || (of_the_service && gate.is_away()));
         if !spared {
             return Verdict::Failed { failure, shared };
@@ -229,11 +229,15 @@ impl Desk {
         let first = open.members.iter().flatten().next();
         let taken = first
             .map_or_else(|| failure.clone(), |ready| self.recipe.reclassified(&ready.claimed.item, failure));
+        let passed = open.bisect.as_ref().is_some_and(Bisect::has_passed);
+        let single = taken_apart && matches!(ruling, Ruling::Guilty(_));
+        let calls = if passed || single { 1 } else { open.failed };
+        let fresh = open.members.iter().flatten().any(|ready| ready.claimed.item.failures == 0);
         let sign = match &ruling {
             // One item of a batch whose other items pass: the dependency is not to blame.
-            Ruling::Guilty(_) if taken_apart => Sign::Neutral,
+            Ruling::Guilty(_) if passed => Sign::Neutral,
             Ruling::Undecided => Sign::Neutral,
-            Ruling::Guilty(_) | Ruling::Shared(_) => sign_of(&taken, open.failed),
+            Ruling::Guilty(_) | Ruling::Shared(_) => sign_of(&taken, calls, fresh),
         };
         let dependency = matches!(sign, Sign::Failed { .. } | Sign::Throttled { .. } | Sign::Quota { .. });
         open.turned_away = taken_apart && matches!(sign, Sign::Throttled { .. } | Sign::Quota { .. });
@@ -267,6 +271,7 @@ impl Desk {
         let mut batch = self.batch_size(stage);
         match open.bisect.as_ref().map(Bisect::finding) {
             Some(Finding::Shape(largest)) => batch.refused(largest, now),
+            Some(Finding::Luck(largest)) => batch.suspected(largest, now),
             Some(Finding::Outage) if open.turned_away => batch.doubted(open.asked.len(), now),
             None if open.failed == 0 => batch.passed(open.members.len(), configured, now),
             None | Some(Finding::Poison(_) | Finding::Outage) => {}
@@ -293,7 +298,7 @@ impl Desk {
 }
 
 fn sign_ref(failure: Option<&Failure>) -> Sign<'_> {
-    failure.map_or(Sign::Answered, |failure| sign_of(failure, 1))
+    failure.map_or(Sign::Answered, |failure| sign_of(failure, 1, true))
 }
 
 /// What an item's part of a call's tokens is measured by.

@@ -176,7 +176,12 @@ impl Desk {
     pub(super) fn leave_closed_gates(&mut self, now: Timestamp) {
         let recipe = self.recipe.clone();
         for (stage, _) in recipe.plan.stages() {
-            let closed = self.gate_of(stage).and_then(|gate| gate.closed_until(now));
+            let Some(gate) = self.gate_of(stage) else { continue };
+            let closed = gate.closed_until(now);
+            if closed.is_none() && gate.opens_at(1, now).is_some_and(|opens| opens > now.after(HOLD * 5)) {
+                // So slow a gate is not waited for with items in hand. A batch that is being taken apart is.
+                self.release_waiting(stage);
+            }
             if closed.is_some_and(|until| until > now.after(HOLD)) {
                 let parts = self.parts.iter().filter(|part| part.stage == stage);
                 if let Some(smallest) = parts.map(|part| part.asked.len()).min() {
@@ -254,6 +259,12 @@ impl Desk {
         }
     }
 
+    /// Whether others should know something about a gate at once.
+    #[must_use]
+    pub fn gates_urgent(&self) -> bool {
+        self.gates.iter().any(|desk| desk.gate.is_urgent())
+    }
+
     /// Whether what the store has must be read before anything is written.
     #[must_use]
     pub fn gates_stale(&self) -> bool {
@@ -307,9 +318,10 @@ fn row(desk: &GateDesk, state: &GateState, now: Timestamp) -> GateRow {
     GateRow { name: desk.name.to_string(), rev: desk.rev, state: state.write(), updated_at: now }
 }
 
-/// What the failure of a call tells its gate. `calls` failed in a row, where a batch was taken apart.
-pub(super) fn sign_of(failure: &Failure, calls: u32) -> Sign<'_> {
-    let failed = |overloaded| Sign::Failed { calls, overloaded };
+/// What the failure of a call tells its gate. `calls` failed in a row, where a batch was taken apart; `fresh` items had not
+/// failed before.
+pub(super) fn sign_of(failure: &Failure, calls: u32, fresh: bool) -> Sign<'_> {
+    let failed = |overloaded| Sign::Failed { calls, overloaded, fresh };
     match failure.class {
         Class::RateLimited => Sign::Throttled { hint: failure.hint },
         Class::Quota => Sign::Quota { why: failure.message() },

@@ -207,14 +207,19 @@ impl Desk {
 
     /// Gives back what waits to be called for at a stage. What was called for in a larger batch is broken off.
     fn release_stage(&mut self, stage: StageNo) {
-        if let Some(desk) = self.stages.get_mut(stage.index()) {
-            let released = desk.ready.drain(..).map(|ready| Ended::new(ready.claimed, Event::Released));
-            self.ended.extend(released);
-        }
+        self.release_waiting(stage);
         let (broken, kept): (VecDeque<_>, _) =
             std::mem::take(&mut self.parts).into_iter().partition(|part| part.stage == stage);
         self.parts = kept;
         broken.into_iter().for_each(|part| self.break_off(part));
+    }
+
+    /// Gives back what waits to be called for at a stage.
+    fn release_waiting(&mut self, stage: StageNo) {
+        if let Some(desk) = self.stages.get_mut(stage.index()) {
+            let released = desk.ready.drain(..).map(|ready| Ended::new(ready.claimed, Event::Released));
+            self.ended.extend(released);
+        }
     }
 
     /// Breaks off a batch: what is left of it goes back without having spent anything.

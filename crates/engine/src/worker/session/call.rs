@@ -41,6 +41,7 @@ impl Loop {
             self.next_due.filter(|due| room || *due > now).map_or(tick, |due| due.since(now)).min(tick);
         // A gate that holds something up is looked at again when it may let it through.
         let until = self.desk.opens_at(now).map_or(until, |opens| opens.since(now).min(until));
+        let until = if self.desk.gates_urgent() { Duration::ZERO } else { until };
         let wake = self.session.wake.clone();
         let clock = self.session.env.clock.clone();
         let mut stop = self.session.stop.clone();

@@ -45,7 +45,8 @@ impl Loop {
             self.desk.stop(halt);
             return Ok(None);
         }
-        if let Some(next_due) = blocked.and_then(|blocked| self.opens_too_late(&blocked, now)) {
+        let late = |blocked: Vec<Blocked>| self.opens_too_late(&blocked, now);
+        if let Some(next_due) = blocked.filter(|_| !admitting).and_then(late) {
             return Ok(Some(Ending::Waiting { next_due }));
         }
         match (row.admitted_all && !admitting, live) {
