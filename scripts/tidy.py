@@ -30,8 +30,11 @@ MAY_USE = {
     "engine": {"core", "store"},
     "pipeline": {"core"},
     "stages": {"core", "store", "engine"},
+    "ingest": {"core"},
+    "embed": {"core"},
+    "index": {"core", "store", "engine", "ingest", "embed"},
     "rehearse": {"core", "engine"},
-    "cli": {"core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages"},
+    "cli": {"core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "index"},
     # Tests only: no other crate's row may name these two.
     "conformance": {"core", "store", "engine", "sim"},
     "sim": {"core", "store", "sqlite", "engine", "conformance"},

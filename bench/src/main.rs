@@ -7,6 +7,7 @@ mod floor;
 mod material;
 mod measure;
 mod process;
+mod python;
 mod report;
 mod svg;
 
@@ -102,6 +103,13 @@ enum Command {
         #[command(flatten)]
         options: measure::flow::Options,
     },
+    /// How fast a directory becomes an index and a query an answer, beside the bare model and what people use today
+    Index {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        options: measure::index::Options,
+    },
     /// One engine run and nothing else, for profilers
     Profile {
         #[command(flatten)]
@@ -127,6 +135,7 @@ fn main() -> ExitCode {
         Command::Restart(common) => measure::restart::run(&common),
         Command::Latency(common) => measure::latency::run(&common),
         Command::Flow { common, options } => measure::flow::run(&common, &options),
+        Command::Index { common, options } => measure::index::run(&common, &options),
         Command::Profile { common, failing } => measure::engine::profile(&common, failing),
         Command::MemoryChild(common) => measure::memory::child(&common),
         Command::RestartChild { store } => measure::restart::child(&store),

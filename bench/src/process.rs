@@ -37,3 +37,48 @@ fn field(file: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse().ok()).unwrap_or(0.0)
 }
+
+/// A process as the kernel counts it. One that has ended keeps this until its parent has asked for its end.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing {
+    /// Whether it has ended.
+    pub ended: bool,
+    /// The process that started it.
+    pub parent: u32,
+    /// Its own CPU time, in seconds (ticks of 10 ms).
+    pub own: f64,
+    /// CPU time of those of its children whose end it has asked for.
+    pub children: f64,
+}
+
+/// How a process stands; `None` when there is none.
+pub fn standing(pid: u32) -> Option<Standing> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) / 100.0;
+    Some(Standing {
+        ended: fields.first() == Some(&"Z"),
+        parent: fields.get(1)?.parse().ok()?,
+        own: ticks(11) + ticks(12),
+        children: ticks(13) + ticks(14),
+    })
+}
+
+/// The processes that this one started.
+pub fn children_of(pid: u32) -> Vec<u32> {
+    let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
+    let numbers = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter(|one| standing(*one).is_some_and(|standing| standing.parent == pid)).collect()
+}
+
+/// What a process was told, from its first argument on.
+pub fn told(pid: u32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    text.split('\0').skip(1).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Highest resident memory of a process so far, in MB; 0 when it has ended.
+pub fn peak_rss_mb_of(pid: u32) -> f64 {
+    field(&format!("/proc/{pid}/status"), "VmHWM:") / 1024.0
+}

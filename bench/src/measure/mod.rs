@@ -6,9 +6,11 @@ pub mod engine;
 pub mod failing;
 pub mod floor;
 pub mod flow;
+pub mod index;
 pub mod latency;
 pub mod memory;
 pub mod restart;
+mod verdict;
 
 use std::path::{Path, PathBuf};
 

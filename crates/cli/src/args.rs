@@ -57,6 +57,10 @@ pub enum LogFormat {
 pub enum Command {
     /// Run a pipeline over its source, or go on with an unfinished run of both
     Run(RunArgs),
+    /// Make a directory searchable, or bring its index up to date
+    Index(crate::commands::index::IndexArgs),
+    /// Find passages in what was indexed
+    Search(crate::commands::search::SearchArgs),
     /// Show how a run stands
     Show {
         /// The run, for example r12; default: the newest
@@ -151,6 +155,18 @@ pub enum Command {
     Doctor {
         /// A pipeline file to look at as well
         pipeline: Option<PathBuf>,
+    },
+    /// Parse files for the process that started this one
+    #[command(hide = true)]
+    ParseWorker {
+        /// Settings, as JSON
+        settings: String,
+    },
+    /// Embed texts for the process that started this one
+    #[command(hide = true)]
+    EmbedWorker {
+        /// Settings, as JSON
+        settings: String,
     },
     /// Print shell completions
     Completions {
@@ -403,12 +419,12 @@ pub enum PolicyCommand {
     },
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("{error}; durations look like 500ms, 30s, 5m, 24h"))
 }
 
-fn lease(text: &str) -> Result<Duration, String> {
+pub fn lease(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(100);
     duration(text).and_then(|span| if span < least { Err("at least 100ms".to_owned()) } else { Ok(span) })
 }

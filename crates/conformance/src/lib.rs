@@ -1,7 +1,7 @@
 //! Tests only: one suite that every store must pass.
 //!
-//! Cases are grouped by what they are about and are private; a store's own tests call [`run`] with a way to make an
-//! empty store. Times are made up, nothing sleeps, and no case depends on another.
+//! Cases are grouped by what they are about and are private; a store's own tests call [`run`], and [`run_index`] when it
+//! keeps an index, with a way to make an empty store. Times are made up, nothing sleeps, and no case depends on another.
 
 mod children;
 mod claim;
@@ -9,6 +9,7 @@ mod commit;
 mod concurrency;
 mod dead_letter;
 mod gate;
+mod index;
 mod lease;
 mod operations;
 mod oracle;
@@ -25,7 +26,9 @@ use std::sync::Arc;
 use redrive_store::Store;
 
 /// A case: a claim about an empty store that panics when it does not hold.
-pub type CaseFn = fn(Arc<dyn Store>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type CaseFn = fn(Arc<dyn Store>) -> Running;
+
+pub use index::{Both, IndexCaseFn};
 
 /// Cases that run at the same time; each may have threads of its own.
 const AT_ONCE: usize = 8;
@@ -38,6 +41,8 @@ macro_rules! table {
         )),+),+]
     };
 }
+
+use table;
 
 const CASES: &[(&str, CaseFn)] = table! {
     commit: stale_token_cannot_commit, all_or_nothing_writes_nothing_when_one_is_stale, others_commit_beside_a_stale_one,
@@ -93,17 +98,37 @@ pub fn cases() -> &'static [(&'static str, CaseFn)] {
 /// # Panics
 /// When cases fail: all of them have run by then, and every one that failed is named with its reason.
 pub fn run(make: impl Fn() -> Arc<dyn Store>) {
+    run_all(CASES, |case| case(make()));
+}
+
+/// Every case about the index with its name.
+#[must_use]
+pub fn index_cases() -> &'static [(&'static str, IndexCaseFn)] {
+    index::CASES
+}
+
+/// Runs every case about the index, each on an empty store of its own.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_index(make: impl Fn() -> Arc<dyn Both>) {
+    run_all(index::CASES, |case| case(make()));
+}
+
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+fn run_all<C>(cases: &[(&str, C)], begin: impl Fn(&C) -> Running) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().expect("a runtime");
     let mut failed = Vec::new();
-    for some in cases().chunks(AT_ONCE) {
-        let running: Vec<_> = some.iter().map(|(name, case)| (*name, runtime.spawn(case(make())))).collect();
+    for some in cases.chunks(AT_ONCE) {
+        let running: Vec<_> = some.iter().map(|(name, case)| (*name, runtime.spawn(begin(case)))).collect();
         for (name, case) in running {
             if let Err(error) = runtime.block_on(case) {
                 failed.push(format!("{name}: {}", reason(error)));
             }
         }
     }
-    assert!(failed.is_empty(), "{} of {} cases failed:\n{}", failed.len(), cases().len(), failed.join("\n"));
+    assert!(failed.is_empty(), "{} of {} cases failed:\n{}", failed.len(), cases.len(), failed.join("\n"));
 }
 
 fn reason(error: tokio::task::JoinError) -> String {

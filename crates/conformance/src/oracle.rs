@@ -1,7 +1,7 @@
 //! The store under test against the one in memory: the same random commands must give the same answers and leave the
 //! same state behind.
 
-mod dice;
+pub(crate) mod dice;
 mod lives;
 mod met;
 mod snapshot;

@@ -8,3 +8,8 @@ use redrive_store::MemoryStore;
 fn memory_store_conforms() {
     redrive_conformance::run(|| Arc::new(MemoryStore::new()));
 }
+
+#[test]
+fn memory_index_conforms() {
+    redrive_conformance::run_index(|| Arc::new(MemoryStore::new()));
+}

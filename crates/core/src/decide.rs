@@ -21,7 +21,7 @@ use crate::tally::place;
 use crate::time::Timestamp;
 
 /// Most children one item may expand into; they are admitted in one transaction.
-pub const MAX_CHILDREN: usize = 10_000;
+pub const MAX_CHILDREN: usize = 100_000;
 
 /// When a decision is made, and its luck.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +113,7 @@ impl Desk<'_> {
             payload: None,
             record: None,
             children: None,
+            effect: None,
             mark: None,
             healed: None,
         }
@@ -140,6 +141,11 @@ impl Desk<'_> {
         let held = self.held("only a running item can finish")?;
         Ok(match verdict {
             Verdict::Output(payload) => self.passed(held, Outcome::Succeeded, payload),
+            Verdict::Indexed(effect, payload) => {
+                let mut next = self.passed(held, Outcome::Succeeded, payload);
+                next.effect = Some(effect);
+                next
+            }
             Verdict::Reused(payload) => self.passed(held, Outcome::Reused, Some(payload)),
             Verdict::Filtered(reason) => {
                 let mut next = self.to(State::Filtered { reason: reason.chars().take(500).collect() });
@@ -244,7 +250,7 @@ impl Desk<'_> {
             }
             Class::Crash => {
                 crashes += 1;
-                let next = self.stage.policy.after_crash(crashes, self.at.draw);
+                let next = self.stage.policy.after_crash(crashes, failure.kind, self.at.draw);
                 (Outcome::Crashed, Fate::of(next, DeadReason::Quarantined))
             }
         };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::attempt::AttemptRecord;
 use crate::failure::Failure;
 use crate::id::{Rev, StageNo, WorkerId};
+use crate::index::Effect;
 use crate::item::{Item, NewItem, Payload, StateKind};
 use crate::time::Timestamp;
 
@@ -62,6 +63,8 @@ pub enum Event {
 pub enum Verdict {
     /// It passed; the content for the next stage, or `None` when it stays the same.
     Output(Option<Payload>),
+    /// It passed, and this is written into the index together with that; the content as for `Output`.
+    Indexed(Effect, Option<Payload>),
     /// It passed without a call: the output for this input was known.
     Reused(Payload),
     /// It was taken out.
@@ -138,6 +141,8 @@ pub struct Transition {
     pub record: Option<AttemptRecord>,
     /// Items that come into being below it.
     pub children: Option<Children>,
+    /// What is written into the index.
+    pub effect: Option<Effect>,
     /// A mark in the item's history that is not an attempt.
     pub mark: Option<Mark>,
     /// From first failure to passing the stage, for an item that passed after failing.

@@ -127,6 +127,24 @@ impl fmt::Display for ContentHash {
     }
 }
 
+impl FromStr for ContentHash {
+    type Err = BadId;
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        let bad =
+            || BadId { given: text.chars().take(64).collect(), expected: "a hash of 32 hexadecimal digits" };
+        let (digits, rest) = text.as_bytes().as_chunks::<2>();
+        let mut bytes = [0; 16];
+        if digits.len() != bytes.len() || !rest.is_empty() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(bad());
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits) {
+            let pair = std::str::from_utf8(pair).map_err(|_| bad())?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
 impl fmt::Debug for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

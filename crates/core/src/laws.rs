@@ -217,7 +217,7 @@ fn counters_apart(case: &Case<'_>) -> Option<String> {
     if over {
         return Some(format!("{} failures, more than max_attempts", item.failures));
     }
-    let most = stage.policy.crash_limit().get();
+    let most = stage.policy.most_crashes().get();
     (item.crashes > most).then(|| format!("{} crashes, more than {most}", item.crashes))
 }
 

@@ -20,6 +20,16 @@ impl Usage {
         self.tokens_in.saturating_add(self.tokens_out)
     }
 
+    /// What two calls consumed together. The price is known when both are.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            tokens_in: self.tokens_in.saturating_add(other.tokens_in),
+            tokens_out: self.tokens_out.saturating_add(other.tokens_out),
+            nano_usd: self.nano_usd.zip(other.nano_usd).map(|(a, b)| a.saturating_add(b)),
+        }
+    }
+
     /// Divides what a call consumed among its items in proportion to `weights`, so that the parts add up to the whole.
     #[must_use]
     pub fn divide(&self, weights: &[u64]) -> Vec<Self> {

@@ -25,6 +25,22 @@ pub trait Handler: Send + Sync {
         0
     }
 
+    /// Whether it is worth asking [`Handler::recall`].
+    fn remembers(&self) -> bool {
+        false
+    }
+
+    /// Tells which of these contents need no call, because what the stage makes of them is kept already. Asked before
+    /// anything else, so that an item that needs no call never waits for a place or a gate.
+    async fn recall(&self, _payloads: &[Payload]) -> Vec<bool> {
+        Vec::new()
+    }
+
+    /// How many processes that worked for it have died with work in hand.
+    fn deaths(&self) -> u64 {
+        0
+    }
+
     /// Ends whatever the handler keeps running. Called once, when the engine stops.
     async fn close(&self) {}
 }

@@ -13,6 +13,7 @@ pub mod admin;
 pub mod admit;
 pub mod crash;
 pub mod env;
+pub mod fault;
 pub mod handler;
 pub mod maintain;
 mod patience;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redrive_core::budget::BudgetSpec;
 use redrive_core::draw::Draw;
-use redrive_core::failure::{Class, Failure};
+use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::GateSpec;
 use redrive_core::id::StageNo;
 use redrive_core::item::Item;
@@ -77,11 +77,12 @@ impl Recipe {
 
 impl Recipe {
     /// Whether an item has to be called by itself: its next failure would be its last, and so far only batches that it
-    /// was part of have failed, so that it need not be the culprit.
+    /// was part of have failed, so that it need not be the culprit; or it killed its process by itself, and would again.
     pub(crate) fn runs_alone(&self, item: &Item) -> bool {
-        item.last.as_ref().filter(|last| last.shared).is_some_and(|last| {
+        item.last.as_ref().is_some_and(|last| {
+            let killer = last.class == Class::Crash && last.kind != Kind::Worker;
             let again = Failure::new(last.class, last.kind, "");
-            self.would_end(item, &again)
+            if last.shared { self.would_end(item, &again) } else { killer }
         })
     }
 
@@ -100,7 +101,7 @@ impl Recipe {
         let next = match failure.class {
             Class::RateLimited | Class::Quota => return false,
             Class::Final | Class::Oversized => return true,
-            Class::Crash => policy.after_crash(item.crashes.saturating_add(1), Draw::MIDDLE),
+            Class::Crash => policy.after_crash(item.crashes.saturating_add(1), failure.kind, Draw::MIDDLE),
             Class::Retryable | Class::Timeout => {
                 policy.after_failure(item.failures.saturating_add(1), &failure, Draw::MIDDLE)
             }

@@ -62,9 +62,9 @@ impl Definition {
 pub struct SourceDef {
     /// The format.
     pub kind: SourceKind,
-    /// The file, `-` for standard input; none where the command line names it.
+    /// The file, `-` for standard input, or the directory; none where the command line names it.
     pub path: Option<String>,
-    /// JSON pointer to the key of an item; none for the hash of the line.
+    /// JSON pointer to the key of an item; none for the hash of the line, and for files, which are their paths.
     pub key: Option<String>,
 }
 
@@ -74,6 +74,35 @@ pub enum SourceKind {
     /// One JSON document per line.
     #[default]
     Jsonl,
+    /// The files of a directory and of those below it.
+    Files(FilesDef),
+}
+
+/// Which files of a directory are items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FilesDef {
+    /// Whether hidden files and directories are looked at; default false.
+    pub hidden: bool,
+    /// Whether symbolic links are followed; default false.
+    pub follow_symlinks: bool,
+    /// Whether what `.gitignore`, `.ignore` and `.redriveignore` name is left out; default true.
+    pub ignore_rules: bool,
+    /// Largest file in bytes; default 8 MiB.
+    pub max_bytes: u64,
+    /// Largest PDF, mail or mailbox in bytes, which hold more than text; default 64 MiB.
+    pub max_container_bytes: u64,
+}
+
+impl Default for FilesDef {
+    fn default() -> Self {
+        Self {
+            hidden: false,
+            follow_symlinks: false,
+            ignore_rules: true,
+            max_bytes: 8 << 20,
+            max_container_bytes: 64 << 20,
+        }
+    }
 }
 
 /// One stage.
@@ -83,11 +112,11 @@ pub struct StageDef {
     pub name: String,
     /// What it does.
     pub kind: StageKind,
-    /// Most items of one call, 1 to 10 000; default 1, for embed 64.
+    /// Most items of one call, 1 to 10 000; default 1, for embed and publish 64, for upsert 256.
     pub batch: u32,
-    /// Most tokens of one call, as they are estimated; default none, for embed 200 000.
+    /// Most tokens of one call, as they are estimated; default none, for models of a service that embed 200 000.
     pub batch_tokens: Option<u64>,
-    /// Most calls at once, 1 to 1024; default 16, for commands 4.
+    /// Most calls at once, 1 to 1024; default 16, for commands 4, for what indexes documents on this machine 2.
     pub concurrency: u32,
     /// How long one call may take; default 60 s.
     pub timeout: Duration,
@@ -125,7 +154,13 @@ impl StageDef {
             StageKind::Http { url, .. } => Some(scalar::authority(url)),
             StageKind::Embed { model, .. } => Some(model.gate("embeddings")),
             StageKind::Chat { model, .. } => Some(model.gate("chat")),
-            StageKind::Command { .. } | StageKind::Filter { .. } | StageKind::Pass => None,
+            StageKind::Command { .. }
+            | StageKind::EmbedBuiltin { .. }
+            | StageKind::Filter { .. }
+            | StageKind::Pass
+            | StageKind::Parse { .. }
+            | StageKind::Upsert
+            | StageKind::Publish => None,
         }
     }
 }
@@ -162,7 +197,7 @@ pub enum StageKind {
         /// JSON pointer at which the output is put into the payload; none replaces the payload.
         output: Option<String>,
     },
-    /// Turns texts into vectors.
+    /// Turns texts into vectors by a model of a service.
     Embed {
         /// The model that does it.
         model: ModelDef,
@@ -172,6 +207,26 @@ pub enum StageKind {
         output: String,
         /// How many numbers a vector is asked to have; none for what the model gives.
         dimensions: Option<u32>,
+        /// Whether chunks are embedded and their vectors kept in the store's index, instead of what `input` and
+        /// `output` say; default false.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        index: bool,
+    },
+    /// Turns texts into vectors by the model that redrive brings along.
+    EmbedBuiltin {
+        /// JSON pointer to the text; default `/text`.
+        input: String,
+        /// JSON pointer at which the vector is put into the payload; default `/embedding`.
+        output: String,
+        /// Whether chunks are embedded and their vectors kept in the store's index, instead of what `input` and
+        /// `output` say; default false.
+        index: bool,
+        /// After how many items a process that embeds is replaced, 0 for never; default 100 000.
+        #[serde(skip)]
+        recycle_after: u64,
+        /// Most memory of a process that embeds, in bytes; default 1 GiB.
+        #[serde(skip)]
+        memory: u64,
     },
     /// Asks a chat model about each item.
     Chat {
@@ -201,19 +256,47 @@ pub enum StageKind {
     },
     /// Does nothing.
     Pass,
+    /// Reads a file and expands it into chunks of text.
+    Parse {
+        /// Most tokens of a chunk, 16 to 8192; key `chunk_tokens`, default 256.
+        max_tokens: u32,
+        /// A section with fewer tokens is joined with its neighbours; at most half of `max_tokens`; default 48, or that
+        /// half where it is less.
+        min_tokens: u32,
+        /// How many tokens a chunk repeats of the one before it; at most half of `max_tokens`; default 0.
+        overlap: u32,
+        /// Most memory of a process that parses, in bytes; default 1 GiB.
+        #[serde(skip)]
+        memory: u64,
+        /// Most pages of a file; default 2000.
+        max_pages: u32,
+    },
+    /// Puts chunks with their vectors into the store's index.
+    Upsert,
+    /// Makes what was indexed of a file the version that is searched.
+    Publish,
 }
 
 impl StageKind {
+    /// Tells whether it keeps vectors in the store's index.
+    #[must_use]
+    pub fn indexes(&self) -> bool {
+        matches!(self, Self::Embed { index: true, .. } | Self::EmbedBuiltin { index: true, .. })
+    }
+
     /// The name used in pipeline files.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Http { .. } => "http",
             Self::Command { .. } => "command",
-            Self::Embed { .. } => "embed",
+            Self::Embed { .. } | Self::EmbedBuiltin { .. } => "embed",
             Self::Chat { .. } => "chat",
             Self::Filter { .. } => "filter",
             Self::Pass => "pass",
+            Self::Parse { .. } => "parse",
+            Self::Upsert => "upsert",
+            Self::Publish => "publish",
         }
     }
 }

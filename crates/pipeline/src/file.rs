@@ -7,12 +7,12 @@ use redrive_core::gate::GateSpec;
 use redrive_core::order::Order;
 use toml::de::DeTable;
 
-use crate::definition::{Definition, SourceDef, SourceKind, StageDef};
+use crate::definition::{Definition, SourceDef, StageDef};
 use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
 use crate::stage::Stages;
 use crate::suggest;
-use crate::{gate, price, run, scalar};
+use crate::{gate, layout, price, run, scalar, source};
 
 /// Largest file that is read.
 const FILE_MAX: usize = 4 * 1024 * 1024;
@@ -59,7 +59,10 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let order = top.take("order").and_then(|node| order(&node, report)).unwrap_or_default();
     let retry_share = top.take("retry_share").and_then(|node| share(&node, order, report));
     let deadline = top.take("deadline").map_or(Some(DEADLINE), |node| deadline(&node, report));
-    let source = top.take("source").and_then(|node| source(&node, report)).unwrap_or_default();
+    let source = match top.take("source") {
+        Some(node) => source::read(&node, report),
+        None => Some(SourceDef::default()),
+    };
     let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
     let mut reader = Stages::new(deadline);
     let mut stages = match top.take("stage") {
@@ -69,6 +72,9 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
             Vec::new()
         }
     };
+    if reader.read_all(&stages) {
+        layout::check(&top, source.as_ref().map(|source| source.kind), &stages, report);
+    }
     let gates = top.take("gate").map_or_else(BTreeMap::new, |node| gates(&node, &stages, report));
     let prices = top.take("price").map_or_else(BTreeMap::new, |node| price::read(&node, report));
     price::apply(&mut stages, &prices);
@@ -80,7 +86,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         order,
         retry_share: retry_share.unwrap_or(Order::DEFAULT_SHARE),
         deadline,
-        source,
+        source: source.unwrap_or_default(),
         thresholds,
         budget,
         stages,
@@ -117,31 +123,6 @@ fn deadline(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Duration> {
     }
     // A wrong deadline is reported; the default stands in, so that no further problem follows from it.
     node.duration(report).or(Some(DEADLINE))
-}
-
-fn source(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<SourceDef> {
-    let mut table = node.table(report)?;
-    let kind = table.take("kind").and_then(|node| Some((node.string(report)?, node)));
-    match kind {
-        None | Some(("jsonl", _)) => {}
-        Some((word @ ("files" | "mbox"), node)) => {
-            let later = if word == "files" { "index" } else { "mail" };
-            node.fail_with(report, format!("{word:?} arrives with `redrive {later}`"), "use \"jsonl\"");
-        }
-        Some((word, node)) => {
-            node.fail_with(report, format!("unknown source {word:?}"), "use \"jsonl\"");
-        }
-    }
-    let path = table.take("path").and_then(|node| {
-        let path = node.string(report)?;
-        if path.is_empty() || path.contains('\0') {
-            node.fail(report, "expected a file, or \"-\" for standard input");
-        }
-        Some(path.to_owned())
-    });
-    let key = table.take("key").and_then(|node| node.parsed(report, scalar::pointer));
-    table.finish(report);
-    Some(SourceDef { kind: SourceKind::Jsonl, path, key })
 }
 
 fn gates(node: &Node<'_, '_>, stages: &[StageDef], report: &mut Report<'_>) -> BTreeMap<String, GateSpec> {

@@ -146,7 +146,7 @@ fn mistakes_at_the_top_are_told_with_line_and_key() {
         ("stage = []", "p.toml:1: stage: needs at least one stage"),
         (
             "[source]\nkind = \"mbox\"",
-            "p.toml:2: source.kind: \"mbox\" arrives with `redrive mail` (use \"jsonl\")",
+            "p.toml:2: source.kind: \"mbox\" is not available in this version (use \"jsonl\" or \"files\")",
         ),
         ("[source]\n\nkey = \"id\"", "p.toml:3: source.key: \"id\" is no JSON pointer"),
         ("[run]\ncompleted_at = 95", "p.toml:2: run.completed_at: 95 is not between 0 and 1"),

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::definition::{Body, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table};
-use crate::{model, scalar, suggest};
+use crate::{document, model, scalar, suggest};
 
-const KINDS: [&str; 6] = ["http", "command", "embed", "chat", "filter", "pass"];
+const KINDS: [&str; 9] = ["http", "command", "embed", "chat", "filter", "pass", "parse", "upsert", "publish"];
 const MAX_ANSWER: u64 = 16 << 20;
 const MAX_ANSWER_MAX: u64 = 1 << 30;
 const ARGUMENTS_MAX: usize = 1_000;
@@ -26,6 +26,9 @@ pub(crate) fn read(
         "chat" => Some(model::chat(table, report)),
         "filter" => Some(filter(table, report)),
         "pass" => Some(StageKind::Pass),
+        "parse" => Some(document::parse(table, report)),
+        "upsert" => Some(StageKind::Upsert),
+        "publish" => Some(StageKind::Publish),
         "event" => {
             let message =
                 format!("{word:?} is not available in this version; available are {}", KINDS.join(", "));
@@ -181,17 +184,5 @@ fn arguments(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Vec<String>
 
 /// Reads the size of the largest answer.
 pub(crate) fn max_answer(table: &mut Table<'_, '_>, default: u64, report: &mut Report<'_>) -> u64 {
-    let Some(node) = table.take("max_answer") else { return default };
-    let bytes = match node.as_integer() {
-        Some(bytes) => Some(u64::try_from(bytes).unwrap_or(0)),
-        None if node.as_str().is_some() => node.parsed(report, scalar::size),
-        None => {
-            node.mistyped(report, "a size: bytes, or a string such as \"16MB\"");
-            None
-        }
-    };
-    if bytes.is_some_and(|bytes| !(1..=MAX_ANSWER_MAX).contains(&bytes)) {
-        node.fail(report, "not between 1 byte and 1GiB");
-    }
-    bytes.unwrap_or(default)
+    table.take("max_answer").and_then(|node| node.size(report, 1, MAX_ANSWER_MAX)).unwrap_or(default)
 }

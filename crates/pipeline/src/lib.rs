@@ -18,9 +18,11 @@
 //! ```
 
 mod definition;
+mod document;
 mod file;
 mod gate;
 mod kind;
+mod layout;
 mod model;
 mod price;
 mod problem;
@@ -28,9 +30,12 @@ mod reader;
 mod retry;
 mod run;
 mod scalar;
+mod source;
 mod stage;
 mod suggest;
 
-pub use definition::{Body, Definition, ModelDef, PriceDef, SourceDef, SourceKind, StageDef, StageKind};
+pub use definition::{
+    Body, Definition, FilesDef, ModelDef, PriceDef, SourceDef, SourceKind, StageDef, StageKind,
+};
 pub use file::parse;
 pub use problem::Problem;

@@ -3,7 +3,7 @@
 use crate::definition::{ModelDef, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table};
-use crate::{kind, scalar, suggest};
+use crate::{document, kind, scalar, suggest};
 
 const OPENAI_URL: &str = "https://api.openai.com/v1";
 const OPENAI_HOST: &str = "api.openai.com";
@@ -13,22 +13,49 @@ const MAX_ANSWER: u64 = 64 << 20;
 const TOKENS_MAX: i64 = 1_000_000_000;
 const DIMENSIONS_MAX: u32 = 65_536;
 const HOTTEST: f64 = 2.0;
+const INPUT: &str = "/text";
+const EMBEDDING: &str = "/embedding";
 
 /// Reads the keys of `embed`.
 pub(crate) fn embed(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
-    let model = model(table, report);
-    let input = table.take("input").and_then(|node| node.parsed(report, scalar::pointer));
-    let dimensions = table.take("dimensions").and_then(|node| node.count(report, DIMENSIONS_MAX));
-    StageKind::Embed {
-        model,
-        input: input.unwrap_or_else(|| "/text".to_owned()),
-        output: output(table, "/embedding", report),
-        dimensions,
+    let provider = table.take("provider");
+    if provider.as_ref().and_then(Node::as_str) == Some("builtin") {
+        return document::builtin(table, report);
     }
+    if let Some(node) = provider {
+        check_provider(&node, &["openai", "builtin"], report);
+    }
+    let model = model(table, report);
+    let dimensions = table.take("dimensions").and_then(|node| node.count(report, DIMENSIONS_MAX));
+    let Ends { input, output, index } = ends(table, report);
+    StageKind::Embed { model, input, output, dimensions, index }
+}
+
+/// Where texts come from and vectors go to.
+pub(crate) struct Ends {
+    pub(crate) input: String,
+    pub(crate) output: String,
+    pub(crate) index: bool,
+}
+
+/// Reads what is embedded, and where the vector is kept.
+pub(crate) fn ends(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Ends {
+    let index = table.take("index").and_then(|node| node.boolean(report)).unwrap_or(false);
+    if index {
+        let message = "with index = true a chunk is embedded, and its vector is kept in the index";
+        table.refuse(&["input", "output"], message, "leave it out", report);
+        return Ends { input: INPUT.to_owned(), output: EMBEDDING.to_owned(), index };
+    }
+    let input = table.take("input").and_then(|node| node.parsed(report, scalar::pointer));
+    let input = input.unwrap_or_else(|| INPUT.to_owned());
+    Ends { input, output: output(table, EMBEDDING, report), index }
 }
 
 /// Reads the keys of `chat`.
 pub(crate) fn chat(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
+    if let Some(node) = table.take("provider") {
+        check_provider(&node, &["openai"], report);
+    }
     let model = model(table, report);
     let prompt = table.require("prompt", report).and_then(|node| template(&node, report));
     let system = table.take("system").and_then(|node| template(&node, report));
@@ -80,9 +107,6 @@ pub(crate) fn tokens(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<u64
 }
 
 fn model(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> ModelDef {
-    if let Some(node) = table.take("provider") {
-        provider(&node, report);
-    }
     let base_url = table.take("base_url").and_then(|node| base_url(&node, report));
     let model = table.require("model", report).and_then(|node| node.parsed(report, scalar::model));
     let key = table.take("api_key_env");
@@ -110,16 +134,16 @@ fn model(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> ModelDef {
     }
 }
 
-fn provider(node: &Node<'_, '_>, report: &mut Report<'_>) {
+fn check_provider(node: &Node<'_, '_>, known: &[&str], report: &mut Report<'_>) {
     match node.string(report) {
         None | Some("openai") => {}
         Some("builtin") => {
             let hint = "use \"openai\" with the base_url of a service, a local one too";
-            node.fail_with(report, "\"builtin\" is not available in this version", hint);
+            node.fail_with(report, "the built-in model can only embed", hint);
         }
         Some(word) => {
             let message = format!("unknown provider {word:?}");
-            node.fail_with(report, message, suggest::hint(word, &["openai"]));
+            node.fail_with(report, message, suggest::hint(word, known));
         }
     }
 }

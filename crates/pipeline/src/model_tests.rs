@@ -89,9 +89,14 @@ fn mistakes_in_model_stages_are_told_with_line_and_key() {
         ("embed", "", "p.toml:2: stage.s.model: missing"),
         ("embed", "model = \"a b\"", "p.toml:6: stage.s.model: expected the name of a model"),
         (
-            "embed",
+            "chat",
             "model = \"m\"\nprovider = \"builtin\"",
-            "p.toml:7: stage.s.provider: \"builtin\" is not available in this version (use \"openai\"",
+            "p.toml:7: stage.s.provider: the built-in model can only embed (use \"openai\"",
+        ),
+        (
+            "embed",
+            "model = \"m\"\nprovider = \"bulitin\"",
+            "p.toml:7: stage.s.provider: unknown provider \"bulitin\" (did you mean \"builtin\"?)",
         ),
         (
             "chat",

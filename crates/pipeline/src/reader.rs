@@ -16,6 +16,7 @@ pub(crate) struct Table<'a, 'i> {
     pub(crate) at: usize,
     entries: &'a DeTable<'i>,
     asked: Vec<&'static str>,
+    refused: Vec<&'static str>,
 }
 
 /// A value with its key.
@@ -27,7 +28,7 @@ pub(crate) struct Node<'a, 'i> {
 
 impl<'a, 'i> Table<'a, 'i> {
     pub(crate) fn new(path: String, at: usize, entries: &'a DeTable<'i>) -> Self {
-        Self { path, at, entries, asked: Vec::new() }
+        Self { path, at, entries, asked: Vec::new(), refused: Vec::new() }
     }
 
     /// The value under a key; the key counts as known from now on.
@@ -46,16 +47,32 @@ impl<'a, 'i> Table<'a, 'i> {
         node
     }
 
+    /// Reports those of some keys that are there: they are known, but not of use here.
+    pub(crate) fn refuse(
+        &mut self,
+        keys: &[&'static str],
+        message: &str,
+        hint: &str,
+        report: &mut Report<'_>,
+    ) {
+        for (name, value) in self.entries {
+            if keys.contains(&&**name.get_ref()) {
+                self.node(name, value).fail_with(report, message, hint);
+            }
+        }
+        self.refused.extend(keys);
+    }
+
     /// Every entry, where keys are free to choose.
     pub(crate) fn all(&self) -> Vec<(&'a str, Node<'a, 'i>)> {
         self.entries.iter().map(|(name, value)| (&**name.get_ref(), self.node(name, value))).collect()
     }
 
-    /// Reports every key that was not asked for.
+    /// Reports every key that was neither asked for nor refused.
     pub(crate) fn finish(self, report: &mut Report<'_>) {
         for (name, _) in self.entries {
             let key: &str = name.get_ref();
-            if !self.asked.contains(&key) {
+            if !self.asked.contains(&key) && !self.refused.contains(&key) {
                 let hint = suggest::hint(key, &self.asked);
                 report.problem(name.span().start, &join(&self.path, key), "unknown key", Some(hint));
             }
@@ -182,6 +199,24 @@ impl<'a, 'i> Node<'a, 'i> {
     /// An integer from 1 to a bound.
     pub(crate) fn count(&self, report: &mut Report<'_>, high: u32) -> Option<u32> {
         self.integer(report, 1, i64::from(high)).and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// A number of bytes between two bounds: an integer, or a string with a unit.
+    pub(crate) fn size(&self, report: &mut Report<'_>, low: u64, high: u64) -> Option<u64> {
+        let bytes = match self.as_integer() {
+            Some(bytes) => u64::try_from(bytes).unwrap_or(0),
+            None if self.as_str().is_some() => self.parsed(report, scalar::size)?,
+            None => {
+                self.mistyped(report, "a size: bytes, or a string such as \"16MB\"");
+                return None;
+            }
+        };
+        if !(low..=high).contains(&bytes) {
+            let message = format!("not between {} and {}", scalar::bytes(low), scalar::bytes(high));
+            self.fail(report, message);
+            return None;
+        }
+        Some(bytes)
     }
 
     pub(crate) fn float(&self, report: &mut Report<'_>) -> Option<f64> {

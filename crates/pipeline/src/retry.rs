@@ -67,6 +67,7 @@ fn spec(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> PolicySpec {
         overrides,
         deadline: table.take("deadline").and_then(|node| node.duration(report)),
         crash_limit: table.take("crash_limit").and_then(|node| attempts(&node, report)),
+        worker_limit: table.take("worker_limit").and_then(|node| attempts(&node, report)),
         unknown_limit: table.take("unknown_limit").and_then(|node| limit(&node, report)),
         hint_cap: table.take("hint_cap").and_then(|node| node.duration(report)),
         timeout_growth: table.take("timeout_growth").and_then(|node| node.float(report)),

@@ -46,6 +46,17 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| format!("{text:?} is too large"))
 }
 
+/// Writes a number of bytes with the largest unit that fits it evenly.
+pub(crate) fn bytes(number: u64) -> String {
+    let even = |factor: u64| number > 0 && number.is_multiple_of(factor);
+    match number {
+        1 => "1 byte".to_owned(),
+        _ if even(1 << 30) => format!("{}GiB", number >> 30),
+        _ if even(1 << 20) => format!("{}MiB", number >> 20),
+        _ => format!("{number} bytes"),
+    }
+}
+
 /// Reads the name of a stage or gate.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
@@ -205,6 +216,11 @@ mod tests {
         }
         for text in ["", "MB", "1TB", "-1", "1.5MB", "99999999999999GB"] {
             assert!(size(text).is_err(), "{text}");
+        }
+        let table =
+            [(0, "0 bytes"), (1, "1 byte"), (1_000, "1000 bytes"), (64 << 20, "64MiB"), (3 << 30, "3GiB")];
+        for (number, text) in table {
+            assert_eq!(bytes(number), text);
         }
     }
 

@@ -9,10 +9,13 @@ use redrive_core::policy::{LintContext, Policy, lint};
 use crate::definition::{Body, StageDef, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table, join};
-use crate::{kind, model, retry, scalar, suggest};
+use crate::{document, kind, model, retry, scalar, suggest};
 
+const FILES_MAX: u32 = 64;
 const BATCH_MAX: u32 = 10_000;
 const EMBED_BATCH: u32 = 64;
+const UPSERT_BATCH: u32 = 256;
+const PUBLISH_BATCH: u32 = 64;
 /// OpenAI takes 300,000 tokens in one request; estimates can be a third too low.
 const EMBED_BATCH_TOKENS: u64 = 200_000;
 const CONCURRENCY_MAX: u32 = 1_024;
@@ -34,6 +37,11 @@ pub(crate) struct Stages {
 impl Stages {
     pub(crate) fn new(deadline: Option<Duration>) -> Self {
         Self { names: BTreeMap::new(), deadline, depth: 0, count: 0 }
+    }
+
+    /// Tells whether every stage that is written was understood.
+    pub(crate) fn read_all(&self, stages: &[StageDef]) -> bool {
+        self.count == count(stages)
     }
 
     /// Reads an array of stages.
@@ -72,20 +80,7 @@ impl Stages {
         let word = table.require("kind", report);
         let word = word.and_then(|node| Some((node.string(report)?, node)));
         let kind = word.as_ref().and_then(|(word, node)| kind::read(word, node, &mut table, report));
-        let is_command = matches!(kind, Some(StageKind::Command { .. }));
-        let batch = table.take("batch");
-        let usual = if matches!(kind, Some(StageKind::Embed { .. })) { EMBED_BATCH } else { 1 };
-        let size = batch.as_ref().and_then(|node| node.count(report, BATCH_MAX)).unwrap_or(usual);
-        if let (Some(StageKind::Http { body: Body::Payload, .. }), Some(node), 2..) = (&kind, &batch, size) {
-            node.fail_with(
-                report,
-                "body = \"payload\" carries one item",
-                "use batch = 1 or body = \"protocol\"",
-            );
-        }
-        if let (Some(kind), Some(node)) = (&kind, &batch) {
-            model::check_batch(kind, size, node, report);
-        }
+        let batch = batch(kind.as_ref(), &mut table, report);
         let batch_tokens = kind.as_ref().and_then(|kind| batch_tokens(kind, &mut table, report));
         let concurrency = table.take("concurrency").and_then(|node| node.count(report, CONCURRENCY_MAX));
         let timeout = table.take("timeout").and_then(|node| timeout(&node, report)).unwrap_or(TIMEOUT);
@@ -96,6 +91,9 @@ impl Stages {
         self.lint(&policy, timeout, at, &join(&table.path, "retry"), report);
         let children = table.take("children");
         let nested = children.as_ref().map_or_else(Vec::new, |node| self.list(node, report));
+        if let (Some(StageKind::Parse { .. }), None) = (&kind, &children) {
+            document::childless(&table, report);
+        }
         let rule = table.take("on_child_failure");
         let on_child_failure = rule.as_ref().and_then(|node| child_failure(node, report));
         if let (Some(node), None) = (&rule, &children) {
@@ -108,10 +106,10 @@ impl Stages {
         }
         Some(StageDef {
             name: name?,
+            concurrency: concurrency.unwrap_or_else(|| usual_concurrency(kind.as_ref())),
             kind: kind?,
-            batch: size,
+            batch,
             batch_tokens,
-            concurrency: concurrency.unwrap_or(if is_command { 4 } else { 16 }),
             timeout,
             gate,
             retry: policy,
@@ -149,12 +147,61 @@ impl Stages {
     }
 }
 
+fn count(stages: &[StageDef]) -> usize {
+    stages.iter().map(|stage| 1 + count(&stage.children)).sum()
+}
+
+/// The most items of one call.
+fn batch(kind: Option<&StageKind>, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> u32 {
+    let usual = match kind {
+        Some(StageKind::Embed { .. } | StageKind::EmbedBuiltin { .. }) => EMBED_BATCH,
+        Some(StageKind::Upsert) => UPSERT_BATCH,
+        Some(StageKind::Publish) => PUBLISH_BATCH,
+        Some(StageKind::Parse { .. }) => 16,
+        _ => 1,
+    };
+    let Some(node) = table.take("batch") else { return usual };
+    let batch = node.count(report, BATCH_MAX).unwrap_or(usual);
+    match kind {
+        Some(StageKind::Http { body: Body::Payload, .. }) if batch > 1 => node.fail_with(
+            report,
+            "body = \"payload\" carries one item",
+            "use batch = 1 or body = \"protocol\"",
+        ),
+        Some(StageKind::Parse { .. }) if batch > FILES_MAX => node.fail_with(
+            report,
+            format!("more than the {FILES_MAX} files that one call may have"),
+            "leave batch out; concurrency says how many calls are made at once",
+        ),
+        Some(kind) => model::check_batch(kind, batch, &node, report),
+        None => {}
+    }
+    batch
+}
+
+/// How many calls run at once: few where they use this machine.
+fn usual_concurrency(kind: Option<&StageKind>) -> u32 {
+    match kind {
+        Some(StageKind::Command { .. }) => 4,
+        Some(
+            StageKind::Parse { .. } | StageKind::EmbedBuiltin { .. } | StageKind::Upsert | StageKind::Publish,
+        ) => 2,
+        _ => 16,
+    }
+}
+
 /// The most tokens of one call, for kinds of which several items go into one.
 fn batch_tokens(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Option<u64> {
     let usual = match kind {
         StageKind::Http { .. } | StageKind::Command { .. } => None,
         StageKind::Embed { .. } => Some(EMBED_BATCH_TOKENS),
-        StageKind::Chat { .. } | StageKind::Filter { .. } | StageKind::Pass => return None,
+        StageKind::EmbedBuiltin { .. }
+        | StageKind::Chat { .. }
+        | StageKind::Filter { .. }
+        | StageKind::Pass
+        | StageKind::Parse { .. }
+        | StageKind::Upsert
+        | StageKind::Publish => return None,
     };
     let tokens = table.take("batch_tokens").and_then(|node| model::tokens(&node, report)).or(usual);
     if let StageKind::Embed { model, .. } = kind

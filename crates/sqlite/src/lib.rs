@@ -10,6 +10,7 @@
 mod content;
 mod error;
 mod health;
+mod index;
 mod migrate;
 mod open;
 mod options;
@@ -21,5 +22,5 @@ mod verb;
 mod writer;
 
 pub use health::{library_version, quick_check};
-pub use options::{CRASH_POINTS, CrashHook, Options, Synchronous};
+pub use options::{CRASH_POINTS, CrashHook, FaultHook, INDEX_WRITE, Options, Synchronous};
 pub use store::SqliteStore;

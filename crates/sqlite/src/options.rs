@@ -5,6 +5,12 @@ use std::time::Duration;
 /// Is called at every place of [`CRASH_POINTS`], with its name; a test ends the process there.
 pub type CrashHook = fn(&'static str);
 
+/// Is asked at [`INDEX_WRITE`] whether the write is to fail; for tests.
+pub type FaultHook = fn(&'static str) -> bool;
+
+/// Where a write into the index can be made to fail.
+pub const INDEX_WRITE: &str = "sqlite.index_write";
+
 /// The places at which a crash is worth testing.
 pub const CRASH_POINTS: &[&str] = &[BEFORE_BEGIN, BEFORE_COMMIT, AFTER_COMMIT, MID_MIGRATION];
 
@@ -42,6 +48,8 @@ pub struct Options {
     pub max_pages: Option<u32>,
     /// How long a write waits for another process that is writing. Default: 5 s.
     pub busy_timeout: Duration,
+    /// Is asked, at every write into the index, whether it is to fail. Default: never.
+    pub fault_hook: FaultHook,
     /// Is called at every crash point. Default: does nothing.
     pub crash_hook: CrashHook,
 }
@@ -53,6 +61,7 @@ impl Default for Options {
             max_pages: None,
             busy_timeout: Duration::from_secs(5),
             crash_hook: |_| {},
+            fault_hook: |_| false,
         }
     }
 }

@@ -19,7 +19,7 @@ use rusqlite::Connection;
 use crate::error::Result as Made;
 use crate::migrate::MIGRATIONS;
 use crate::open;
-use crate::options::Options;
+use crate::options::{FaultHook, INDEX_WRITE, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
     claim, commit, counter, gate, history, item, operation, outbox, output, prune, purge, query, run, submit,
@@ -31,6 +31,7 @@ use crate::writer::{Refused, Writer, transact};
 #[derive(Debug)]
 pub struct SqliteStore {
     side: Side,
+    fault_hook: FaultHook,
 }
 
 /// Where verbs run. The readers come first: fields are dropped in order, and the last connection to go has to be the
@@ -51,7 +52,7 @@ impl SqliteStore {
         let conn = open::writer(path, &options, MIGRATIONS)?;
         let writer = Writer::start(conn, path.to_path_buf(), options.crash_hook)?;
         let readers = Readers::start(path, &options)?;
-        Ok(Self { side: Side::Threads { readers, writer } })
+        Ok(Self { side: Side::Threads { readers, writer }, fault_hook: options.fault_hook })
     }
 
     /// Makes an empty store that lives in memory and runs every verb at once, on the calling thread.
@@ -59,10 +60,10 @@ impl SqliteStore {
     /// # Errors
     /// [`Error::Open`] when the SQLite library is too old.
     pub fn in_memory() -> Result<Self> {
-        Ok(Self { side: Side::Inline(Mutex::new(open::in_memory(MIGRATIONS)?)) })
+        Ok(Self { side: Side::Inline(Mutex::new(open::in_memory(MIGRATIONS)?)), fault_hook: |_| false })
     }
 
-    async fn write<T: Send + 'static>(
+    pub(crate) async fn write<T: Send + 'static>(
         &self,
         rows: usize,
         work: impl Fn(&Connection) -> Made<T> + Send + 'static,
@@ -76,7 +77,7 @@ impl SqliteStore {
         }
     }
 
-    async fn read<T: Send + 'static>(
+    pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Made<T> + Send + 'static,
     ) -> Result<T> {
@@ -146,7 +147,16 @@ impl Store for SqliteStore {
             change.transition.children.as_ref().map_or(0, |children| children.items.len())
         };
         let rows = commit.changes.iter().map(|change| 1 + children(change)).sum();
-        self.write(rows, move |tx| commit::commit(tx, &commit)).await
+        let fails = self.fault_hook;
+        self.write(rows, move |tx| {
+            let applied = commit::commit(tx, &commit)?;
+            let indexes = commit.changes.iter().any(|change| change.transition.effect.is_some());
+            if indexes && fails(INDEX_WRITE) {
+                return Err(Error::Unavailable("a write into the index was made to fail".to_owned()).into());
+            }
+            Ok(applied)
+        })
+        .await
     }
 
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {

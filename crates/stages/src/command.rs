@@ -6,8 +6,11 @@
 //!
 //! Items reach a child by its standard input only, never by its arguments or environment, and there is no shell.
 //! Of the environment a child sees [`INHERITED`] and what the specification lists.
+//!
+//! A program that only ever dies is not started over and over: see [`RestartBudget`].
 
 mod process;
+mod restarts;
 mod stderr;
 mod sys;
 mod worker;
@@ -17,6 +20,7 @@ use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
@@ -27,8 +31,11 @@ use tokio::sync::Semaphore;
 
 use crate::protocol::{self, Decoder};
 use crate::secrets::Secrets;
+use crate::service::Now;
 use crate::usage;
 use process::{Group, Launch};
+pub use restarts::RestartBudget;
+use restarts::Restarts;
 use worker::{Trouble, Worker};
 
 /// The variables that every child inherits.
@@ -54,10 +61,12 @@ pub struct CommandSpec {
     pub processes: usize,
     /// Where in the payload the output is put: a JSON pointer. `None`: in place of the payload.
     pub output: Option<String>,
+    /// How many items a child answers before it is ended and another takes its place. `None`: no end.
+    pub recycle_after: Option<u64>,
 }
 
 impl CommandSpec {
-    /// Runs this program, with everything else as usual: one child, answers of up to 16 MiB.
+    /// Runs this program, with everything else as usual: one child for good, answers of up to 16 MiB.
     pub fn new<T: Into<String>>(argv: impl IntoIterator<Item = T>) -> Self {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
@@ -66,6 +75,7 @@ impl CommandSpec {
             max_answer: 16 << 20,
             processes: 1,
             output: None,
+            recycle_after: None,
         }
     }
 }
@@ -75,6 +85,10 @@ pub struct CommandHandler {
     launch: Launch,
     max_answer: usize,
     decoder: Decoder,
+    recycle_after: Option<u64>,
+    restarts: Option<Restarts>,
+    starts: AtomicU64,
+    deaths: AtomicU64,
     slots: Semaphore,
     idle: Mutex<Vec<Worker>>,
     groups: Mutex<Vec<Weak<Group>>>,
@@ -111,10 +125,33 @@ impl CommandHandler {
             },
             max_answer: spec.max_answer,
             decoder: Decoder { secrets: Secrets::new(secrets), output: spec.output },
+            recycle_after: spec.recycle_after,
+            restarts: None,
+            starts: AtomicU64::new(0),
+            deaths: AtomicU64::new(0),
             slots: Semaphore::new(spec.processes.clamp(1, Semaphore::MAX_PERMITS)),
             idle: Mutex::default(),
             groups: Mutex::default(),
         })
+    }
+
+    /// Waits longer and longer between the starts of a program that only dies. `now` reads the clock.
+    #[must_use]
+    pub fn with_restart_budget(mut self, budget: RestartBudget, now: Now) -> Self {
+        self.restarts = Some(Restarts::new(budget, now));
+        self
+    }
+
+    /// How many children were started.
+    #[must_use]
+    pub fn starts(&self) -> u64 {
+        self.starts.load(Ordering::Relaxed)
+    }
+
+    /// How many children ended, or hung up, instead of answering. Those that this side ended are not among them.
+    #[must_use]
+    pub fn deaths(&self) -> u64 {
+        self.deaths.load(Ordering::Relaxed)
     }
 
     /// A child that can be asked: an idle one, or a new one.
@@ -124,7 +161,11 @@ impl CommandHandler {
                 return Ok(worker);
             }
         }
+        if let Some(pause) = self.restarts.as_ref().and_then(Restarts::pause) {
+            return Err(pause.failure(&self.launch.program));
+        }
         let worker = Worker::start(&self.launch).await.map_err(|error| self.not_started(&error))?;
+        self.starts.fetch_add(1, Ordering::Relaxed);
         let mut groups = lock(&self.groups);
         groups.retain(|group| group.strong_count() > 0);
         groups.push(std::sync::Arc::downgrade(&worker.process.group));
@@ -135,8 +176,13 @@ impl CommandHandler {
         lock(&self.idle).pop()
     }
 
-    /// Keeps a child for the next call, unless it has said more than it was asked for.
-    fn give_back(&self, mut worker: Worker) {
+    /// Keeps a child for the next call, unless it has said more than it was asked for or has answered its share. One
+    /// that is not kept is ended here, where it owes no answer.
+    fn give_back(&self, mut worker: Worker, items: usize) {
+        worker.answered = worker.answered.saturating_add(items as u64);
+        if self.recycle_after.is_some_and(|most| worker.answered >= most) {
+            return;
+        }
         let mut idle = lock(&self.idle);
         if !self.slots.is_closed() && worker.is_ready() {
             idle.push(worker);
@@ -162,8 +208,30 @@ impl CommandHandler {
         self.decoder.failure(class, Kind::Process, format!("cannot start {program}: {why}"))
     }
 
+    /// Counts a child that will never answer.
+    fn died(&self, trouble: &Trouble) {
+        if self.slots.is_closed() || !matches!(trouble, Trouble::Ended(_) | Trouble::Closed(_)) {
+            return;
+        }
+        self.deaths.fetch_add(1, Ordering::Relaxed);
+        let program = self.launch.program.as_str();
+        let how = match trouble {
+            Trouble::Ended(status) => ending(status),
+            _ => "hung up".to_owned(),
+        };
+        tracing::warn!(program, "a child {how} with work in hand; that is tried again");
+        if let Some(wait) = self.restarts.as_ref().and_then(Restarts::died) {
+            tracing::warn!(
+                program,
+                ?wait,
+                "its children die one after the other; none is started for a while"
+            );
+        }
+    }
+
     /// What trouble with a child means. The child is ended.
     async fn failure(&self, worker: Worker, trouble: Trouble) -> Failure {
+        self.died(&trouble);
         let program = &self.launch.program;
         let failure = match &trouble {
             Trouble::Ended(_) if self.slots.is_closed() => {
@@ -223,8 +291,11 @@ impl Handler for CommandHandler {
         let reply = match decoded.reply {
             Reply::Whole(failure) => Reply::Whole(self.with_last_words(failure, worker).await),
             reply => {
+                if let Some(restarts) = &self.restarts {
+                    restarts.answered();
+                }
                 if decoded.in_step {
-                    self.give_back(worker);
+                    self.give_back(worker, request.items.len());
                 }
                 reply
             }
@@ -234,6 +305,10 @@ impl Handler for CommandHandler {
 
     fn tokens(&self, payload: &Payload) -> u64 {
         usage::of_bytes(payload)
+    }
+
+    fn deaths(&self) -> u64 {
+        Self::deaths(self)
     }
 
     async fn close(&self) {

@@ -23,7 +23,7 @@ pub mod secrets;
 mod service;
 mod usage;
 
-pub use command::{CommandHandler, CommandSpec};
+pub use command::{CommandHandler, CommandSpec, RestartBudget};
 pub use filter::FilterHandler;
 pub use http::{BodyForm, HttpHandler, HttpSpec};
 pub use openai::{ChatHandler, ChatSpec, EmbedHandler, EmbedSpec, ModelSpec, Price};

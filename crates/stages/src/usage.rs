@@ -9,7 +9,7 @@ const MOST: f64 = 1e12;
 
 /// Reads what a service says that a call consumed; the names are those of OpenAI, Anthropic and this project.
 ///
-/// What is no count is left out. Of a total alone nothing is known but that it was consumed, so it counts as sent.
+/// A price in dollars may stand beside it, as `usd`. What is no count is left out. Of a total alone nothing is known but that it was consumed, so it counts as sent.
 pub(crate) fn read(said: &RawValue) -> Option<Usage> {
     let said: Value = serde_json::from_str(said.get()).ok()?;
     let count = |names: &[&str]| names.iter().find_map(|name| tokens(said.get(name)?));
@@ -23,7 +23,8 @@ pub(crate) fn read(said: &RawValue) -> Option<Usage> {
         (None, Some(received)) => (rest(received.into()).unwrap_or(0), received),
         (None, None) => (total?, 0),
     };
-    Some(Usage { tokens_in, tokens_out, nano_usd: None })
+    let nano_usd = said.get("usd").and_then(Value::as_f64).and_then(|usd| tokens(&(usd * 1e9).into()));
+    Some(Usage { tokens_in, tokens_out, nano_usd })
 }
 
 #[expect(

@@ -4,6 +4,7 @@
 //! never decides, never computes a wait and never reads a clock: every write is told the time.
 
 pub mod error;
+pub mod index;
 pub mod memory;
 pub mod query;
 pub mod request;
@@ -11,6 +12,7 @@ pub mod run;
 mod store;
 
 pub use error::Error;
+pub use index::Index;
 pub use memory::MemoryStore;
 pub use query::{Group, History, ItemFilter, ItemQuery};
 pub use request::{

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::Scale;
 use super::provider::{Provider, Seen};
 use super::redrive::{Redrive, http};
-use super::verdict::{Found, Goal};
 use crate::Failure;
+use crate::measure::verdict::{Found, Goal};
 
 const WELL: &str = "[latency]\nbase = \"100ms\"\njitter = 0.2\n";
 const AT_ONCE: usize = 16;

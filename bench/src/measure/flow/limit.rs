@@ -10,9 +10,9 @@ use super::peers::Peers;
 use super::picture::{possible, smooth};
 use super::provider::{Provider, Seen};
 use super::redrive::{Redrive, http};
-use super::verdict::{Found, Goal, Picture};
 use super::{Scale, joined};
 use crate::Failure;
+use crate::measure::verdict::{Found, Goal, Picture};
 use crate::report::round;
 
 const RATE: f64 = 50.0;

@@ -12,7 +12,6 @@ mod provider;
 mod redrive;
 mod steps;
 mod tokens;
-mod verdict;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +23,8 @@ use tokio::task::JoinSet;
 use self::limit::Kind;
 use self::peers::Peers;
 use self::redrive::Redrive;
-use self::verdict::Found;
 use super::Scratch;
+use super::verdict::Found;
 use crate::clock::Watch;
 use crate::engine::runtime;
 use crate::report::{round, save, say};

@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 use super::picture::{possible, smooth};
 use super::provider::Provider;
 use super::redrive::{Redrive, http};
-use super::verdict::{Found, Goal, Picture};
 use super::{Scale, joined};
 use crate::Failure;
+use crate::measure::verdict::{Found, Goal, Picture};
 
 const FROM: u32 = 20;
 const UNTIL: u32 = 30;

@@ -10,9 +10,8 @@ use tokio::process::Command;
 use super::contestant::{Contestant, Ran};
 use crate::Failure;
 use crate::clock::pause;
+use crate::python::{HERE, environment, ran};
 use crate::report::say;
-
-const HERE: &str = env!("CARGO_MANIFEST_DIR");
 
 /// One of them.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +73,7 @@ pub struct Peers {
 impl Peers {
     /// Sets up a virtual environment with the pinned packages, and looks for a Redis server.
     pub async fn prepare(folder: &Path) -> Self {
-        let python = match environment().await {
+        let python = match environment("flow").await {
             Ok(python) => Some(python),
             Err(error) => {
                 say(&format!("left out, since their packages cannot be had: tenacity, Celery ({error})"));
@@ -132,31 +131,4 @@ impl Peers {
         }
         Ok(ran)
     }
-}
-
-/// The Python of an environment that has what `requirements.txt` says.
-async fn environment() -> Result<PathBuf, Failure> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache =
-        cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache"))).ok_or("no home folder")?;
-    let place = cache.join("redrive").join("bench-flow");
-    let wanted = Path::new(HERE).join("flow").join("requirements.txt");
-    let (mark, python) = (place.join("installed"), place.join("bin").join("python"));
-    let text = fs::read_to_string(&wanted)?;
-    if fs::read_to_string(&mark).is_ok_and(|had| had == text) {
-        return Ok(python);
-    }
-    ran(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&place)).await?;
-    ran(Command::new(&python).args(["-m", "pip", "install", "--quiet", "-r"]).arg(&wanted)).await?;
-    fs::write(mark, text)?;
-    Ok(python)
-}
-
-async fn ran(command: &mut Command) -> Result<(), Failure> {
-    let output = command.output().await?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(said.lines().last().unwrap_or("it failed").to_owned().into())
 }

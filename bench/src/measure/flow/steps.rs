@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 use super::picture::{possible, smooth};
 use super::provider::Provider;
 use super::redrive::{Redrive, http};
-use super::verdict::{Found, Goal, Picture};
 use super::{Scale, joined};
 use crate::Failure;
+use crate::measure::verdict::{Found, Goal, Picture};
 
 /// Calls per second from so many seconds on.
 const STEPS: [(f64, f64); 3] = [(0.0, 50.0), (20.0, 25.0), (40.0, 100.0)];

@@ -6,9 +6,9 @@ use tokio::task::JoinSet;
 
 use super::provider::Provider;
 use super::redrive::Redrive;
-use super::verdict::{Found, Goal};
 use super::{Scale, joined};
 use crate::Failure;
+use crate::measure::verdict::{Found, Goal};
 
 const TEXTS: usize = 47;
 const TOKENS: f64 = 400.0;

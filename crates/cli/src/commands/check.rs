@@ -11,18 +11,18 @@ use super::{Answer, Context, known_run};
 use crate::exit::{self, Failure};
 use crate::output::text::{count, safe};
 use crate::output::{json, lines};
-use crate::wiring;
+use crate::wiring::{self, Stores};
 
 /// Proves the laws over everything the store holds.
 pub async fn check(context: &Context, run: Option<RunId>) -> Answer {
-    let store = context.store()?;
+    let Stores { store, index } = wiring::existing_store(&context.global.store)?;
     let rows = match run {
         Some(_) => vec![known_run(&*store, run).await?.row],
         None => all_runs(&*store).await?,
     };
     let by_id: BTreeMap<RunId, &RunRow> = rows.iter().map(|row| (row.id, row)).collect();
     let plan = |run: RunId| by_id.get(&run).and_then(|row| wiring::plan_of(row));
-    let report = prove(&*store, &rows, plan, context.env.clock.now()).await?;
+    let report = prove(&*store, Some(&*index), &rows, plan, context.env.clock.now()).await?;
     let code = if report.ok { ExitCode::SUCCESS } else { exit::broken() };
     if context.global.json {
         json(&report)?;

@@ -82,7 +82,7 @@ async fn look_at_store(context: &Context) -> Vec<Finding> {
 }
 
 async fn open_and_count(context: &Context) -> Result<(String, Vec<Finding>), Failure> {
-    let store = wiring::existing_store(&context.global.store)?;
+    let store = wiring::existing_store(&context.global.store)?.store;
     let now = context.env.clock.now();
     let unfinished = store.runs(RunFilter { unfinished: true, ..RunFilter::default() }, None, 100).await?;
     let names: Vec<String> = unfinished.iter().map(|row| row.id.to_string()).collect();
@@ -175,7 +175,11 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
                 Ok(_) => good(&what, keep.as_str()),
                 Err(problem) => bad(&what, problem),
             }),
-            StageKind::Pass => {}
+            StageKind::EmbedBuiltin { .. }
+            | StageKind::Parse { .. }
+            | StageKind::Upsert
+            | StageKind::Publish
+            | StageKind::Pass => {}
         }
     }
     findings

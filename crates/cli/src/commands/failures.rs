@@ -1,5 +1,6 @@
 //! `redrive failures`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use redrive_core::id::RunId;
@@ -22,10 +23,14 @@ pub async fn failures(context: &Context, run: Option<RunId>, limit: usize) -> An
     text.push_str(&match report.items.len() {
         0 => "nothing failed".to_owned(),
         n if report.more => format!("the first {n} items that failed"),
-        n => format!("{n} items failed"),
+        n if n == report.failed.len() => format!("{n} items failed"),
+        n => format!("{n} parts of {} items failed", report.failed.len()),
     });
-    for item in &report.items {
-        text.push_str(&describe(item));
+    for parts in report.items.chunk_by(|a, b| a.of == b.of) {
+        match parts {
+            [item] if item.of == item.item.key => text.push_str(&describe(item)),
+            parts => text.push_str(&describe_parts(parts)),
+        }
     }
     lines(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -46,6 +51,41 @@ fn describe(failed: &FailedItem) -> String {
         let ended = error.ended_at.as_deref().unwrap_or("now");
         let message = error.message.as_deref().unwrap_or_default();
         text.push_str(&format!("\n  {ended}  {}#{}  {}", error.stage, error.attempt, short(message, 90)));
+    }
+    text
+}
+
+/// An item some parts of which failed: what happened to them, alike errors once.
+fn describe_parts(parts: &[FailedItem]) -> String {
+    let Some(first) = parts.first() else { return String::new() };
+    let dead = parts.iter().filter(|part| part.next_at.is_none()).count();
+    let next = parts.iter().filter_map(|part| part.next_at.as_deref()).min();
+    let retries = parts.iter().map(|part| part.retries).max().unwrap_or(0);
+    let mut fates = Vec::new();
+    if dead > 0 {
+        fates.push(format!("{dead} dead"));
+    }
+    if let Some(next) = next {
+        fates.push(format!("{} tried again, the next at {next}", parts.len() - dead));
+    }
+    let mut text = format!(
+        "\n\n{}  {} parts, up to {retries} retries; {}",
+        safe(&first.of),
+        parts.len(),
+        fates.join(", ")
+    );
+    if parts.iter().any(|part| part.item.looks_permanent) {
+        text.push_str("; looks permanent");
+    }
+    let mut alike: BTreeMap<(&str, &str), (u32, &str)> = BTreeMap::new();
+    for error in parts.iter().flat_map(|part| &part.errors) {
+        let ended = error.ended_at.as_deref().unwrap_or("now");
+        let seen =
+            alike.entry((&error.stage, error.message.as_deref().unwrap_or_default())).or_insert((0, ended));
+        *seen = (seen.0 + 1, seen.1.max(ended));
+    }
+    for ((stage, message), (times, last)) in alike {
+        text.push_str(&format!("\n  {times}× at {stage}, last {last}  {}", short(message, 90)));
     }
     text
 }

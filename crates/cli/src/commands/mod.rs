@@ -2,17 +2,20 @@
 
 mod cancel;
 mod check;
+mod children;
 mod completions;
 mod dead;
 mod doctor;
 mod explain;
 mod failures;
 mod gates;
+pub mod index;
 mod policy;
 mod prune;
 pub mod rehearse;
 mod run;
 mod runs;
+pub mod search;
 mod show;
 mod stats;
 mod work;
@@ -41,6 +44,8 @@ pub async fn run(args: Args) -> Answer {
     let context = Context { global: args.global, env: Env::system() };
     match args.command {
         Command::Run(args) => run::run(&context, args).await,
+        Command::Index(args) => index::index(&context, args).await,
+        Command::Search(args) => search::search(&context, args).await,
         Command::Show { run } => show::show(&context, run).await,
         Command::Runs { pipeline, limit } => runs::runs(&context, pipeline, limit).await,
         Command::Resume(args) => run::resume(&context, args).await,
@@ -57,6 +62,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Policy(command) => policy::run(&context.global, &command).await,
         Command::Prune { older_than, yes } => prune::prune(&context, older_than, yes).await,
         Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
+        Command::ParseWorker { settings } => children::parse(&settings),
+        Command::EmbedWorker { settings } => children::embed(&settings),
         Command::Completions { shell } => completions::completions(shell),
     }
 }
@@ -72,7 +79,7 @@ pub struct Context {
 impl Context {
     /// The store, which has to be there.
     pub fn store(&self) -> Result<Arc<dyn Store>, Failure> {
-        wiring::existing_store(&self.global.store)
+        Ok(wiring::existing_store(&self.global.store)?.store)
     }
 
     /// Tells what can be done next, unless nobody wants to hear it.

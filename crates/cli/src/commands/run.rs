@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redrive_core::status::Control;
 use redrive_engine::report::run_report;
 use redrive_engine::{admin, crash};
-use redrive_pipeline::Definition;
+use redrive_pipeline::{Definition, SourceKind};
 use redrive_store::{NewRun, RunChange, RunRow, Store};
 
 use super::work::{Work, tell, work};
@@ -14,7 +14,7 @@ use super::{Answer, Context, known_run};
 use crate::args::{ResumeArgs, RunArgs};
 use crate::exit::Failure;
 use crate::output::note;
-use crate::wiring;
+use crate::wiring::{self, Shelf, Stores};
 
 /// Runs a pipeline over its source, or goes on with an unfinished run of both.
 pub async fn run(context: &Context, args: RunArgs) -> Answer {
@@ -22,11 +22,22 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     let definition = wiring::definition(&text, &args.file.display().to_string())?;
     warn(context, &definition);
     let folder = folder_of(&args.file)?;
-    let recipe = wiring::recipe(&definition, &folder)?;
     let source = source_name(&definition, args.input.as_deref(), &folder)?;
-    // A source that is not there is told before a run is made of it.
-    let unread = wiring::source(&source, definition.source.key.clone(), None)?;
-    let store = wiring::open_store(&context.global.store)?;
+    let now = context.env.clock.now();
+    let prepared = |shelf: Option<&Shelf>| -> Result<_, Failure> {
+        let recipe = wiring::recipe(&definition, &folder, shelf)?;
+        Ok((recipe, wiring::source(&source, &definition, None, shelf)?))
+    };
+    // What is wrong with the pipeline, or a source that is not there, is told before a store is made; an index is in it.
+    let (Stores { store, .. }, shelf, (recipe, unread)) = if definition.source.kind == SourceKind::Jsonl {
+        let prepared = prepared(None)?;
+        (wiring::open_store(&context.global.store)?, None, prepared)
+    } else {
+        let stores = wiring::open_store(&context.global.store)?;
+        let shelf = Shelf::open(&definition, &source, &stores.index, now).await?;
+        let prepared = prepared(shelf.as_ref())?;
+        (stores, shelf, prepared)
+    };
     let new = NewRun {
         pipeline: definition.name.clone(),
         source: source.clone(),
@@ -35,7 +46,6 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
         definition: text.clone(),
         folder: folder.display().to_string(),
     };
-    let now = context.env.clock.now();
     let (row, created) = match args.new {
         true => (store.create_run(new, now).await?, true),
         false => store.begin_run(new, now).await?,
@@ -54,7 +64,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
         } else if row.admitted_all {
             None
         } else {
-            Some(wiring::source(&source, definition.source.key.clone(), row.cursor.as_deref())?)
+            Some(wiring::source(&source, &definition, row.cursor.as_deref(), shelf.as_ref())?)
         };
         (row, left)
     };
@@ -63,7 +73,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
 
 /// Lets a paused or interrupted run go on, and works on it.
 pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
-    let store = context.store()?;
+    let Stores { store, index } = wiring::existing_store(&context.global.store)?;
     let known = known_run(&*store, Some(args.run)).await?;
     let (mut row, mut definition) = (known.row, known.definition);
     if row.control == Control::Cancelled {
@@ -78,8 +88,10 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
         row = change_definition(&*store, row, &definition, &text).await?;
     }
     warn(context, &definition);
-    let recipe = wiring::recipe(&definition, &folder)?;
-    let source = wiring::source_left(&row, &definition)?;
+    let now = context.env.clock.now();
+    let shelf = Shelf::open(&definition, &row.spec.source, &index, now).await?;
+    let recipe = wiring::recipe(&definition, &folder, shelf.as_ref())?;
+    let source = wiring::source_left(&row, &definition, shelf.as_ref())?;
     if row.spec.source == "-" && !row.admitted_all {
         return Err(Failure::usage(format!(
             "run {} reads standard input, which was not read to its end",

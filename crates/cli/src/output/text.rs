@@ -29,6 +29,17 @@ pub fn count(n: u64) -> String {
     grouped
 }
 
+/// A number of bytes, in the largest unit that leaves a whole number before the point.
+pub fn bytes(n: u64) -> String {
+    let (unit, name) = match n {
+        0..1_000 => return format!("{n} bytes"),
+        1_000..1_000_000 => (1e3, "kB"),
+        1_000_000..1_000_000_000 => (1e6, "MB"),
+        _ => (1e9, "GB"),
+    };
+    format!("{:.1} {name}", n as f64 / unit)
+}
+
 /// A span of milliseconds, in the two largest units that matter.
 pub fn span(ms: i64) -> String {
     let ms = ms.max(0);
@@ -56,6 +67,10 @@ mod tests {
     #[test]
     fn numbers_and_spans_are_readable() {
         assert_eq!((count(0), count(999), count(1_234_567)), ("0".into(), "999".into(), "1,234,567".into()));
+        assert_eq!(
+            (bytes(7), bytes(1_250), bytes(3_000_000_000)),
+            ("7 bytes".into(), "1.2 kB".into(), "3.0 GB".into())
+        );
         assert_eq!(span(250), "250ms");
         assert_eq!(span(61_000), "1m 01s");
         assert_eq!(span(90_000_000), "1d 01h");

@@ -24,7 +24,9 @@ impl GateState {
     pub fn standing(&self, now: Timestamp) -> Standing {
         if let Some(pause) = &self.pause {
             let why = match pause.by {
-                PausedBy::Quota => format!("credit is exhausted: {}", pause.why),
+                PausedBy::Quota => {
+                    format!("credit is exhausted or the service does not let us in: {}", pause.why)
+                }
                 PausedBy::Operator => format!("an operator paused it: {}", pause.why),
             };
             return Standing { state: "paused", why, since: Some(pause.since), until: None };

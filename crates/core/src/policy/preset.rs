@@ -94,6 +94,7 @@ fn bounded(attempts: u32, backoff: Backoff, jitter: Jitter) -> Policy {
         overrides: Vec::new(),
         deadline: None,
         crash_limit: CRASH_LIMIT,
+        worker_limit: None,
         unknown_limit: Some(UNKNOWN_LIMIT),
         hint_cap: HOUR,
         timeout_growth: 1.5,

@@ -39,6 +39,8 @@ pub struct Policy {
     #[serde(rename = "deadline_ms", serialize_with = "optional_millis")]
     pub(super) deadline: Option<Duration>,
     pub(super) crash_limit: NonZeroU32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) worker_limit: Option<NonZeroU32>,
     pub(super) unknown_limit: Option<NonZeroU32>,
     #[serde(rename = "hint_cap_ms", serialize_with = "as_millis")]
     pub(super) hint_cap: Duration,
@@ -116,6 +118,18 @@ impl Policy {
     #[must_use]
     pub fn crash_limit(&self) -> NonZeroU32 {
         self.crash_limit
+    }
+
+    /// Most crashes an item can have at a stage.
+    #[must_use]
+    pub fn most_crashes(&self) -> NonZeroU32 {
+        self.worker_limit.map_or(self.crash_limit, |limit| limit.max(self.crash_limit))
+    }
+
+    /// How many deaths of a worker quarantine what it held, where that differs from [`Policy::crash_limit`].
+    #[must_use]
+    pub fn worker_limit(&self) -> Option<NonZeroU32> {
+        self.worker_limit
     }
 
     /// The number of attempts for failures of unknown kind, where it is lower than the others'.
@@ -224,10 +238,12 @@ impl Policy {
         Wait { delay: crowd(tier.jitter).apply(delay, draw, max), cause: Cause::Throttle }
     }
 
-    /// What follows the death of the process that ran the item. `crashes` includes this one.
+    /// What follows the death of the process that ran the item: a child's, or with `Kind::Worker` that of the worker
+    /// that held it among others. `crashes` includes this one.
     #[must_use]
-    pub fn after_crash(&self, crashes: u32, draw: Draw) -> Next {
-        if crashes >= self.crash_limit.get() {
+    pub fn after_crash(&self, crashes: u32, kind: Kind, draw: Draw) -> Next {
+        let limit = self.worker_limit.filter(|_| kind == Kind::Worker).unwrap_or(self.crash_limit);
+        if crashes >= limit.get() {
             return Next::GiveUp;
         }
         let own = self.overrides.iter().find(|rule| rule.matcher == Matcher::Class(Class::Crash));

@@ -102,10 +102,13 @@ fn a_throttle_without_hint_grows_to_a_minute_at_least() {
 #[test]
 fn the_fifth_crash_gives_up() {
     let policy = of("sample");
-    assert_eq!(retry(policy.after_crash(1, Draw::MIDDLE)), Wait { delay: SECOND, cause: Cause::Crash });
-    assert_eq!(retry(policy.after_crash(2, Draw::MIDDLE)).delay, 2 * SECOND);
-    assert_eq!(retry(policy.after_crash(4, Draw::MIDDLE)).delay, 8 * SECOND);
-    assert_eq!(policy.after_crash(5, Draw::MIDDLE), Next::GiveUp);
+    assert_eq!(
+        retry(policy.after_crash(1, Kind::Process, Draw::MIDDLE)),
+        Wait { delay: SECOND, cause: Cause::Crash }
+    );
+    assert_eq!(retry(policy.after_crash(2, Kind::Process, Draw::MIDDLE)).delay, 2 * SECOND);
+    assert_eq!(retry(policy.after_crash(4, Kind::Process, Draw::MIDDLE)).delay, 8 * SECOND);
+    assert_eq!(policy.after_crash(5, Kind::Process, Draw::MIDDLE), Next::GiveUp);
 }
 
 #[test]
@@ -149,7 +152,7 @@ fn an_override_may_raise_the_limit() {
 fn full_jitter_does_not_make_throttles_spin() {
     let policy = PolicySpec { jitter: Some(Jitter::Full), ..PolicySpec::default() }.build().unwrap();
     assert!(policy.after_throttle(1, None, Draw::new(0.0)).delay >= SECOND / 2);
-    assert!(retry(policy.after_crash(1, Draw::new(0.0))).delay >= SECOND / 2);
+    assert!(retry(policy.after_crash(1, Kind::Process, Draw::new(0.0))).delay >= SECOND / 2);
 }
 
 #[test]
@@ -201,7 +204,7 @@ proptest! {
         let (draw, hint) = (Draw::from_bits(bits), hint.map(Duration::from_secs));
         let failed = failure(Class::ALL[class], Kind::ALL[kind]).with_hint(hint);
         let _ = policy.after_failure(n, &failed, draw);
-        let _ = policy.after_crash(n, draw);
+        let _ = policy.after_crash(n, Kind::Process, draw);
         let wait = policy.after_throttle(n, hint, draw);
         prop_assert!(wait.delay >= hint.unwrap_or_default());
         prop_assert!(wait.delay >= Duration::from_millis(750));

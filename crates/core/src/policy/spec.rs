@@ -48,6 +48,9 @@ pub struct PolicySpec {
     pub overrides: Vec<OverrideSpec>,
     /// Crashes at which an item is given up; default 5, so that being at work during a few restarts is no verdict.
     pub crash_limit: Option<u32>,
+    /// Deaths of a worker that held an item, among others, until it is quarantined; default: `crash_limit`. For stages
+    /// whose work is done elsewhere, so that a worker's death says nothing of the items it held.
+    pub worker_limit: Option<u32>,
     /// Attempts for failures of unknown kind; default 2, without end in endless presets.
     pub unknown_limit: Option<Limit>,
     /// The longest hint that is an ordinary wait; default one hour.
@@ -188,6 +191,10 @@ impl PolicySpec {
             }
             Some(Limit::Endless) => policy.unknown_limit = None,
             None => {}
+        }
+        if let Some(limit) = self.worker_limit {
+            check.count("worker_limit", limit);
+            policy.worker_limit = NonZeroU32::new(limit);
         }
         if let Some(limit) = self.crash_limit {
             check.count("crash_limit", limit);

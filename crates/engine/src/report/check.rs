@@ -7,7 +7,7 @@ use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
-use redrive_store::{ItemFilter, ItemQuery, Result, RunRow, Store};
+use redrive_store::{Index, ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
 
 use crate::worker::works_on;
@@ -46,12 +46,13 @@ pub struct LawReport {
     pub violations: Vec<Violation>,
 }
 
-/// Checks every law for the given runs. `plan` gives a run's pipeline, where it can still be read.
+/// Checks every law for the given runs, and that nothing in the index hangs in the air. `plan` gives a run's pipeline, where it can still be read.
 ///
 /// # Errors
 /// When the store fails.
 pub async fn check(
     store: &dyn Store,
+    index: Option<&dyn Index>,
     runs: &[RunRow],
     plan: impl Fn(RunId) -> Option<Plan>,
     now: Timestamp,
@@ -60,6 +61,12 @@ pub async fn check(
     for row in runs {
         check_run(store, row, plan(row.id).as_ref(), now, &mut found).await?;
     }
+    // A chunk that lost its vector or its document was there before what it stands on: that is law L5.
+    let faults = match index {
+        Some(index) => index.index_faults(PAGE).await?,
+        None => Vec::new(),
+    };
+    found.violations.extend(faults.into_iter().map(|what| Violation { law: Law::L5, item: None, what }));
     let laws: Vec<LawReport> = Law::ALL.into_iter().map(|law| found.report(law)).collect();
     let ok = laws.iter().all(|law| law.ok);
     Ok(CheckReport { ok, items: found.items, attempts: found.attempts, laws })

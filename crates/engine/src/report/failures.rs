@@ -1,6 +1,8 @@
 //! What failed in a run and what becomes of it: the items sorted, each with its history.
 
-use redrive_core::id::RunId;
+use std::collections::BTreeMap;
+
+use redrive_core::id::{ItemSeq, RunId};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_store::{ItemFilter, ItemQuery, Result, RunRow, Store};
@@ -22,7 +24,9 @@ pub struct FailureReport {
     pub pipeline: String,
     /// Its source.
     pub source: String,
-    /// The items that failed, sorted by key.
+    /// Keys of the run's own items that failed, or parts of which failed, sorted: the failed files of an index.
+    pub failed: Vec<String>,
+    /// The items that failed, sorted by the run's own item they belong to, then by key.
     pub items: Vec<FailedItem>,
     /// Whether there are more than are shown.
     pub more: bool,
@@ -33,6 +37,8 @@ pub struct FailureReport {
 pub struct FailedItem {
     /// The item.
     pub item: ItemView,
+    /// Key of the run's own item that it is a part of; its own key when it is one itself.
+    pub of: String,
     /// Its attempts that did not pass.
     pub errors: Vec<AttemptView>,
     /// What else happened to it.
@@ -56,6 +62,7 @@ pub async fn failures(
 ) -> Result<FailureReport> {
     let limit = limit.min(MOST);
     let mut items = Vec::new();
+    let mut owners = BTreeMap::new();
     let mut after = None;
     let mut more = false;
     'pages: loop {
@@ -78,18 +85,38 @@ pub async fn failures(
             let errors = life.attempts.into_iter().filter(|attempt| attempt.class.is_some()).collect();
             let retries = item.attempt.saturating_sub(1);
             let next_at = view.due.clone();
-            items.push(FailedItem { item: view, errors, marks: life.marks, retries, next_at });
+            let of = own_key(store, item, &mut owners).await?;
+            items.push(FailedItem { item: view, of, errors, marks: life.marks, retries, next_at });
         }
         if !full {
             break;
         }
     }
-    items.sort_by(|a, b| a.item.key.cmp(&b.item.key));
+    items.sort_by(|a, b| (&a.of, &a.item.key).cmp(&(&b.of, &b.item.key)));
+    let mut failed: Vec<String> = items.iter().map(|failed| failed.of.clone()).collect();
+    failed.dedup();
     Ok(FailureReport {
+        failed,
         run: row.id,
         pipeline: row.spec.pipeline.clone(),
         source: row.spec.source.clone(),
         items,
         more,
     })
+}
+
+/// The key of the run's own item that an item is a part of. Nested parts are few levels deep.
+async fn own_key(store: &dyn Store, item: &Item, known: &mut BTreeMap<ItemSeq, String>) -> Result<String> {
+    let Some(parent) = item.parent else { return Ok(item.key.to_string()) };
+    if let Some(key) = known.get(&parent) {
+        return Ok(key.clone());
+    }
+    let mut above = item.clone();
+    while let Some(parent) = above.parent {
+        let Some(next) = store.item(parent).await? else { break };
+        above = next;
+    }
+    let key = above.key.to_string();
+    known.insert(parent, key.clone());
+    Ok(key)
 }

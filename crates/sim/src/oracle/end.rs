@@ -92,7 +92,7 @@ impl Oracle {
         let row = at_once(store.run(self.run)).ok().flatten();
         let rows: Vec<_> = row.into_iter().collect();
         let plan = self.recipe.plan.clone();
-        match at_once(redrive_engine::report::check(store, &rows, |_| Some(plan.clone()), now)) {
+        match at_once(redrive_engine::report::check(store, None, &rows, |_| Some(plan.clone()), now)) {
             Ok(report) => match report.laws.iter().flat_map(|law| &law.violations).next() {
                 Some(found) => broken("check", format!("{}: {}", found.law, found.what)),
                 None => Ok(()),

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::row::Fields;
 use crate::sequence::Sequence;
 use crate::verb::submit::insert;
-use crate::verb::{counter, history, operation, outbox, output, run};
+use crate::verb::{counter, history, index, operation, outbox, output, run};
 
 /// The columns that a transition can change. Key, origin, parent and the like stay for ever.
 macro_rules! moved_columns {
@@ -136,6 +136,7 @@ struct Desk<'tx> {
     deltas: Deltas,
     items: Sequence,
     facts: Sequence,
+    effects: index::Effects,
 }
 
 impl<'tx> Desk<'tx> {
@@ -147,6 +148,7 @@ impl<'tx> Desk<'tx> {
             deltas: Deltas::default(),
             items: Sequence::items(),
             facts: Sequence::facts(),
+            effects: index::Effects::default(),
         })
     }
 
@@ -165,6 +167,9 @@ impl<'tx> Desk<'tx> {
         }
         if transition.children.is_some() {
             self.admit_children(transition, now)?;
+        }
+        if let Some(effect) = &transition.effect {
+            self.effects.apply(self.tx, effect)?;
         }
         if let (Some(key), Some(payload)) = (output, &transition.payload) {
             output::keep(self.tx, key, after.run, payload)?;
@@ -218,6 +223,7 @@ impl<'tx> Desk<'tx> {
     }
 
     fn finish(self) -> Result<()> {
+        self.effects.finish(self.tx)?;
         self.items.save(self.tx)?;
         self.facts.save(self.tx)?;
         counter::add(self.tx, &self.deltas)

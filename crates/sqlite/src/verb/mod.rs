@@ -5,6 +5,7 @@ pub(crate) mod commit;
 pub(crate) mod counter;
 pub(crate) mod gate;
 pub(crate) mod history;
+pub(crate) mod index;
 pub(crate) mod item;
 pub(crate) mod operation;
 pub(crate) mod outbox;

@@ -5,11 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redrive_core::id::{ItemId, RunId, StageNo};
+use redrive_core::index::CollectionNo;
 use redrive_core::item::NewItem;
 use redrive_core::order::Order;
 use redrive_core::time::Timestamp;
 use redrive_sqlite::{Options, SqliteStore};
-use redrive_store::{Claim, Error, ItemQuery, NewRun, NewWorker, Slot, Store, Submit};
+use redrive_store::index::{Scope, WordsQuery};
+use redrive_store::{Claim, Error, Index, ItemQuery, NewRun, NewWorker, Slot, Store, Submit};
+
+use crate::shelf::{chunks, filled};
 
 pub(crate) const NOW: Timestamp = Timestamp(1_000);
 
@@ -50,6 +54,7 @@ pub(crate) async fn all_ids(store: &dyn Store) -> Result<Vec<ItemId>, Error> {
 /// The bytes of a store that was worked on and closed.
 pub(crate) fn grown(folder: &Path) -> Vec<u8> {
     let path = folder.join("grown.db");
+    drop(block_on(filled(&path)));
     let store = Arc::new(SqliteStore::open(&path, Options::default()).unwrap());
     block_on(async {
         let run = store.create_run(new_run(), NOW).await.unwrap().id;
@@ -81,6 +86,12 @@ pub(crate) fn survey(bytes: &[u8], path: &Path) -> Result<Vec<String>, Error> {
         }
         seen.push(format!("{:?}", store.counters(RunId(1)).await?));
         seen.push(format!("{:?}", store.workers().await?));
+        seen.push(format!("{:?}", store.collections().await?));
+        seen.push(format!("{:?}", store.docs_after(CollectionNo(1), 0, usize::MAX).await?));
+        seen.push(format!("{:?}", chunks(&store, CollectionNo(1)).await?));
+        let scope = Scope { collections: vec![CollectionNo(1)], ..Scope::default() };
+        let words = WordsQuery { words: vec!["text".to_owned(), "7919".to_owned()], scope, count: 99 };
+        seen.push(format!("{:?}", store.containing(words).await?));
         Ok(seen)
     })
 }

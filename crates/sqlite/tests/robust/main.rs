@@ -3,5 +3,8 @@
 mod crash;
 mod file;
 mod gate;
+mod index;
+mod index_crash;
 mod life;
 mod pressure;
+mod shelf;

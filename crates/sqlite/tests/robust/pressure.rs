@@ -171,18 +171,22 @@ fn a_store_in_memory_answers_at_once() {
     assert!(future.as_mut().poll(&mut waiting).is_ready());
 }
 
-async fn worker(store: &dyn Store) -> WorkerId {
+pub(crate) async fn worker(store: &dyn Store) -> WorkerId {
     let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned() };
     store.register(new, Timestamp::MAX, NOW).await.unwrap()
 }
 
-async fn claim(store: &dyn Store, run: RunId, worker: WorkerId, limit: usize) -> Vec<Item> {
+pub(crate) async fn claim(store: &dyn Store, run: RunId, worker: WorkerId, limit: usize) -> Vec<Item> {
     let slot = Slot { run, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit };
     let claimed = store.claim(Claim { worker, slots: vec![slot], now: NOW }).await.unwrap();
     claimed.items.into_iter().map(|held| held.item).collect()
 }
 
 fn passed(item: &Item) -> Transition {
+    decided(item, Verdict::Output(None))
+}
+
+pub(crate) fn decided(item: &Item, verdict: Verdict) -> Transition {
     let stage = StagePlan {
         name: "only".to_owned(),
         next: None,
@@ -194,7 +198,7 @@ fn passed(item: &Item) -> Transition {
         child_failure: ChildFailure::Continue,
     };
     let at = Moment { now: NOW, draw: Draw::MIDDLE };
-    decide(item, Event::Finished(Verdict::Output(None)), &Plan::new(vec![stage], None), at).unwrap()
+    decide(item, Event::Finished(verdict), &Plan::new(vec![stage], None), at).unwrap()
 }
 
 fn commit(transition: Transition) -> Commit {

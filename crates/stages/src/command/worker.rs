@@ -32,6 +32,8 @@ pub(super) enum Trouble {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) process: Process,
+    /// How many items it has answered.
+    pub(super) answered: u64,
     stdin: ChildStdin,
     answers: Answers,
     stderr: Stderr,
@@ -64,7 +66,7 @@ impl Worker {
             return Err(io::Error::other("the child has no pipes"));
         };
         let answers = Answers { stdout, unread: Vec::new(), searched: 0 };
-        Ok(Self { process, stdin, answers, stderr: Stderr::follow(stderr) })
+        Ok(Self { process, answered: 0, stdin, answers, stderr: Stderr::follow(stderr) })
     }
 
     /// Whether it lives and has said nothing that it was not asked for.

@@ -1,5 +1,7 @@
 //! Claims about the `command` handler, against children that misbehave.
 
+mod restarts;
+
 use std::collections::BTreeSet;
 
 use redrive_engine::handler::{Answer, Handler, Request};

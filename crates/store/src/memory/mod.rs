@@ -1,5 +1,6 @@
 //! The store that specifies all others: plain maps behind one lock, written to be read.
 
+mod index;
 mod read;
 mod state;
 mod write;

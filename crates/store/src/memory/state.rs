@@ -27,6 +27,7 @@ pub(super) struct State {
     pub(super) facts: BTreeMap<i64, Fact>,
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) gates: BTreeMap<String, GateRow>,
+    pub(super) index: super::index::Kept,
     pub(super) tombstones: BTreeMap<ItemId, OperationId>,
     next_run: i64,
     next_worker: i64,

@@ -183,6 +183,10 @@ impl State {
         {
             return Ok(vec![Applied::Stale; commit.changes.len()]);
         }
+        let lively = commit.changes.iter().filter(|change| !stale(self, &change.transition));
+        for effect in lively.filter_map(|change| change.transition.effect.as_ref()) {
+            self.index.accepts(effect)?;
+        }
         let mut answers = Vec::with_capacity(commit.changes.len());
         let mut deltas = Deltas::default();
         for change in commit.changes {
@@ -206,7 +210,7 @@ impl State {
     fn apply(&mut self, change: Change, deltas: &mut Deltas, now: Timestamp) {
         let Change { transition, output, fact } = change;
         deltas.transition(&transition);
-        let Transition { after, payload, record, children, mark, .. } = transition;
+        let Transition { after, payload, record, children, effect, mark, .. } = transition;
         if let (Some(key), Some(payload)) = (output, &payload) {
             self.outputs.insert(key, payload.clone());
         }
@@ -214,6 +218,9 @@ impl State {
             self.last_fact += 1;
             fact.seq = self.last_fact;
             self.facts.insert(fact.seq, fact);
+        }
+        if let Some(effect) = effect {
+            self.index.apply(effect);
         }
         if let Some(children) = children {
             self.admit_children(&after, children, deltas, now);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use redrive_core::id::{ItemId, ItemSeq, RunId};
 use redrive_core::item::StateKind;
@@ -19,7 +18,7 @@ use crate::commands::{Answer, Context, actor, known_run};
 use crate::exit::{self, Failure};
 use crate::output::text::count;
 use crate::output::{json, lines, note};
-use crate::wiring;
+use crate::wiring::{self, Shelf, Stores};
 
 const PAGE: usize = 500;
 
@@ -29,7 +28,8 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
     if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
         return Err(Failure::usage("--rate has to be above 0"));
     }
-    let store = context.store()?;
+    let stores = wiring::existing_store(&context.global.store)?;
+    let store = stores.store.clone();
     let filters = resolve(&*store, &args.filter, context.env.clock.now()).await?;
     if args.dry_run {
         return dry_run(context, &*store, &filters, args.limit).await;
@@ -44,7 +44,7 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
     let (mut changed, mut skipped) = (0, 0);
     if let Some(first) = args.canary {
         let first = args.limit.map_or(first, |limit| limit.min(first));
-        match canary(context, &store, &filters, &plans, first, &args).await? {
+        match canary(context, &stores, &filters, &plans, first, &args).await? {
             Canary::Passed(sent) => changed = sent,
             Canary::Failed => return Ok(exit::partial()),
         }
@@ -58,7 +58,7 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
         skipped += done.skipped;
     }
     if args.work {
-        return work_on(context, &store, &touched).await;
+        return work_on(context, &stores, &touched).await;
     }
     super::told(context, changed, skipped, false, "sent back")?;
     for run in touched {
@@ -102,12 +102,13 @@ enum Canary {
 /// Sends the first few back and works on them.
 async fn canary(
     context: &Context,
-    store: &Arc<dyn Store>,
+    stores: &Stores,
     filters: &[ItemFilter],
     plans: &BTreeMap<RunId, Plan>,
     first: u64,
     args: &RedriveArgs,
 ) -> Result<Canary, Failure> {
+    let store = &stores.store;
     let mut sent: Vec<(RunId, ItemSeq)> = Vec::new();
     for filter in filters {
         let left = first.saturating_sub(sent.len() as u64);
@@ -124,7 +125,7 @@ async fn canary(
     let mut runs: Vec<RunId> = sent.iter().map(|(run, _)| *run).collect();
     runs.dedup();
     for run in runs {
-        work_on_one(context, store, run).await?;
+        work_on_one(context, stores, run).await?;
     }
     let mut passed = 0;
     for (_, seq) in &sent {
@@ -140,11 +141,11 @@ async fn canary(
 }
 
 /// Works on runs one after the other, and tells how all of them stand.
-async fn work_on(context: &Context, store: &Arc<dyn Store>, runs: &[RunId]) -> Answer {
+async fn work_on(context: &Context, stores: &Stores, runs: &[RunId]) -> Answer {
     let mut reports = Vec::new();
     let mut interrupted = false;
     for run in runs {
-        let worked = work_on_one(context, store, *run).await?;
+        let worked = work_on_one(context, stores, *run).await?;
         reports.push(worked.report);
         interrupted = worked.interrupted;
         if interrupted {
@@ -170,15 +171,18 @@ async fn work_on(context: &Context, store: &Arc<dyn Store>, runs: &[RunId]) -> A
     })
 }
 
-async fn work_on_one(context: &Context, store: &Arc<dyn Store>, run: RunId) -> Result<Worked, Failure> {
+async fn work_on_one(context: &Context, stores: &Stores, run: RunId) -> Result<Worked, Failure> {
+    let Stores { store, index } = stores;
     let known = known_run(&**store, Some(run)).await?;
     if known.row.control != Control::Go {
         return Err(Failure::paused(format!("run {run} is paused; its items were sent back and wait"))
             .hint(format!("`redrive resume {run}` goes on")));
     }
-    let recipe = wiring::recipe(&known.definition, Path::new(&known.row.spec.folder))?;
+    let (definition, now) = (&known.definition, context.env.clock.now());
+    let shelf = Shelf::open(definition, &known.row.spec.source, index, now).await?;
+    let recipe = wiring::recipe(definition, Path::new(&known.row.spec.folder), shelf.as_ref())?;
     let args = WorkArgs { results: None, max_wait: None, lease: std::time::Duration::from_secs(30) };
-    let source = wiring::source_left(&known.row, &known.definition)?;
+    let source = wiring::source_left(&known.row, definition, shelf.as_ref())?;
     work_quietly(context, Work { store: store.clone(), row: known.row, recipe, source }, &args).await
 }
 

@@ -137,9 +137,14 @@ fn passing<'a>(path: &'a str, stage: &'a StageDef) -> Passing<'a> {
     let (max_tokens, max_item_tokens) = match &stage.kind {
         StageKind::Chat { model, max_tokens, .. } => (*max_tokens, model.max_item_tokens),
         StageKind::Embed { model, .. } => (None, model.max_item_tokens),
-        StageKind::Http { .. } | StageKind::Command { .. } | StageKind::Filter { .. } | StageKind::Pass => {
-            (None, None)
-        }
+        StageKind::Http { .. }
+        | StageKind::Command { .. }
+        | StageKind::EmbedBuiltin { .. }
+        | StageKind::Parse { .. }
+        | StageKind::Upsert
+        | StageKind::Publish
+        | StageKind::Filter { .. }
+        | StageKind::Pass => (None, None),
     };
     Passing {
         stage: path,

@@ -121,6 +121,12 @@ fn limits(view: &View) -> String {
     }
     lines.extend(json["overrides"].as_array().into_iter().flatten().map(|rule| ("on", special(rule))));
     lines.push(("crash limit", format!("{} crashes, then dead (quarantined)", policy.crash_limit())));
+    if let Some(limit) = policy.worker_limit() {
+        lines.push((
+            "worker limit",
+            format!("{limit} deaths of a worker that held it, then dead (quarantined)"),
+        ));
+    }
     let unknown = policy.unknown_limit().map_or_else(
         || "none: failures of unknown kind count like others".to_owned(),
         |limit| format!("{limit} attempts for failures of unknown kind"),

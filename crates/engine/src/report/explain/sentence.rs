@@ -86,7 +86,7 @@ fn waiting(
         Some(Cause::Parked) => {
             "the service asked for a longer wait than the policy's hint_cap; it is parked until then"
         }
-        Some(Cause::Quota) => "credit is exhausted",
+        Some(Cause::Quota) => "credit is exhausted or the service does not let us in",
         Some(Cause::Crash) => "its process died",
         Some(Cause::Gate) => "the gate of its stage was closed",
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use redrive_core::id::StageNo;
 use redrive_core::item::Payload;
 use redrive_core::time::Timestamp;
 use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot};
@@ -113,7 +114,26 @@ impl Loop {
                 asked.iter().zip(kept).filter_map(|((at, _), output)| output.map(|output| (*at, output))),
             );
         }
+        self.recall(&claimed.items, &mut known).await;
         self.desk.accept(slots, claimed.items, known, now);
         Ok(())
+    }
+
+    /// Finds the items whose handler knows that they need no call; they go on as they are.
+    async fn recall(&self, claimed: &[ClaimedItem], known: &mut BTreeMap<usize, Payload>) {
+        let mut asked: BTreeMap<StageNo, Vec<usize>> = BTreeMap::new();
+        for (at, claimed) in claimed.iter().enumerate() {
+            let work = self.session.recipe.work(claimed.item.stage);
+            if work.is_some_and(|work| work.handler.remembers()) {
+                asked.entry(claimed.item.stage).or_default().push(at);
+            }
+        }
+        for (stage, places) in asked {
+            let Some(work) = self.session.recipe.work(stage) else { continue };
+            let payloads: Vec<Payload> = places.iter().map(|at| claimed[*at].payload.clone()).collect();
+            let kept = work.handler.recall(&payloads).await;
+            let kept = places.iter().zip(kept).filter(|(_, kept)| *kept);
+            known.extend(kept.map(|(at, _)| (*at, claimed[*at].payload.clone())));
+        }
     }
 }

@@ -16,11 +16,14 @@ use crate::crash;
 impl Loop {
     /// Whether it is over, and how.
     pub(super) async fn ending(&mut self) -> Result<Option<Ending>, Error> {
+        if !self.desk.is_idle() {
+            return Ok(None);
+        }
         let halted = self.desk.halt().is_some();
         let now = self.session.env.clock.now();
         // A claim that brought nothing says that nothing is due; where gates keep from claiming, nothing can be said.
         let held_up = !halted && self.desk.wants(now).is_empty();
-        if !self.desk.is_idle() || !(halted || self.claimed_nothing || held_up) {
+        if !(halted || self.claimed_nothing || held_up) {
             return Ok(None);
         }
         let (store, run) = (&self.session.store, self.desk.run());

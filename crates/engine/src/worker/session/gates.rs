@@ -43,7 +43,7 @@ impl Loop {
         for (gate, notice) in self.desk.take_notices() {
             match notice {
                 Notice::Paused(why) => {
-                    tracing::warn!(%gate, why, "gate paused: credit is exhausted; `redrive gates resume {gate}` lets it go on");
+                    tracing::warn!(%gate, why, "gate paused until somebody acts; `redrive gates resume {gate}` lets it go on");
                 }
                 Notice::Away => {
                     tracing::warn!(%gate, "calls fail; the gate is closed, and tried out with one call at a time");

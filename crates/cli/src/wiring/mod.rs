@@ -1,37 +1,47 @@
-//! The composition root: the only file that names concrete stores and handlers.
+//! The composition root: the only place that names concrete stores and handlers.
+
+mod handlers;
+mod shelf;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::plan::{Plan, StagePlan};
-use redrive_engine::crash;
-use redrive_engine::env::system_now;
-use redrive_engine::handler::Handler;
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_engine::source::{JsonLines, Source};
-use redrive_pipeline::{Body, Definition, Problem, StageDef, StageKind};
+use redrive_engine::{crash, fault};
+use redrive_pipeline::{Definition, Problem, SourceKind, StageDef};
 use redrive_sqlite::{Options, SqliteStore};
-use redrive_stages::{
-    BodyForm, CommandHandler, CommandSpec, FilterHandler, HttpHandler, HttpSpec, PassHandler,
-};
-use redrive_store::{RunRow, Store};
+use redrive_store::{Index, RunRow, Store};
 
 use crate::exit::Failure;
 use crate::output::note;
 
+pub use shelf::{EmbedSettings, ParseSettings, Shelf, check_keys, embedding_of, query_vector};
+
+/// A store and the index in it.
+#[derive(Clone)]
+pub struct Stores {
+    /// Where items are.
+    pub store: Arc<dyn Store>,
+    /// What is searched.
+    pub index: Arc<dyn Index>,
+}
+
 /// Opens the store, and makes it when it is not there.
-pub fn open_store(url: &str) -> Result<Arc<dyn Store>, Failure> {
-    let options = Options { crash_hook: crash::point, ..Options::default() };
-    Ok(Arc::new(SqliteStore::open(&store_path(url)?, options)?))
+pub fn open_store(url: &str) -> Result<Stores, Failure> {
+    let options = Options { crash_hook: crash::point, fault_hook: fault::strikes, ..Options::default() };
+    let store = Arc::new(SqliteStore::open(&store_path(url)?, options)?);
+    Ok(Stores { store: store.clone(), index: store })
 }
 
 /// Opens a store that has to be there.
-pub fn existing_store(url: &str) -> Result<Arc<dyn Store>, Failure> {
+pub fn existing_store(url: &str) -> Result<Stores, Failure> {
     let path = store_path(url)?;
     if !path.exists() {
         return Err(Failure::usage(format!("there is no store at {}", path.display()))
-            .hint("`redrive run PIPELINE.toml` makes one, or name another with --store sqlite:PATH"));
+            .hint("`redrive index DIR` and `redrive run PIPELINE.toml` make one, or name another with --store sqlite:PATH"));
     }
     open_store(url)
 }
@@ -132,19 +142,19 @@ fn config(def: &StageDef) -> i64 {
     ContentHash::of(&[def.config_hash().as_bytes(), &policy, &timeout]).short()
 }
 
-/// Makes a pipeline ready to run. Relative paths start from `folder`.
-pub fn recipe(definition: &Definition, folder: &Path) -> Result<Recipe, Failure> {
+/// Makes a pipeline ready to run. Relative paths start from `folder`; `shelf` is where an index goes.
+pub fn recipe(definition: &Definition, folder: &Path, shelf: Option<&Shelf>) -> Result<Recipe, Failure> {
     redrive_stages::install_tls();
     let mut problems = Vec::new();
     let mut stages = Vec::new();
     let mut gates: Vec<GateWork> = Vec::new();
     for (def, gate) in definition.all_stages().zip(gate_names(definition)) {
         let gate = gate.map(|name| gate_place(&mut gates, definition, name));
-        match handler(def, folder) {
+        match handlers::handler(def, folder, shelf) {
             Ok(handler) => stages.push(StageWork {
                 handler,
                 batch: def.batch as usize,
-                batch_tokens: def.batch_tokens,
+                batch_tokens: handlers::batch_tokens(def),
                 gate,
                 concurrency: def.concurrency as usize,
                 reuse: def.reuse.then(|| ContentHash::of(&[def.config_hash().as_bytes()]).short()),
@@ -180,117 +190,30 @@ fn gate_place(gates: &mut Vec<GateWork>, definition: &Definition, name: String) 
     })
 }
 
-fn handler(def: &StageDef, folder: &Path) -> Result<Arc<dyn Handler>, String> {
-    let concurrency = def.concurrency as usize;
-    match &def.kind {
-        StageKind::Http { url, body, headers, header_env, max_answer, output } => {
-            let spec = HttpSpec {
-                body: match body {
-                    Body::Protocol => BodyForm::Protocol,
-                    Body::Payload => BodyForm::Payload,
-                },
-                headers: headers.clone().into_iter().collect(),
-                secret_headers: secret_headers(header_env)?,
-                max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
-                output: output.clone(),
-                concurrency,
-                ..HttpSpec::new(url)
-            };
-            Ok(Arc::new(HttpHandler::new(spec, Arc::new(system_now))?))
-        }
-        StageKind::Command { command, env, max_answer, cwd, output } => {
-            let given =
-                env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
-            let spec = CommandSpec {
-                cwd: Some(cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd))),
-                env: given.collect(),
-                max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
-                processes: concurrency,
-                output: output.clone(),
-                ..CommandSpec::new(command.clone())
-            };
-            Ok(Arc::new(CommandHandler::new(spec)?))
-        }
-        StageKind::Embed { model: def, input, output, dimensions } => {
-            let spec = redrive_stages::EmbedSpec {
-                model: model(def, concurrency)?,
-                input: input.clone(),
-                output: output.clone(),
-                dimensions: dimensions.map(|dimensions| dimensions as usize),
-            };
-            Ok(Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?))
-        }
-        StageKind::Chat {
-            model: def,
-            prompt,
-            system,
-            temperature,
-            max_tokens,
-            seed,
-            json,
-            allow_truncated,
-            output,
-        } => {
-            let spec = redrive_stages::ChatSpec {
-                model: model(def, concurrency)?,
-                prompt: prompt.clone(),
-                system: system.clone(),
-                temperature: *temperature,
-                max_tokens: *max_tokens,
-                seed: *seed,
-                json: *json,
-                allow_truncated: *allow_truncated,
-                output: output.clone(),
-            };
-            Ok(Arc::new(redrive_stages::ChatHandler::new(spec, Arc::new(system_now))?))
-        }
-        StageKind::Filter { keep } => Ok(Arc::new(FilterHandler::new(keep)?)),
-        StageKind::Pass => Ok(Arc::new(PassHandler)),
-    }
-}
-
-/// How a model is reached, with its key read from the environment.
-fn model(def: &redrive_pipeline::ModelDef, concurrency: usize) -> Result<redrive_stages::ModelSpec, String> {
-    let key = def.api_key_env.as_deref().map(|variable| {
-        let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
-        key.ok_or_else(|| format!("api_key_env: the environment variable {variable} is not set"))
-    });
-    let price =
-        |price: redrive_pipeline::PriceDef| redrive_stages::Price::usd_per_million(price.input, price.output);
-    Ok(redrive_stages::ModelSpec {
-        api_key: key.transpose()?,
-        headers: def.headers.clone().into_iter().collect(),
-        secret_headers: secret_headers(&def.header_env)?,
-        max_answer: usize::try_from(def.max_answer).unwrap_or(usize::MAX),
-        max_item_tokens: def.max_item_tokens,
-        price: def.price.and_then(price),
-        concurrency,
-        ..redrive_stages::ModelSpec::new(&def.base_url, &def.model)
-    })
-}
-
-/// Headers with their values read from the environment.
-fn secret_headers(
-    header_env: &std::collections::BTreeMap<String, String>,
-) -> Result<Vec<(String, String)>, String> {
-    let read = |(name, variable): (&String, &String)| {
-        let value = std::env::var(variable)
-            .map_err(|_| format!("header_env.{name}: the environment variable {variable} is not set"))?;
-        Ok((name.clone(), value))
-    };
-    header_env.iter().map(read).collect()
-}
-
-/// Opens what is left of a run's source; `None` when all was read, or it cannot be read again.
-pub fn source_left(row: &RunRow, definition: &Definition) -> Result<Option<Box<dyn Source>>, Failure> {
+/// Opens what is left of a run's source; `None` when all was read, or it cannot be read again. A directory can always be
+/// looked at again.
+pub fn source_left(
+    row: &RunRow,
+    definition: &Definition,
+    shelf: Option<&Shelf>,
+) -> Result<Option<Box<dyn Source>>, Failure> {
     if row.admitted_all || row.spec.source == "-" {
         return Ok(None);
     }
-    source(&row.spec.source, definition.source.key.clone(), row.cursor.as_deref()).map(Some)
+    source(&row.spec.source, definition, row.cursor.as_deref(), shelf).map(Some)
 }
 
 /// Opens a source. `position` is how far it was read before.
-pub fn source(name: &str, key: Option<String>, position: Option<&str>) -> Result<Box<dyn Source>, Failure> {
+pub fn source(
+    name: &str,
+    definition: &Definition,
+    position: Option<&str>,
+    shelf: Option<&Shelf>,
+) -> Result<Box<dyn Source>, Failure> {
+    if let (SourceKind::Files(_), Some(shelf)) = (definition.source.kind, shelf) {
+        return Ok(Box::new(shelf.files(None)?));
+    }
+    let key = definition.source.key.clone();
     if name == "-" {
         return Ok(Box::new(JsonLines::stream("standard input", Box::new(std::io::stdin()), key)));
     }

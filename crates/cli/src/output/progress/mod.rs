@@ -1,5 +1,7 @@
 //! The live display: what is done, waiting, running, dead and filtered, each apart.
 
+mod parts;
+
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use redrive_engine::report::{RunReport, gate_report, run_report};
 use redrive_store::Store;
 
 use super::text::{count, short, span};
+use parts::Parts;
 
 static BARS: LazyLock<MultiProgress> =
     LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
@@ -46,6 +49,7 @@ impl Write for AboveBars {
 pub struct Progress {
     task: Option<tokio::task::JoinHandle<()>>,
     bar: ProgressBar,
+    parts: Option<Parts>,
 }
 
 impl Progress {
@@ -53,7 +57,7 @@ impl Progress {
     pub fn follow(store: Arc<dyn Store>, run: RunId, recipe: &Recipe, env: Env, quiet: bool) -> Self {
         let bar = ProgressBar::hidden();
         if quiet || !std::io::stderr().is_terminal() {
-            return Self { task: None, bar };
+            return Self { task: None, bar, parts: None };
         }
         let bar = BARS.add(ProgressBar::new(0));
         if let Ok(style) =
@@ -65,6 +69,8 @@ impl Progress {
         let shown = bar.clone();
         let (plan, thresholds) = (recipe.plan.clone(), recipe.thresholds);
         let gates: Vec<String> = recipe.gates.iter().map(|gate| gate.name.to_string()).collect();
+        let parts = plan.stages().any(|(_, stage)| stage.first_child.is_some()).then(|| Parts::new(&BARS));
+        let shown_parts = parts.clone();
         let task = tokio::spawn(async move {
             let mut past: Vec<(Timestamp, u64)> = Vec::new();
             loop {
@@ -78,11 +84,14 @@ impl Progress {
                     }
                     let held_up = held_up(&*store, &gates, now).await;
                     draw(&shown, &report, &past, held_up, now);
+                    if let Some(parts) = &shown_parts {
+                        parts.draw(&*store, &report, now).await;
+                    }
                 }
                 env.clock.sleep(EVERY).await;
             }
         });
-        Self { task: Some(task), bar }
+        Self { task: Some(task), bar, parts }
     }
 }
 
@@ -92,6 +101,9 @@ impl Drop for Progress {
             task.abort();
         }
         self.bar.finish_and_clear();
+        if let Some(parts) = &self.parts {
+            parts.clear();
+        }
     }
 }
 

@@ -1,0 +1,224 @@
+//! A handler for every kind of stage.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use redrive_engine::env::system_now;
+use redrive_engine::handler::Handler;
+use redrive_index::{IndexEmbed, ParseHandler, PublishHandler, UpsertHandler};
+use redrive_pipeline::{Body, StageDef, StageKind};
+use redrive_stages::{
+    BodyForm, CommandHandler, CommandSpec, FilterHandler, HttpHandler, HttpSpec, PassHandler, RestartBudget,
+};
+
+use super::Shelf;
+
+/// A child that dies this often without one answer is not started again at once.
+const DEATHS: u32 = 10;
+/// Makes the handler of a stage.
+pub(super) fn handler(
+    def: &StageDef,
+    folder: &Path,
+    shelf: Option<&Shelf>,
+) -> Result<Arc<dyn Handler>, String> {
+    let concurrency = def.concurrency as usize;
+    match &def.kind {
+        StageKind::Http { url, body, headers, header_env, max_answer, output } => {
+            let spec = HttpSpec {
+                body: match body {
+                    Body::Protocol => BodyForm::Protocol,
+                    Body::Payload => BodyForm::Payload,
+                },
+                headers: headers.clone().into_iter().collect(),
+                secret_headers: secret_headers(header_env)?,
+                max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
+                output: output.clone(),
+                concurrency,
+                ..HttpSpec::new(url)
+            };
+            Ok(Arc::new(HttpHandler::new(spec, Arc::new(system_now))?))
+        }
+        StageKind::Command { command, env, max_answer, cwd, output } => {
+            let given =
+                env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
+            let spec = CommandSpec {
+                cwd: Some(cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd))),
+                env: given.collect(),
+                max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
+                processes: concurrency,
+                output: output.clone(),
+                ..CommandSpec::new(command.clone())
+            };
+            Ok(Arc::new(CommandHandler::new(spec)?))
+        }
+        StageKind::Embed { model: def, input, output, dimensions, index } => {
+            let spec = redrive_stages::EmbedSpec {
+                model: model(def, concurrency)?,
+                // What is kept in the index is the vector alone.
+                input: if *index { "/text".to_owned() } else { input.clone() },
+                output: if *index { String::new() } else { output.clone() },
+                dimensions: dimensions.map(|dimensions| dimensions as usize),
+            };
+            let embed = Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?);
+            let remedy = match &def.api_key_env {
+                Some(variable) => format!("look at the key in {variable}"),
+                None => "name the variable that holds the key: --api-key-env VARIABLE".to_owned(),
+            };
+            if *index { Ok(Arc::new(indexed(embed, need(shelf)?, remedy))) } else { Ok(embed) }
+        }
+        StageKind::EmbedBuiltin { input, output, index, recycle_after, memory } => {
+            let settings = super::shelf::EmbedSettings {
+                input: if *index { "/text".to_owned() } else { input.clone() },
+                numbers: !*index,
+                memory: *memory,
+            };
+            let mut spec = own_child("embed-worker", &settings)?;
+            spec.processes = concurrency;
+            spec.recycle_after = Some(*recycle_after).filter(|items| *items > 0);
+            spec.output = (!*index).then(|| output.clone());
+            let embed = Arc::new(pool(spec)?);
+            if *index { Ok(Arc::new(indexed(embed, need(shelf)?, String::new()))) } else { Ok(embed) }
+        }
+        StageKind::Parse { max_tokens, min_tokens, overlap, memory, max_pages } => {
+            let shelf = need(shelf)?;
+            let settings = super::shelf::ParseSettings {
+                max_tokens: *max_tokens as usize,
+                min_tokens: *min_tokens as usize,
+                overlap: *overlap as usize,
+                max_pages: *max_pages,
+                max_bytes: shelf.walk.max_bytes,
+                max_container_bytes: shelf.walk.max_container_bytes,
+                follow_symlinks: shelf.walk.follow_symlinks,
+                hidden: shelf.walk.hidden,
+                ignore_rules: shelf.walk.ignore_rules,
+                memory: *memory,
+            };
+            let mut spec = own_child("parse-worker", &settings)?;
+            spec.cwd = Some(shelf.root.clone());
+            spec.processes = concurrency;
+            spec.max_answer = redrive_ingest::worker::WorkerOptions::default().max_answer;
+            Ok(Arc::new(ParseHandler::new(Arc::new(pool(spec)?))))
+        }
+        StageKind::Upsert => {
+            let shelf = need(shelf)?;
+            Ok(Arc::new(UpsertHandler::new(
+                shelf.index.clone(),
+                shelf.collection.no,
+                shelf.collection.model_no,
+                shelf.mark,
+            )))
+        }
+        StageKind::Publish => {
+            let shelf = need(shelf)?;
+            Ok(Arc::new(PublishHandler::new(shelf.collection.no, shelf.mark)))
+        }
+        StageKind::Chat {
+            model: def,
+            prompt,
+            system,
+            temperature,
+            max_tokens,
+            seed,
+            json,
+            allow_truncated,
+            output,
+        } => {
+            let spec = redrive_stages::ChatSpec {
+                model: model(def, concurrency)?,
+                prompt: prompt.clone(),
+                system: system.clone(),
+                temperature: *temperature,
+                max_tokens: *max_tokens,
+                seed: *seed,
+                json: *json,
+                allow_truncated: *allow_truncated,
+                output: output.clone(),
+            };
+            Ok(Arc::new(redrive_stages::ChatHandler::new(spec, Arc::new(system_now))?))
+        }
+        StageKind::Filter { keep } => Ok(Arc::new(FilterHandler::new(keep)?)),
+        StageKind::Pass => Ok(Arc::new(PassHandler)),
+    }
+}
+
+/// Most tokens of one call.
+pub(super) fn batch_tokens(def: &StageDef) -> Option<u64> {
+    match def.kind {
+        StageKind::Parse { .. } => Some(ParseHandler::BATCH_TOKENS),
+        _ => def.batch_tokens,
+    }
+}
+
+fn need(shelf: Option<&Shelf>) -> Result<&Shelf, String> {
+    shelf.ok_or_else(|| "there is no index to write to".to_owned())
+}
+
+fn indexed(embed: Arc<dyn Handler>, shelf: &Shelf, remedy: String) -> IndexEmbed {
+    let model = shelf.collection.model_no;
+    IndexEmbed::new(embed, shelf.index.clone(), model, shelf.collection.spec.dimensions, remedy)
+}
+
+/// This very program, as a child that does one kind of work.
+fn own_child(command: &str, settings: &impl serde::Serialize) -> Result<CommandSpec, String> {
+    let program = std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
+    let program = program.to_str().ok_or("the path of this program is not UTF-8")?.to_owned();
+    let settings = serde_json::to_string(settings).map_err(|error| error.to_string())?;
+    Ok(CommandSpec::new([program, command.to_owned(), settings]))
+}
+
+fn pool(spec: CommandSpec) -> Result<CommandHandler, String> {
+    let budget = RestartBudget { deaths: DEATHS };
+    Ok(CommandHandler::new(spec)?.with_restart_budget(budget, Arc::new(system_now)))
+}
+
+/// How a service is told who calls.
+pub(super) struct Reach<'a> {
+    pub(super) api_key_env: Option<&'a str>,
+    pub(super) headers: &'a BTreeMap<String, String>,
+    pub(super) header_env: &'a BTreeMap<String, String>,
+}
+
+impl Reach<'_> {
+    /// A model at this address, with its key read from the environment.
+    pub(super) fn model(&self, base_url: &str, model: &str) -> Result<redrive_stages::ModelSpec, String> {
+        let key = self.api_key_env.map(|variable| {
+            let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
+            key.ok_or_else(|| format!("api_key_env: the environment variable {variable} is not set"))
+        });
+        Ok(redrive_stages::ModelSpec {
+            api_key: key.transpose()?,
+            headers: self.headers.clone().into_iter().collect(),
+            secret_headers: secret_headers(self.header_env)?,
+            ..redrive_stages::ModelSpec::new(base_url, model)
+        })
+    }
+}
+
+/// How a model of a stage is reached.
+pub(super) fn model(
+    def: &redrive_pipeline::ModelDef,
+    concurrency: usize,
+) -> Result<redrive_stages::ModelSpec, String> {
+    let reach =
+        Reach { api_key_env: def.api_key_env.as_deref(), headers: &def.headers, header_env: &def.header_env };
+    let price =
+        |price: redrive_pipeline::PriceDef| redrive_stages::Price::usd_per_million(price.input, price.output);
+    Ok(redrive_stages::ModelSpec {
+        max_answer: usize::try_from(def.max_answer).unwrap_or(usize::MAX),
+        max_item_tokens: def.max_item_tokens,
+        price: def.price.and_then(price),
+        concurrency,
+        ..reach.model(&def.base_url, &def.model)?
+    })
+}
+
+/// Headers with their values read from the environment.
+fn secret_headers(header_env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, String> {
+    let read = |(name, variable): (&String, &String)| {
+        let value = std::env::var(variable)
+            .map_err(|_| format!("header_env.{name}: the environment variable {variable} is not set"))?;
+        Ok((name.clone(), value))
+    };
+    header_env.iter().map(read).collect()
+}

@@ -1,0 +1,101 @@
+//! Documents: files as they are known.
+
+use std::sync::Arc;
+
+use redrive_core::id::ContentHash;
+use redrive_core::index::{CollectionNo, DocKey};
+use redrive_store::Error;
+use redrive_store::index::{Doc, Refused, Seen, SeenAs};
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::error::Result;
+
+const COLUMNS: &str = "SELECT no, path, kind, seen_size, seen_time, seen_hash, published, mark, rev, refused, refused_why, looks FROM doc";
+
+/// The number of a document; it gets one when it has none.
+pub(super) fn number(tx: &Connection, key: &DocKey) -> Result<i64> {
+    let mut select = tx.prepare_cached("SELECT no FROM doc WHERE collection = ?1 AND path = ?2")?;
+    let found = select.query_row((key.collection.0, &*key.path), |row| row.get(0)).optional()?;
+    if let Some(no) = found {
+        return Ok(no);
+    }
+    require(tx, key.collection)?;
+    tx.prepare_cached("INSERT INTO doc (collection, path, kind) VALUES (?1, ?2, '')")?
+        .execute((key.collection.0, &*key.path))?;
+    Ok(tx.last_insert_rowid())
+}
+
+/// Refuses a collection that somebody has forgotten meanwhile.
+fn require(tx: &Connection, collection: CollectionNo) -> Result<()> {
+    if tx.prepare_cached("SELECT 1 FROM collection WHERE no = ?1")?.exists([collection.0])? {
+        return Ok(());
+    }
+    Err(Error::NotFound("the index of this directory: it was made anew meanwhile".to_owned()).into())
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Doc> {
+    let hash = |column: usize| -> rusqlite::Result<Option<ContentHash>> {
+        Ok(row.get::<_, Option<[u8; 16]>>(column)?.map(ContentHash))
+    };
+    let size: Option<i64> = row.get(3)?;
+    let modified_ms = row.get(4)?;
+    let seen =
+        size.zip(hash(5)?).map(|(size, hash)| SeenAs { size: size.cast_unsigned(), modified_ms, hash });
+    Ok(Doc {
+        no: row.get(0)?,
+        path: Arc::from(row.get_ref(1)?.as_str()?),
+        kind: row.get(2)?,
+        seen,
+        published: hash(6)?,
+        mark: row.get(7)?,
+        rev: row.get(8)?,
+        refused: hash(9)?.zip(row.get(10)?),
+        looks: row.get(11)?,
+    })
+}
+
+/// Reads documents by path.
+pub(crate) fn by_path(
+    conn: &Connection,
+    collection: CollectionNo,
+    paths: &[Arc<str>],
+) -> Result<Vec<Option<Doc>>> {
+    let mut select = conn.prepare_cached(&format!("{COLUMNS} WHERE collection = ?1 AND path = ?2"))?;
+    paths.iter().map(|path| Ok(select.query_row((collection.0, &**path), read).optional()?)).collect()
+}
+
+/// Reads documents after one.
+pub(crate) fn after(conn: &Connection, collection: CollectionNo, no: i64, limit: usize) -> Result<Vec<Doc>> {
+    let mut select =
+        conn.prepare_cached(&format!("{COLUMNS} WHERE no > ?2 AND collection = ?1 ORDER BY no LIMIT ?3"))?;
+    let docs = select.query_map((collection.0, no, i64::try_from(limit).unwrap_or(i64::MAX)), read)?;
+    Ok(docs.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Notes how files looked.
+pub(crate) fn observe(tx: &Connection, collection: CollectionNo, seen: &[Seen]) -> Result<()> {
+    require(tx, collection)?;
+    let mut update = tx.prepare_cached(
+        "INSERT INTO doc (collection, path, kind, seen_size, seen_time, seen_hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (collection, path) DO UPDATE SET
+             looks = looks + coalesce(seen_hash <> excluded.seen_hash, 0), kind = excluded.kind, seen_size = excluded.seen_size, seen_time = excluded.seen_time,
+             seen_hash = excluded.seen_hash",
+    )?;
+    for Seen { path, kind, seen } in seen {
+        let size = seen.size.cast_signed();
+        update.execute((collection.0, &**path, kind, size, seen.modified_ms, seen.hash.0))?;
+    }
+    Ok(())
+}
+
+/// Notes that files cannot be indexed as they are.
+pub(crate) fn refuse(tx: &Connection, collection: CollectionNo, refused: &[Refused]) -> Result<()> {
+    let mut update = tx.prepare_cached(
+        "UPDATE doc SET refused = ?2, refused_why = ?3 WHERE no = ?1 AND published IS NOT ?2",
+    )?;
+    for Refused { path, version, why } in refused {
+        let no = number(tx, &DocKey { collection, path: path.clone() })?;
+        update.execute((no, version.0, why))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! The index in maps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redrive_core::index::{Chunk, CollectionNo, DocKey, Effect, ModelNo, VectorKey};
+use redrive_core::time::Timestamp;
+use redrive_core::vector::{Hit, Nearest, Quantised};
+
+use super::MemoryStore;
+use crate::index::{
+    Collection, Doc, FoundChunk, IndexSize, NearestQuery, NewCollection, Refused, Scope, Seen, WordsQuery,
+};
+use crate::{Error, Index, Result, RunFilter};
+
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Names, and how many numbers their vectors have.
+    models: Vec<(String, u32)>,
+    collections: BTreeMap<CollectionNo, Collection>,
+    docs: BTreeMap<i64, (DocKey, Doc)>,
+    chunks: BTreeMap<i64, Chunk>,
+    vectors: BTreeMap<VectorKey, Quantised>,
+    last: i64,
+}
+
+impl Kept {
+    pub(super) fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Keep(kept) => {
+                self.vectors.entry(kept.key).or_insert_with(|| kept.vector.clone());
+            }
+            Effect::Put(chunk) => {
+                self.doc(&chunk.doc);
+                let alike =
+                    |at: &Chunk| (&at.doc, &at.key, at.edition) == (&chunk.doc, &chunk.key, chunk.edition);
+                let there = self.chunks.iter().find(|(_, at)| alike(at));
+                let id = there.map_or_else(|| self.last + 1, |(id, _)| *id);
+                self.last = self.last.max(id);
+                self.chunks.insert(id, Chunk::clone(&chunk));
+            }
+            Effect::Publish(publish) => {
+                let (now, version) = (self.doc(&publish.doc).clone(), publish.version);
+                if publish.replaces.is_some_and(|rev| rev != now.rev)
+                    && (now.published, now.mark) != (Some(version), publish.mark)
+                {
+                    self.chunks
+                        .retain(|_, chunk| chunk.doc != publish.doc || chunk.edition != publish.edition);
+                    return;
+                }
+                self.chunks.retain(|_, chunk| chunk.doc != publish.doc || chunk.edition == publish.edition);
+                let doc = self.doc(&publish.doc);
+                (doc.published, doc.mark, doc.refused) = (Some(publish.version), publish.mark, None);
+                doc.rev += 1;
+            }
+            Effect::Forget(key) => {
+                self.chunks.retain(|_, chunk| chunk.doc != key);
+                let doc = self.doc(&key);
+                (doc.published, doc.seen, doc.refused) = (None, None, None);
+                doc.rev += 1;
+            }
+        }
+    }
+
+    /// Notes how many numbers the vectors of a model have, where that is not known yet.
+    fn learn(&mut self, model: ModelNo, dimensions: u32) -> Option<u32> {
+        let at = usize::try_from(model.0).ok()?.checked_sub(1)?;
+        let (_, known) = self.models.get_mut(at)?;
+        *known = if *known == 0 { dimensions } else { *known };
+        let known = *known;
+        for collection in self.collections.values_mut().filter(|collection| collection.model_no == model) {
+            collection.spec.dimensions = known;
+        }
+        Some(known)
+    }
+
+    fn no_of(&self, key: &DocKey) -> Option<i64> {
+        self.docs.iter().find(|(_, (its, _))| its == key).map(|(no, _)| *no)
+    }
+
+    /// Refuses a collection that somebody has forgotten meanwhile.
+    fn require(&self, collection: CollectionNo) -> Result<()> {
+        let gone = || Error::NotFound("the index of this directory: it was made anew meanwhile".to_owned());
+        self.collections.contains_key(&collection).then_some(()).ok_or_else(gone)
+    }
+
+    /// Refuses an effect on a collection that is not there.
+    pub(super) fn accepts(&self, effect: &Effect) -> Result<()> {
+        match effect {
+            Effect::Keep(_) => Ok(()),
+            Effect::Put(chunk) => self.require(chunk.doc.collection),
+            Effect::Publish(publish) => self.require(publish.doc.collection),
+            Effect::Forget(doc) => self.require(doc.collection),
+        }
+    }
+
+    fn doc(&mut self, key: &DocKey) -> &mut Doc {
+        let no = self.no_of(key).unwrap_or_else(|| {
+            self.last += 1;
+            self.last
+        });
+        let new = || Doc {
+            no,
+            path: key.path.clone(),
+            kind: String::new(),
+            seen: None,
+            published: None,
+            mark: 0,
+            rev: 0,
+            looks: 0,
+            refused: None,
+        };
+        &mut self.docs.entry(no).or_insert_with(|| (key.clone(), new())).1
+    }
+
+    fn is_within(&self, chunk: &Chunk, scope: &Scope) -> bool {
+        scope.collections.contains(&chunk.doc.collection)
+            && scope.page.is_none_or(|page| chunk.place.page == Some(page))
+            && scope
+                .docs
+                .as_ref()
+                .is_none_or(|docs| self.no_of(&chunk.doc).is_some_and(|no| docs.contains(&no)))
+    }
+}
+
+/// What a word or a text is looked up by; `it's` is two in a row.
+fn split_words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect()
+}
+
+#[async_trait]
+impl Index for MemoryStore {
+    async fn collections(&self) -> Result<Vec<Collection>> {
+        Ok(self.lock().index.collections.values().cloned().collect())
+    }
+
+    async fn open_collection(&self, new: NewCollection, now: Timestamp) -> Result<Collection> {
+        let index = &mut self.lock().index;
+        if let Some(there) = index.collections.values().find(|collection| collection.spec.root == new.root) {
+            return Ok(there.clone());
+        }
+        let model = index.models.iter().position(|(name, _)| *name == new.model).unwrap_or_else(|| {
+            index.models.push((new.model.clone(), 0));
+            index.models.len() - 1
+        });
+        index.last += 1;
+        let no = CollectionNo(index.last);
+        let model_no = ModelNo(i64::try_from(model).unwrap_or(i64::MAX).saturating_add(1));
+        let dimensions = index.learn(model_no, new.dimensions).unwrap_or(new.dimensions);
+        let spec = NewCollection { dimensions, ..new };
+        let collection = Collection { no, model_no, spec, created_at: now };
+        index.collections.insert(no, collection.clone());
+        Ok(collection)
+    }
+
+    async fn change_settings(&self, collection: CollectionNo, settings: String) -> Result<()> {
+        if let Some(kept) = self.lock().index.collections.get_mut(&collection) {
+            kept.spec.settings = settings;
+        }
+        Ok(())
+    }
+
+    async fn learn_dimensions(&self, model: ModelNo, dimensions: u32) -> Result<u32> {
+        let known = self.lock().index.learn(model, dimensions);
+        known.ok_or_else(|| Error::NotFound(format!("model {}", model.0)))
+    }
+
+    async fn drop_collection(&self, collection: CollectionNo) -> Result<()> {
+        let index = &mut self.lock().index;
+        index.collections.remove(&collection);
+        index.docs.retain(|_, (key, _)| key.collection != collection);
+        index.chunks.retain(|_, chunk| chunk.doc.collection != collection);
+        Ok(())
+    }
+
+    async fn drop_model(&self, name: &str) -> Result<bool> {
+        let index = &mut self.lock().index;
+        if index.collections.values().any(|collection| collection.spec.model == name) {
+            return Ok(false);
+        }
+        if let Some(at) = index.models.iter().position(|(model, _)| model == name) {
+            let model = ModelNo(i64::try_from(at).unwrap_or(i64::MAX) + 1);
+            index.models[at].1 = 0;
+            index.vectors.retain(|key, _| key.model != model);
+        }
+        Ok(true)
+    }
+
+    async fn docs(&self, collection: CollectionNo, paths: Vec<Arc<str>>) -> Result<Vec<Option<Doc>>> {
+        let index = &self.lock().index;
+        let doc = |path| {
+            let no = index.no_of(&DocKey { collection, path })?;
+            index.docs.get(&no).map(|(_, doc)| doc.clone())
+        };
+        Ok(paths.into_iter().map(doc).collect())
+    }
+
+    async fn docs_after(&self, collection: CollectionNo, after: i64, limit: usize) -> Result<Vec<Doc>> {
+        let index = &self.lock().index;
+        let later = index.docs.range(after.saturating_add(1)..).map(|(_, kept)| kept);
+        let docs = later.filter(|(key, _)| key.collection == collection).map(|(_, doc)| doc.clone());
+        Ok(docs.take(limit).collect())
+    }
+
+    async fn observe(&self, collection: CollectionNo, seen: Vec<Seen>) -> Result<()> {
+        let index = &mut self.lock().index;
+        index.require(collection)?;
+        for Seen { path, kind, seen } in seen {
+            let doc = index.doc(&DocKey { collection, path });
+            doc.looks += i64::from(doc.seen.is_some_and(|before| before.hash != seen.hash));
+            (doc.kind, doc.seen) = (kind, Some(seen));
+        }
+        Ok(())
+    }
+
+    async fn refuse(&self, collection: CollectionNo, refused: Vec<Refused>) -> Result<()> {
+        let index = &mut self.lock().index;
+        for Refused { path, version, why } in refused {
+            let doc = index.doc(&DocKey { collection, path });
+            if doc.published != Some(version) {
+                doc.refused = Some((version, why));
+            }
+        }
+        Ok(())
+    }
+
+    async fn known(&self, keys: Vec<VectorKey>) -> Result<Vec<bool>> {
+        let index = &self.lock().index;
+        Ok(keys.iter().map(|key| index.vectors.contains_key(key)).collect())
+    }
+
+    async fn drop_unused_vectors(&self, limit: usize) -> Result<u64> {
+        let state = &mut *self.lock();
+        let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
+        if !state.list_runs(&unfinished, None, 1).is_empty() {
+            return Ok(0);
+        }
+        let index = &mut state.index;
+        let used = |key: &VectorKey| index.chunks.values().any(|chunk| chunk.vector == *key);
+        let unused: Vec<VectorKey> =
+            index.vectors.keys().filter(|key| !used(key)).take(limit).copied().collect();
+        unused.iter().for_each(|key| drop(index.vectors.remove(key)));
+        Ok(unused.len() as u64)
+    }
+
+    async fn nearest(&self, query: NearestQuery) -> Result<Vec<Hit>> {
+        let index = &self.lock().index;
+        let mut nearest = Nearest::new(&query.vector, query.count);
+        for (id, chunk) in index.chunks.iter().filter(|(_, chunk)| index.is_within(chunk, &query.scope)) {
+            if let Some(vector) =
+                index.vectors.get(&chunk.vector).filter(|_| chunk.vector.model == query.model)
+            {
+                nearest.look(*id, &vector.codes, vector.scale);
+            }
+        }
+        Ok(nearest.found())
+    }
+
+    async fn containing(&self, query: WordsQuery) -> Result<Vec<Hit>> {
+        let index = &self.lock().index;
+        let words: Vec<Vec<String>> = query.words.iter().map(|word| split_words(word)).collect();
+        let mut hits: Vec<Hit> = Vec::new();
+        for (id, chunk) in index.chunks.iter().filter(|(_, chunk)| index.is_within(chunk, &query.scope)) {
+            let fields = [split_words(&chunk.context), split_words(&chunk.text)];
+            let occurs = |word: &&Vec<String>| {
+                !word.is_empty()
+                    && fields.iter().any(|there| there.windows(word.len()).any(|at| at == **word))
+            };
+            let found = words.iter().filter(occurs).count();
+            if found > 0 {
+                hits.push(Hit { id: *id, score: found as f32 });
+            }
+        }
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
+        hits.truncate(query.count);
+        Ok(hits)
+    }
+
+    async fn chunks(&self, ids: Vec<i64>) -> Result<Vec<FoundChunk>> {
+        let index = &self.lock().index;
+        let found = |id: i64| {
+            let chunk = index.chunks.get(&id)?;
+            let doc = index.no_of(&chunk.doc).and_then(|no| index.docs.get(&no));
+            Some(FoundChunk {
+                id,
+                collection: chunk.doc.collection,
+                path: chunk.doc.path.clone(),
+                kind: doc.map(|(_, doc)| doc.kind.clone()).unwrap_or_default(),
+                key: chunk.key.to_string(),
+                place: chunk.place,
+                context: chunk.context.clone(),
+                text: chunk.text.clone(),
+            })
+        };
+        Ok(ids.into_iter().filter_map(found).collect())
+    }
+
+    async fn index_faults(&self, limit: usize) -> Result<Vec<String>> {
+        let index = &self.lock().index;
+        let fault = |chunk: &Chunk| {
+            if !index.vectors.contains_key(&chunk.vector) {
+                return Some(format!("chunk {} of {} has no vector", chunk.key, chunk.doc.path));
+            }
+            None
+        };
+        Ok(index.chunks.values().filter_map(fault).take(limit).collect())
+    }
+
+    async fn size(&self, collection: CollectionNo) -> Result<IndexSize> {
+        let index = &self.lock().index;
+        let Some(spec) = index.collections.get(&collection) else { return Ok(IndexSize::default()) };
+        let docs = index.docs.values().filter(|(key, _)| key.collection == collection);
+        let chunks = index.chunks.values().filter(|chunk| chunk.doc.collection == collection);
+        Ok(IndexSize {
+            documents: docs.clone().filter(|(_, doc)| doc.published.is_some()).count() as u64,
+            refused: docs.filter(|(_, doc)| doc.refused.is_some()).count() as u64,
+            chunks: chunks.clone().count() as u64,
+            vectors: index.vectors.keys().filter(|key| key.model == spec.model_no).count() as u64,
+            text_bytes: chunks.map(|chunk| chunk.text.len() as u64).sum(),
+        })
+    }
+}
