@@ -91,7 +91,7 @@ pub(crate) fn observe(tx: &Connection, collection: CollectionNo, seen: &[Seen]) 
 /// Notes that files cannot be indexed as they are.
 pub(crate) fn refuse(tx: &Connection, collection: CollectionNo, refused: &[Refused]) -> Result<()> {
     let mut update = tx.prepare_cached(
-        "UPDATE doc SET refused = ?2, refused_why = ?3 WHERE no = ?1 AND published IS NOT ?2",
+        "UPDATE doc SET refused = ?2, refused_why = ?3 WHERE no = ?1 AND published IS NOT ?2 AND refused IS NOT ?2",
     )?;
     for Refused { path, version, why } in refused {
         let no = number(tx, &DocKey { collection, path: path.clone() })?;
