@@ -5,6 +5,8 @@
 //!
 //! Every match over states is exhaustive on purpose: a new state has to be thought through here.
 
+mod failure;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +14,10 @@ use crate::attempt::{AttemptFailure, AttemptRecord, Outcome};
 use crate::draw::Draw;
 use crate::event::{ChildTally, Children, Event, Joined, Mark, Transition, Verdict};
 use crate::failure::{Class, Failure, Kind};
-use crate::fingerprint::fingerprint;
 use crate::id::{ItemId, StageNo, WorkerId};
-use crate::item::{DeadReason, Item, LastFailure, NewItem, Payload, State, StateKind};
+use crate::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
 use crate::plan::{ChildFailure, Plan, StagePlan};
-use crate::policy::{Cause, Next, Wait};
+use crate::policy::Cause;
 use crate::tally::place;
 use crate::time::Timestamp;
 
@@ -158,7 +159,7 @@ impl Desk<'_> {
                 None => self.expanded(held, children),
             },
             Verdict::Failed { failure, shared } => self.failed(held, failure, shared),
-            Verdict::TurnedAway { failure, wait } => self.turned_away(held, &failure, wait),
+            Verdict::TurnedAway { failure, wait } => self.turned_away(held, failure, wait),
         })
     }
 
@@ -224,98 +225,6 @@ impl Desk<'_> {
         next
     }
 
-    fn failed(&self, held: (WorkerId, Timestamp), failure: Failure, shared: bool) -> Transition {
-        let failure = self.stage.policy.reclassify(failure);
-        let item = self.item;
-        let (mut failures, mut throttles, mut crashes) = (item.failures, item.throttles, item.crashes);
-        let (outcome, fate) = match failure.class {
-            Class::Final | Class::Oversized => {
-                failures += 1;
-                (Outcome::Failed, Fate::Dead(DeadReason::Final))
-            }
-            Class::Retryable | Class::Timeout => {
-                failures += 1;
-                let next = self.stage.policy.after_failure(failures, &failure, self.at.draw);
-                (Outcome::Failed, Fate::of(next, DeadReason::Exhausted))
-            }
-            Class::RateLimited => {
-                throttles += 1;
-                let wait = self.stage.policy.after_throttle(throttles, failure.hint, self.at.draw);
-                (Outcome::Throttled, Fate::Wait(wait))
-            }
-            // A human has to act: the run is paused by whoever records this, and the item is due when it goes on.
-            Class::Quota => {
-                throttles += 1;
-                (Outcome::Throttled, Fate::Wait(Wait { delay: Duration::ZERO, cause: Cause::Quota }))
-            }
-            Class::Crash => {
-                crashes += 1;
-                let next = self.stage.policy.after_crash(crashes, failure.kind, self.at.draw);
-                (Outcome::Crashed, Fate::of(next, DeadReason::Quarantined))
-            }
-        };
-        let failing = (outcome != Outcome::Throttled).then_some(self.at.now);
-        let first_failed_at = item.first_failed_at.or(failing);
-        let fate = self.within_deadline(fate, first_failed_at);
-        let (state, wait) = match fate {
-            Fate::Dead(reason) => (State::Dead { reason }, None),
-            Fate::Wait(wait) => {
-                let due = self.at.now.after(wait.delay);
-                (State::Waiting { due, cause: Some(wait.cause) }, Some((wait.delay, wait.cause)))
-            }
-        };
-        let mut next = self.to(state);
-        next.after.failures = failures;
-        next.after.throttles = throttles;
-        next.after.crashes = crashes;
-        next.after.first_failed_at = first_failed_at;
-        let mut last = self.last_failure(&failure, shared);
-        match wait {
-            None => last.group = self.group(&last),
-            // What is tried again has its text in the attempt's row; writing it twice would be most of a retry's cost.
-            Some(_) => last.message = Arc::from(""),
-        }
-        next.after.last = Some(last);
-        next.record = Some(self.record(held, outcome, Some(&failure), wait));
-        next
-    }
-
-    /// The gate answers for the failure: whatever its class, it spends nothing but time.
-    fn turned_away(&self, held: (WorkerId, Timestamp), failure: &Failure, wait: Duration) -> Transition {
-        let failure = &self.stage.policy.reclassify(failure.clone());
-        let fate = Fate::Wait(Wait { delay: wait, cause: Cause::Gate });
-        let state = match self.within_deadline(fate, self.item.first_failed_at) {
-            Fate::Dead(reason) => State::Dead { reason },
-            Fate::Wait(wait) => {
-                State::Waiting { due: self.at.now.after(wait.delay), cause: Some(wait.cause) }
-            }
-        };
-        let waits = matches!(state, State::Waiting { .. }).then_some((wait, Cause::Gate));
-        let mut next = self.to(state);
-        next.after.throttles = self.item.throttles.saturating_add(1);
-        let mut last = self.last_failure(failure, true);
-        match waits {
-            None => last.group = self.group(&last),
-            Some(_) => last.message = Arc::from(""),
-        }
-        next.after.last = Some(last);
-        next.record = Some(self.record(held, Outcome::Throttled, Some(failure), waits));
-        next
-    }
-
-    /// A wait that would end after the item's deadline, or too long after its first failure here, is not worth waiting.
-    fn within_deadline(&self, fate: Fate, first_failed_at: Option<Timestamp>) -> Fate {
-        let since_failing = first_failed_at.zip(self.stage.policy.deadline());
-        let patience = since_failing.map(|(failed, span)| failed.after(span).after(self.plan.grace()));
-        let last_due = self.plan.deadline_of(self.item).into_iter().chain(patience).min();
-        match fate {
-            Fate::Wait(wait) if last_due.is_some_and(|last| self.at.now.after(wait.delay) > last) => {
-                Fate::Dead(DeadReason::Expired)
-            }
-            Fate::Wait(_) | Fate::Dead(_) => fate,
-        }
-    }
-
     fn released(&self) -> Result<Transition, Illegal> {
         self.held("only a running item can be given back")?;
         let attempt = self.item.attempt.saturating_sub(1);
@@ -338,34 +247,6 @@ impl Desk<'_> {
         let held = self.held("only a running item has a lease")?;
         let text = format!("worker {} vanished while it held the item", held.0);
         Ok(self.failed(held, Failure::new(Class::Crash, Kind::Worker, text), false))
-    }
-
-    fn deadline_passed(&self) -> Result<Transition, Illegal> {
-        let last = self.item.last.clone().map(|last| {
-            let text = format!("its deadline passed; the last failure was {}/{}", last.class, last.kind);
-            let last = LastFailure { message: Arc::from(text), ..last };
-            LastFailure { group: self.group(&last), ..last }
-        });
-        match self.item.state {
-            State::Running { worker, since } => {
-                let mut next = self.to(State::Dead { reason: DeadReason::Expired });
-                next.after.last = last;
-                next.record = Some(self.record((worker, since), Outcome::Expired, None, None));
-                Ok(next)
-            }
-            State::Waiting { .. } => {
-                let mut next = self.to(State::Dead { reason: DeadReason::Expired });
-                next.after.last = last;
-                next.mark = Some(self.mark("expired", "its deadline passed while it waited"));
-                Ok(next)
-            }
-            State::Joining
-            | State::Succeeded
-            | State::Filtered { .. }
-            | State::Superseded
-            | State::Cancelled
-            | State::Dead { .. } => self.illegal("only a waiting or running item can expire"),
-        }
     }
 
     fn children_settled(&self, tally: ChildTally) -> Result<Transition, Illegal> {
@@ -545,43 +426,7 @@ impl Desk<'_> {
         }
     }
 
-    fn last_failure(&self, failure: &Failure, shared: bool) -> LastFailure {
-        LastFailure {
-            class: failure.class,
-            kind: failure.kind,
-            message: Arc::from(failure.message()),
-            group: Arc::from(""),
-            shared,
-        }
-    }
-
-    /// Only the dead are grouped: telling alike errors from others costs more than writing them.
-    fn group(&self, last: &LastFailure) -> Arc<str> {
-        Arc::from(fingerprint(last.class, &self.stage.name, &last.message))
-    }
-
-    /// The last failure of an item that dies of it.
-    fn fatal(&self, failure: &Failure) -> LastFailure {
-        let last = self.last_failure(failure, false);
-        LastFailure { group: self.group(&last), ..last }
-    }
-
     fn mark(&self, what: &'static str, detail: &str) -> Mark {
         Mark { at: self.at.now, what, detail: Arc::from(detail) }
-    }
-}
-
-/// What becomes of an item that failed.
-enum Fate {
-    Wait(Wait),
-    Dead(DeadReason),
-}
-
-impl Fate {
-    fn of(next: Next, reason: DeadReason) -> Self {
-        match next {
-            Next::Retry(wait) => Self::Wait(wait),
-            Next::GiveUp => Self::Dead(reason),
-        }
     }
 }

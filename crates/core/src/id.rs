@@ -130,19 +130,29 @@ impl fmt::Display for ContentHash {
 impl FromStr for ContentHash {
     type Err = BadId;
     fn from_str(text: &str) -> Result<Self, BadId> {
-        let bad =
-            || BadId { given: text.chars().take(64).collect(), expected: "a hash of 32 hexadecimal digits" };
-        let (digits, rest) = text.as_bytes().as_chunks::<2>();
-        let mut bytes = [0; 16];
-        if digits.len() != bytes.len() || !rest.is_empty() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(bad());
+        match hex_range(text) {
+            Some((low, high)) if low == high => Ok(Self(low)),
+            _ => Err(BadId {
+                given: text.chars().take(64).collect(),
+                expected: "a hash of 32 hexadecimal digits",
+            }),
         }
-        for (byte, pair) in bytes.iter_mut().zip(digits) {
-            let pair = std::str::from_utf8(pair).map_err(|_| bad())?;
-            *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
-        }
-        Ok(Self(bytes))
     }
+}
+
+/// The lowest and the highest 16 bytes that begin with these hex digits, or `None` when they are not hex digits.
+fn hex_range(prefix: &str) -> Option<([u8; 16], [u8; 16])> {
+    if prefix.is_empty() || prefix.len() > 32 {
+        return None;
+    }
+    let (mut low, mut high) = ([0_u8; 16], [0xff_u8; 16]);
+    for (place, digit) in prefix.chars().enumerate() {
+        let value = u8::try_from(digit.to_digit(16)?).ok()?;
+        let (shift, keep) = if place % 2 == 0 { (4, 0x0f) } else { (0, 0xf0) };
+        low[place / 2] = (low[place / 2] & keep) | (value << shift);
+        high[place / 2] = (high[place / 2] & keep) | (value << shift);
+    }
+    Some((low, high))
 }
 
 impl fmt::Debug for ContentHash {
@@ -188,17 +198,7 @@ impl ItemId {
     /// The range of ids that begin with these hex digits, or `None` when they are not hex digits.
     #[must_use]
     pub fn with_prefix(prefix: &str) -> Option<(Self, Self)> {
-        if prefix.is_empty() || prefix.len() > 32 {
-            return None;
-        }
-        let (mut low, mut high) = ([0_u8; 16], [0xff_u8; 16]);
-        for (place, digit) in prefix.chars().enumerate() {
-            let value = u8::try_from(digit.to_digit(16)?).ok()?;
-            let (shift, keep) = if place % 2 == 0 { (4, 0x0f) } else { (0, 0xf0) };
-            low[place / 2] = (low[place / 2] & keep) | (value << shift);
-            high[place / 2] = (high[place / 2] & keep) | (value << shift);
-        }
-        Some((Self(low), Self(high)))
+        hex_range(prefix).map(|(low, high)| (Self(low), Self(high)))
     }
 }
 

@@ -219,7 +219,7 @@ impl CommandHandler {
             Trouble::Ended(status) => ending(status),
             _ => "hung up".to_owned(),
         };
-        tracing::warn!(program, "a child {how} with work in hand; that is tried again");
+        tracing::warn!(program, "a child {how} with work in hand");
         if let Some(wait) = self.restarts.as_ref().and_then(Restarts::died) {
             tracing::warn!(
                 program,
