@@ -1,0 +1,34 @@
+//! The real binary, driven as people and programs would drive it.
+
+mod bad_handlers;
+mod bad_input;
+mod children;
+mod crash_points;
+mod dead_letters;
+mod embed_batches;
+mod gate_breaker;
+mod gate_limits;
+mod gate_operate;
+mod gate_quota;
+mod http_plan;
+mod index_durable_children;
+mod index_durable_heal;
+mod index_durable_kill;
+mod index_durable_large;
+mod index_durable_points;
+mod index_input;
+mod index_input_model;
+mod index_input_options;
+mod index_input_system;
+mod index_search;
+mod index_search_changes;
+mod index_watch;
+mod kill;
+mod operate;
+mod outage;
+mod policy;
+mod rehearse;
+mod secrets;
+mod support;
+mod timing;
+mod wrong_answers;
