@@ -156,7 +156,8 @@ impl Shift {
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
             let Worker { store, recipe, env, .. } = &self.worker;
-            maintain::join_among(store, bereft, &recipe.plan, env).await?;
+            let joined = maintain::join_among(store, bereft, &recipe.plan, env).await?;
+            self.claimed_nothing &= joined == 0;
         }
         self.ending().await
     }

@@ -216,7 +216,10 @@ impl Loop {
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
             let Session { store, recipe, env, .. } = &self.session;
-            maintain::join_among(&**store, bereft, &recipe.plan, env).await?;
+            let joined = maintain::join_among(&**store, bereft, &recipe.plan, env).await?;
+            // Parents that go on were not there to be claimed a moment ago: without another look they, and the end of
+            // the run, would wait for the next tick.
+            self.claimed_nothing &= joined == 0;
         }
         self.ending().await
     }
