@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -49,11 +49,6 @@ impl Place {
     /// Reads a file; empty when it is not there.
     pub fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
-    }
-
-    /// Copies the files of another folder and its store into this one.
-    pub fn copy_from(&self, other: &Self) {
-        copy(other.folder.path(), self.folder.path());
     }
 
     /// Starts the binary.
@@ -182,19 +177,6 @@ impl Place {
 fn named(report: &Value, name: &str) -> Value {
     let found = super::array(&report["gates"]).iter().find(|gate| gate["name"] == name);
     found.cloned().unwrap_or(Value::Null)
-}
-
-fn copy(from: &Path, to: &Path) {
-    for entry in std::fs::read_dir(from).expect("listed") {
-        let entry = entry.expect("listed");
-        let target = to.join(entry.file_name());
-        if entry.file_type().expect("known").is_dir() {
-            std::fs::create_dir_all(&target).expect("made");
-            copy(&entry.path(), &target);
-        } else {
-            std::fs::copy(entry.path(), &target).expect("copied");
-        }
-    }
 }
 
 /// What a process writes, as it comes.
