@@ -1,21 +1,31 @@
 //! How much failure a run may have before it is stopped for a human to look at.
+//!
+//! Every stage has a budget of its own, counted where an item passes the stage or dies there. Items that are still in
+//! later stages have passed the earlier ones, so a slow stage behind a fast one never makes a healthy run look sick.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// The limits. Items that succeed or die are counted; throttled, filtered and cancelled ones are not.
+use crate::event::Transition;
+use crate::id::StageNo;
+use crate::item::{DeadReason, State, StateKind};
+use crate::plan::Plan;
+use crate::time::Timestamp;
+
+/// The limits, the same for every stage. Items that pass a stage or die there are counted; throttled, filtered, expired
+/// and cancelled ones are not.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BudgetSpec {
-    /// Largest share of dead items among the last `window` finished ones.
+    /// Largest share of dead items among the last `window` ones that passed a stage or died there.
     pub rate: f64,
-    /// How many finished items are looked at.
+    /// How many items of a stage are looked at.
     pub window: usize,
-    /// Fewer finished items than this say nothing.
+    /// Fewer items of a stage than this say nothing.
     pub min_samples: usize,
-    /// So many dead items in a row stop the run, however small it is.
+    /// So many items that died in a row at one stage stop the run, however small it is.
     pub consecutive: Option<u32>,
-    /// Largest share of dead items over the whole run.
+    /// Largest share of dead items of a stage over the whole run.
     pub cumulative: Option<f64>,
 }
 
@@ -25,12 +35,21 @@ impl Default for BudgetSpec {
     }
 }
 
-/// Why a budget is spent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Breach {
+/// Why a budget is spent: at which stage, and by what.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("stage {stage}: {excess}")]
+pub struct Breach {
+    /// The stage's name.
+    pub stage: String,
+    /// What was too much.
+    pub excess: Excess,
+}
+
+/// What was too much at a stage.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Excess {
     /// Too many of the last ones.
-    #[error("{dead} of the last {of} finished items are dead, more than {:.1} %", rate * 100.0)]
+    #[error("{dead} of its last {of} items died, more than {:.1} %", rate * 100.0)]
     Window {
         /// Dead ones.
         dead: usize,
@@ -40,13 +59,13 @@ pub enum Breach {
         rate: f64,
     },
     /// Too many in a row.
-    #[error("{dead} items in a row are dead")]
+    #[error("{dead} of its items died in a row")]
     Consecutive {
         /// How many.
         dead: u32,
     },
     /// Too many in all.
-    #[error("{dead} of {of} finished items are dead, more than {:.1} % of the whole run", rate * 100.0)]
+    #[error("{dead} of its {of} items died, more than {:.1} % of the whole run", rate * 100.0)]
     Cumulative {
         /// Dead ones.
         dead: u64,
@@ -57,51 +76,174 @@ pub enum Breach {
     },
 }
 
+/// How a transition counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Count {
+    /// The item passed the stage.
+    Passed,
+    /// It died there, having failed there since this moment.
+    Died(Timestamp),
+    /// It had passed, by giving children, and died of them: one that passed is taken back.
+    DiedOfChildren,
+}
+
+/// How a transition counts, at the stage it is from.
+fn count(transition: &Transition) -> Option<Count> {
+    let after = &transition.after;
+    match (transition.from.kind, &after.state) {
+        // A deadline passes by waiting, not by failing; an operator knows what he does.
+        (_, State::Dead { reason: DeadReason::Expired | DeadReason::Operator }) => None,
+        (StateKind::Running, State::Dead { .. }) => {
+            Some(Count::Died(after.first_failed_at.unwrap_or(after.updated_at)))
+        }
+        (StateKind::Joining, State::Dead { .. }) => Some(Count::DiedOfChildren),
+        (StateKind::Running, State::Succeeded | State::Joining) => Some(Count::Passed),
+        (StateKind::Running, State::Waiting { .. }) if after.stage != transition.from.stage => {
+            Some(Count::Passed)
+        }
+        _ => None,
+    }
+}
+
 /// What was spent so far. It can be saved and loaded, so a restart does not forget.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Budget {
+    /// By the stages' numbers.
+    stages: Vec<StageBudget>,
+}
+
+/// What was spent at one stage.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+struct StageBudget {
     #[serde(with = "marks")]
     window: VecDeque<bool>,
-    dead_in_window: usize,
     in_a_row: u32,
-    finished: u64,
+    /// When an item last passed, as far as that is in the window's memory.
+    passed_at: Option<Timestamp>,
+    counted: u64,
     dead: u64,
 }
 
+/// A saved budget that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the saved failure budget is of another version, and starts anew")]
+pub struct Unreadable;
+
 impl Budget {
-    /// Takes one finished item into account and says whether the budget is spent by it.
-    pub fn observe(&mut self, spec: &BudgetSpec, is_dead: bool) -> Option<Breach> {
-        self.window.push_back(is_dead);
-        self.dead_in_window += usize::from(is_dead);
-        while self.window.len() > spec.window.max(1) {
-            self.dead_in_window -= usize::from(self.window.pop_front() == Some(true));
-        }
-        self.in_a_row = if is_dead { self.in_a_row.saturating_add(1) } else { 0 };
-        self.finished += 1;
-        self.dead += u64::from(is_dead);
-        if is_dead { self.breach(spec) } else { None }
+    /// Reads a saved budget.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when it is damaged, or counted finished items of the whole run as the first version did: what they
+    /// counted cannot be told by stage.
+    pub fn load(saved: Option<&str>) -> Result<Self, Unreadable> {
+        saved.map_or(Ok(Self::default()), |saved| serde_json::from_str(saved).map_err(|_| Unreadable))
     }
 
-    /// Forgets the window and the row: what a resumed run starts with. The totals stay.
+    /// The text to be saved.
+    #[must_use]
+    pub fn save(&self) -> Option<String> {
+        serde_json::to_string(self).ok()
+    }
+
+    /// Takes a transition into account, and says whether the budget of its stage is spent by it.
+    pub fn observe(&mut self, spec: &BudgetSpec, plan: &Plan, transition: &Transition) -> Option<Breach> {
+        let count = count(transition)?;
+        let stage = transition.from.stage;
+        let excess = self.stage(stage).observe(spec, count, transition.after.updated_at)?;
+        let stage = plan.stage(stage).map_or_else(|| stage.0.to_string(), |stage| stage.name.clone());
+        Some(Breach { stage, excess })
+    }
+
+    /// Forgets windows and rows: what a resumed run starts with. The totals stay.
     pub fn forgive(&mut self) {
-        self.window.clear();
-        self.dead_in_window = 0;
-        self.in_a_row = 0;
+        for stage in &mut self.stages {
+            stage.window.clear();
+            stage.in_a_row = 0;
+            stage.passed_at = None;
+        }
+    }
+
+    fn stage(&mut self, no: StageNo) -> &mut StageBudget {
+        if self.stages.len() <= no.index() {
+            self.stages.resize_with(no.index() + 1, StageBudget::default);
+        }
+        &mut self.stages[no.index()]
+    }
+}
+
+impl StageBudget {
+    fn observe(&mut self, spec: &BudgetSpec, count: Count, now: Timestamp) -> Option<Excess> {
+        match count {
+            Count::Passed => {
+                self.push(spec, false);
+                self.in_a_row = 0;
+                self.passed_at = Some(now);
+                return None;
+            }
+            Count::Died(failing_since) => {
+                self.push(spec, true);
+                // Somebody passed while this one was failing: the stage works, and a row of its like at the end of a run,
+                // when only retries are left, is no outage.
+                let others_pass =
+                    self.passed_at.is_some_and(|passed| failing_since < passed && passed <= now);
+                if !others_pass {
+                    self.in_a_row = self.in_a_row.saturating_add(1);
+                }
+            }
+            // The row is that of the stage its children died at.
+            Count::DiedOfChildren => match self.window.iter_mut().rev().find(|dead| !**dead) {
+                Some(passed) => {
+                    *passed = true;
+                    self.dead += 1;
+                }
+                None => self.push(spec, true),
+            },
+        }
+        self.excess(spec)
+    }
+
+    fn push(&mut self, spec: &BudgetSpec, dead: bool) {
+        self.window.push_back(dead);
+        while self.window.len() > spec.window.max(1) {
+            self.window.pop_front();
+        }
+        self.counted += 1;
+        self.dead += u64::from(dead);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-    fn breach(&self, spec: &BudgetSpec) -> Option<Breach> {
+    fn excess(&self, spec: &BudgetSpec) -> Option<Excess> {
         if spec.consecutive.is_some_and(|limit| self.in_a_row >= limit) {
-            return Some(Breach::Consecutive { dead: self.in_a_row });
+            return Some(Excess::Consecutive { dead: self.in_a_row });
         }
-        let of = self.window.len();
-        if of >= spec.min_samples && self.dead_in_window as f64 > spec.rate * of as f64 {
-            return Some(Breach::Window { dead: self.dead_in_window, of, rate: spec.rate });
+        // Asked for at a death only, which is rare as long as the answer is no.
+        let (of, dead) = (self.window.len(), self.window.iter().filter(|dead| **dead).count());
+        if of >= spec.min_samples && dead as f64 > spec.rate * of as f64 {
+            return Some(Excess::Window { dead, of, rate: spec.rate });
         }
         let rate = spec.cumulative?;
-        (self.finished >= spec.min_samples as u64 && self.dead as f64 > rate * self.finished as f64)
-            .then_some(Breach::Cumulative { dead: self.dead, of: self.finished, rate })
+        (self.counted >= spec.min_samples as u64 && self.dead as f64 > rate * self.counted as f64)
+            .then_some(Excess::Cumulative { dead: self.dead, of: self.counted, rate })
     }
+}
+
+/// When a stage would pause a run of so many items if this share of them, evenly spread, died there: after how many, and
+/// by what; `None` when it would not.
+#[must_use]
+pub fn trips_after(spec: &BudgetSpec, dead_share: f64, items: u64) -> Option<(u64, Excess)> {
+    /// By then every window is full and the answer does not change any more.
+    const LONG: u64 = 100_000;
+    let share = if dead_share.is_nan() { 0.0 } else { dead_share.clamp(0.0, 1.0) };
+    let mut budget = StageBudget::default();
+    let mut owed = 0.0;
+    (1..=items.min(LONG)).find_map(|n| {
+        owed += share;
+        let dies = owed >= 1.0 - 1e-9;
+        owed -= f64::from(u8::from(dies));
+        let now = Timestamp(n.cast_signed());
+        let count = if dies { Count::Died(now) } else { Count::Passed };
+        budget.observe(spec, count, now).map(|excess| (n, excess))
+    })
 }
 
 /// The window as a text of one mark per item, a tenth of the size of a list.
@@ -126,58 +268,5 @@ mod marks {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spec() -> BudgetSpec {
-        BudgetSpec { rate: 0.1, window: 20, min_samples: 10, consecutive: Some(5), cumulative: None }
-    }
-
-    #[test]
-    fn a_few_failures_at_the_start_are_no_breach() {
-        let mut budget = Budget::default();
-        assert_eq!((0..4).find_map(|_| budget.observe(&spec(), true)), None);
-    }
-
-    #[test]
-    fn an_outage_trips_by_the_row_however_good_the_past_was() {
-        let mut budget = Budget::default();
-        assert!((0..5000).all(|_| budget.observe(&spec(), false).is_none()));
-        let generous = BudgetSpec { rate: 0.9, ..spec() };
-        let tripped = (1..=10).find(|_| budget.observe(&generous, true).is_some());
-        assert_eq!(tripped, Some(5));
-    }
-
-    #[test]
-    fn the_window_slides() {
-        let mut budget = Budget::default();
-        let loose = BudgetSpec { consecutive: None, ..spec() };
-        assert!((0..18).all(|_| budget.observe(&loose, false).is_none()));
-        assert_eq!(budget.observe(&loose, true), None, "1 of 19");
-        assert_eq!(budget.observe(&loose, true), None, "2 of 20");
-        assert!(matches!(budget.observe(&loose, true), Some(Breach::Window { dead: 3, of: 20, .. })));
-        assert!((0..20).all(|_| budget.observe(&loose, false).is_none()));
-        assert_eq!(budget.observe(&loose, true), None, "the old ones are forgotten");
-    }
-
-    #[test]
-    fn a_saved_budget_is_the_same_budget() {
-        let mut budget = Budget::default();
-        for n in 0..30 {
-            budget.observe(&spec(), n % 7 == 0);
-        }
-        let saved = serde_json::to_string(&budget).expect("it can be saved");
-        assert_eq!(serde_json::from_str::<Budget>(&saved).expect("and loaded"), budget);
-    }
-
-    #[test]
-    fn forgiving_keeps_the_totals() {
-        let mut budget = Budget::default();
-        let total = BudgetSpec { consecutive: None, rate: 1.0, cumulative: Some(0.5), ..spec() };
-        for n in 0..20 {
-            budget.observe(&total, n % 2 == 0);
-        }
-        budget.forgive();
-        assert!(matches!(budget.observe(&total, true), Some(Breach::Cumulative { dead: 11, of: 21, .. })));
-    }
-}
+#[path = "budget_tests.rs"]
+mod tests;

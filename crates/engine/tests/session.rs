@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redrive_core::budget::BudgetSpec;
 use redrive_core::event::Verdict;
 use redrive_core::id::StageNo;
 use redrive_core::item::{NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
-use redrive_core::policy::preset;
+use redrive_core::policy::{PolicySpec, preset};
 use redrive_core::status::Thresholds;
 use redrive_core::time::Timestamp;
 use redrive_engine::admit::Admission;
@@ -18,8 +19,8 @@ use redrive_engine::env::{Clock, Env, Seeded, SystemClock};
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::recipe::{Recipe, StageWork};
 use redrive_engine::source::{Piece, Source, SourceError};
-use redrive_engine::worker::{Ending, Session, Settings, Stop};
-use redrive_store::{MemoryStore, NewRun, Store};
+use redrive_engine::worker::{Ending, Halt, Session, Settings, Stop};
+use redrive_store::{Claim, Cursor, MemoryStore, NewRun, NewWorker, Retired, Slot, Store, Submit};
 use tokio::sync::{Notify, watch};
 
 /// Longer than any machine takes for a few items, so that whoever waits for it has missed a word.
@@ -107,20 +108,23 @@ fn recipe(stages: Vec<(StagePlan, fn() -> Verdict)>) -> Recipe {
     }
 }
 
-/// Works on a run of so many items to its end; returns how often a tick was waited for.
-async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
-    let clock = Arc::new(Counting::default());
-    let env = Env { clock: clock.clone(), dice: Arc::new(Seeded::new(1)) };
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let new = NewRun {
+fn new_run() -> NewRun {
+    NewRun {
         pipeline: "p".to_owned(),
         source: "s".to_owned(),
         category: None,
         priority: 0,
         definition: String::new(),
         folder: String::new(),
-    };
-    let (row, _) = store.begin_run(new, clock.now()).await.expect("begun");
+    }
+}
+
+/// Works on a run of so many items to its end; returns how often a tick was waited for.
+async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
+    let clock = Arc::new(Counting::default());
+    let env = Env { clock: clock.clone(), dice: Arc::new(Seeded::new(1)) };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let (row, _) = store.begin_run(new_run(), clock.now()).await.expect("begun");
     let (recipe, wake) = (Arc::new(recipe), Arc::new(Notify::new()));
     let admitting = Arc::new(AtomicBool::new(true));
     let (_teller, stop) = watch::channel(Stop::No);
@@ -168,4 +172,56 @@ async fn parents_whose_children_are_done_go_on_without_waiting_for_a_tick() {
         assert_eq!(ticks_waited_for(nested(Some(2)), items).await, 0, "{items} items with a stage after");
         assert_eq!(ticks_waited_for(nested(None), items).await, 0, "{items} items that end with their parts");
     }
+}
+
+/// Works on a run with items of which a worker held some when it vanished.
+async fn after_a_worker_vanished(recipe: Recipe, items: u8, held: usize) -> Ending {
+    let env = Env::system();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
+    let now = env.clock.now();
+    let row = store.create_run(new_run(), now).await.expect("created");
+    let new = |n: u8| NewItem::new(format!("item {n}"), Payload::from(*b"{}"), u64::from(n));
+    let cursor = Cursor { position: String::new(), done: true, duplicates: 0 };
+    let submit = Submit {
+        run: row.id,
+        stage: StageNo(0),
+        items: (0..items).map(new).collect(),
+        deadline: None,
+        new_versions: false,
+        changes: Vec::new(),
+        cursor: Some(cursor),
+        now,
+    };
+    store.submit(submit).await.expect("submitted");
+    let lost = NewWorker { name: "lost".to_owned(), identity: String::new() };
+    let worker = store.register(lost, now.after(TICK), now).await.expect("registered");
+    let slot = Slot { run: row.id, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: held };
+    let claimed = store.claim(Claim { worker, slots: vec![slot], now }).await.expect("claimed");
+    assert_eq!(claimed.items.len(), held);
+    store.retire(worker, Retired::Lost).await.expect("retired");
+    let (_teller, stop) = watch::channel(Stop::No);
+    let (wake, admitting) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
+    let session = Session {
+        store,
+        recipe: Arc::new(recipe),
+        env,
+        settings: Settings::default(),
+        wake,
+        admitting,
+        stop,
+    };
+    let row = session.store.run(row.id).await.expect("read").expect("there");
+    session.work(row).await.expect("worked")
+}
+
+#[tokio::test]
+async fn items_that_die_with_their_worker_spend_the_budget_of_their_stage() {
+    let fragile = PolicySpec { crash_limit: Some(1), ..PolicySpec::default() };
+    let mut plan = stage("work", None, None, None);
+    plan.policy = fragile.build().expect("it is right");
+    let mut recipe = recipe(vec![(plan, passes as fn() -> Verdict)]);
+    recipe.budget = Some(BudgetSpec { consecutive: Some(3), ..BudgetSpec::default() });
+    let ending = after_a_worker_vanished(recipe, 8, 3).await;
+    let Ending::Halted(Halt::Budget(breach)) = ending else { panic!("{ending:?}") };
+    assert_eq!(breach.to_string(), "stage work: 3 of its items died in a row");
 }

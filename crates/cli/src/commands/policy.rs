@@ -41,7 +41,7 @@ pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, F
                 passage::take_over(&mut view.subject, through);
                 let subject = &view.subject;
                 let outlook = forecast::forecast(&subject.policy, subject.deadline, *failure_rate, *items);
-                view.outlook = Some(outlook);
+                view.outlook = Some(outlook.under(subject.budget.as_ref()));
             }
             if let Some(path) = plot {
                 picture::draw(&views, path)?;

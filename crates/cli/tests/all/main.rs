@@ -2,6 +2,7 @@
 
 mod bad_handlers;
 mod bad_input;
+mod budget;
 mod children;
 mod crash_points;
 mod dead_letters;

@@ -42,7 +42,11 @@ fn an_outage_pauses_the_run_soon_and_resume_finishes_it() {
     let ran = place.run(&["run", "p.toml", "--json"]).expect(5);
     let report = ran.json();
     assert_eq!(report["status"], "paused_budget");
-    assert!(crate::support::text(&report["reason"]).contains("in a row are dead"), "{}", report["reason"]);
+    assert!(
+        crate::support::text(&report["reason"]).contains("stage work: 25 of its items died in a row"),
+        "{}",
+        report["reason"]
+    );
     assert!(ran.stderr.contains("redrive resume r1"), "{}", ran.stderr);
     // Every dead item took its attempts. Besides them there can be as many as are called, as many as have just
     // failed and wait, and as many as were claimed in the same turn.

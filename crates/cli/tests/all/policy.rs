@@ -244,7 +244,8 @@ fn simulate_says_how_many_calls_and_dead_items_to_expect() {
     assert_eq!(
         outlook(&["sample", "--failure-rate", "0.5"]),
         json!({"failure_rate": 0.5, "items": 1_000, "expected_calls_per_item": 1.75, "expected_calls": 1_750.0,
-               "p_dead": 0.125, "expected_dead": 125.0, "time_to_dead_ms": 3_000, "dead_reason": "exhausted"})
+               "p_dead": 0.125, "expected_dead": 125.0, "time_to_dead_ms": 3_000, "dead_reason": "exhausted",
+               "paused_after": 56, "pause_reason": "7 of its last 56 items died, more than 10.0 %"})
     );
     let daemon = outlook(&["daemon", "--failure-rate", "1", "--items", "10"]);
     assert_eq!((&daemon["expected_calls"], &daemon["expected_dead"]), (&json!(80.0), &json!(10.0)));
@@ -257,16 +258,42 @@ fn simulate_says_how_many_calls_and_dead_items_to_expect() {
 }
 
 #[test]
+fn simulate_says_when_the_failure_budget_would_be_spent() {
+    let folder = Folder::new("simulate_budget");
+    let pipeline = |budget: &str| {
+        format!(
+            "name = \"t\"\n[source]\npath = \"in.jsonl\"\n[run]\nfailure_budget = {budget}\n\
+             [[stage]]\nname = \"work\"\nkind = \"command\"\ncommand = [\"cat\"]\nretry.preset = \"none\"\n"
+        )
+    };
+    let cases = [
+        ("{ }", "0.05", "is not spent"),
+        ("{ }", "0.12", "after about 50 items of the stage: 6 of its last 50 items died, more than 10.0 %"),
+        ("{ }", "1", "after about 25 items of the stage: 25 of its items died in a row"),
+        ("{ rate = 0.2, consecutive = false }", "0.12", "is not spent"),
+        ("{ rate = 1.0, cumulative = 0.04 }", "0.05", "more than 4.0 % of the whole run"),
+        ("false", "1", "is not spent"),
+    ];
+    for (budget, rate, expected) in cases {
+        folder.write("p.toml", &pipeline(budget));
+        let text = folder.run(&["simulate", "p.toml", "--failure-rate", rate]).ok();
+        let line = rows(&text).into_iter().find(|row| row.starts_with("failure budget")).expect("it is told");
+        assert!(line.contains(expected), "{budget}, {rate}: {line}");
+    }
+}
+
+#[test]
 fn simulate_ends_with_the_outlook() {
     let text = Folder::new("simulate_text").run(&["simulate", "sample"]).ok();
     let shown = rows(&text);
     assert_eq!(
-        &shown[shown.len() - 4..],
+        &shown[shown.len() - 5..],
         [
             "when 1,000 items come and each attempt fails with a chance of 10 %:",
             "expected calls 1.11 per item, 1,110 in all",
             "expected dead 0.1 % of items, 1 of 1,000",
             "time until dead 3s (exhausted)",
+            "failure budget is not spent",
         ]
     );
     let endless = Folder::new("simulate_endless").run(&["simulate", "self-healing"]).ok();

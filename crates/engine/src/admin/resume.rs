@@ -15,12 +15,11 @@ pub async fn resume(store: &dyn Store, run: RunId, now: Timestamp) -> Result<Run
     match row.control {
         Control::Go | Control::Cancelled => Ok(row),
         Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
-            let saved = row.budget.as_deref().and_then(|saved| serde_json::from_str(saved).ok());
-            let mut budget: Budget = saved.unwrap_or_default();
+            let mut budget = Budget::load(row.budget.as_deref()).unwrap_or_default();
             budget.forgive();
             let change = RunChange {
                 control: Some((Control::Go, None)),
-                budget: serde_json::to_string(&budget).ok(),
+                budget: budget.save(),
                 // Deadlines do not run during a pause.
                 pause: Some(Pause {
                     since: None,

@@ -3,18 +3,19 @@
 use std::collections::BTreeSet;
 
 use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
-use redrive_core::event::{ChildTally, Event};
+use redrive_core::event::{ChildTally, Event, Transition};
 use redrive_core::id::{ItemSeq, RunId};
 use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
 use redrive_store::{Change, Commit, ItemFilter, ItemQuery, Result, Store};
 
+use super::{Told, tell};
 use crate::crash;
 use crate::env::Env;
 
 const PAGE: usize = 200;
 
-/// Settles those of these items whose children are all finished, and theirs in turn. Returns how many.
+/// Settles those of these items whose children are all finished, and theirs in turn, and tells of each. Returns how many.
 ///
 /// # Errors
 /// When the store fails; what was settled before stays so.
@@ -23,6 +24,7 @@ pub async fn join_among(
     mut parents: BTreeSet<ItemSeq>,
     plan: &Plan,
     env: &Env,
+    told: Told<'_>,
 ) -> Result<usize> {
     let mut joined = 0;
     while !parents.is_empty() {
@@ -34,24 +36,24 @@ pub async fn join_among(
             }
         }
         bring_back(store, &mut settled, plan, env).await?;
-        let changes = decided(&settled, plan, env);
-        let finished = changes.iter().filter(|change| change.transition.after.state.kind().is_terminal());
-        parents.extend(finished.filter_map(|change| change.transition.after.parent));
-        if !changes.is_empty() {
-            joined += changes.len();
-            commit(store, changes, env).await?;
+        let decided = decided(&settled, plan, env);
+        let finished = decided.iter().filter(|transition| transition.after.state.kind().is_terminal());
+        parents.extend(finished.filter_map(|transition| transition.after.parent));
+        if !decided.is_empty() {
+            joined += decided.len();
+            commit(store, &decided, env, told).await?;
         }
     }
     Ok(joined)
 }
 
-fn decided(settled: &[(Item, ChildTally)], plan: &Plan, env: &Env) -> Vec<Change> {
+fn decided(settled: &[(Item, ChildTally)], plan: &Plan, env: &Env) -> Vec<Transition> {
     let now = env.clock.now();
     let decided = settled.iter().filter_map(|(item, tally)| {
         let at = Moment { now, draw: env.dice.draw() };
         decide(item, Event::ChildrenSettled(*tally), plan, at).ok()
     });
-    decided.map(Into::into).collect()
+    decided.collect()
 }
 
 /// Restores the children that were taken out with a parent that lives again: its stage gives them once more, and they are
@@ -91,27 +93,29 @@ async fn bring_back(
     Ok(())
 }
 
-async fn commit(store: &dyn Store, changes: Vec<Change>, env: &Env) -> Result<()> {
+async fn commit(store: &dyn Store, decided: &[Transition], env: &Env, told: Told<'_>) -> Result<()> {
+    let changes = decided.iter().cloned().map(Into::into).collect();
     crash::point("join.before_commit");
-    store.commit(Commit { changes, now: env.clock.now(), ..Commit::default() }).await?;
+    let applied = store.commit(Commit { changes, now: env.clock.now(), ..Commit::default() }).await?;
     crash::point("join.after_commit");
+    tell(decided, &applied, told);
     Ok(())
 }
 
-/// Settles the parents of a run whose children are all finished, and theirs. Returns how many.
+/// Settles the parents of a run whose children are all finished, and theirs, and tells of each. Returns how many.
 ///
 /// # Errors
 /// When the store fails; what was settled before stays so.
-pub async fn join(store: &dyn Store, run: RunId, plan: &Plan, env: &Env) -> Result<usize> {
+pub async fn join(store: &dyn Store, run: RunId, plan: &Plan, env: &Env, told: Told<'_>) -> Result<usize> {
     let mut joined = 0;
     loop {
         let mut settled = store.settled(run, PAGE).await?;
         bring_back(store, &mut settled, plan, env).await?;
-        let changes = decided(&settled, plan, env);
-        if changes.is_empty() {
+        let decided = decided(&settled, plan, env);
+        if decided.is_empty() {
             return Ok(joined);
         }
-        joined += changes.len();
-        commit(store, changes, env).await?;
+        joined += decided.len();
+        commit(store, &decided, env, told).await?;
     }
 }

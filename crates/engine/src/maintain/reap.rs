@@ -1,11 +1,12 @@
 //! Items whose worker vanished go through the same decision as every other failure.
 
 use redrive_core::decide::{Moment, decide};
-use redrive_core::event::Event;
+use redrive_core::event::{Event, Transition};
 use redrive_core::id::RunId;
 use redrive_core::plan::Plan;
 use redrive_store::{Commit, Result, Retired, Store};
 
+use super::{Told, tell};
 use crate::crash;
 use crate::env::Env;
 use crate::worker::is_gone;
@@ -25,11 +26,11 @@ pub async fn take_over(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Takes back the items of a run whose worker vanished. Returns how many.
+/// Takes back the items of a run whose worker vanished, and tells of each. Returns how many.
 ///
 /// # Errors
 /// When the store fails; what was taken back before stays so.
-pub async fn reap(store: &dyn Store, run: RunId, plan: &Plan, env: &Env) -> Result<usize> {
+pub async fn reap(store: &dyn Store, run: RunId, plan: &Plan, env: &Env, told: Told<'_>) -> Result<usize> {
     let mut reaped = 0;
     loop {
         let now = env.clock.now();
@@ -39,14 +40,16 @@ pub async fn reap(store: &dyn Store, run: RunId, plan: &Plan, env: &Env) -> Resu
             let at = Moment { now, draw: env.dice.draw() };
             decide(item, Event::LeaseExpired, plan, at).ok()
         });
-        let changes: Vec<_> = decided.map(Into::into).collect();
-        if changes.is_empty() {
+        let decided: Vec<Transition> = decided.collect();
+        if decided.is_empty() {
             return Ok(reaped);
         }
-        reaped += changes.len();
+        reaped += decided.len();
+        let changes = decided.iter().cloned().map(Into::into).collect();
         crash::point("reap.before_commit");
-        store.commit(Commit { changes, now, ..Commit::default() }).await?;
+        let applied = store.commit(Commit { changes, now, ..Commit::default() }).await?;
         crash::point("reap.after_commit");
+        tell(&decided, &applied, told);
         if !full {
             return Ok(reaped);
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::future::join3;
 use redrive_core::budget::Budget;
+use redrive_core::event::Transition;
 use redrive_core::id::{ItemId, StageNo};
 use redrive_core::item::Payload;
 use redrive_core::status::Control;
@@ -83,8 +84,7 @@ impl Shift {
     /// When the store fails for too long.
     pub async fn work(of: &Worker) -> Result<Ending, Error> {
         let row = of.store.run(of.run).await?.ok_or_else(|| Error::NotFound("the run".to_owned()))?;
-        let budget: Budget =
-            row.budget.as_deref().and_then(|saved| serde_json::from_str(saved).ok()).unwrap_or_default();
+        let budget = Budget::load(row.budget.as_deref()).unwrap_or_default();
         let heartbeat = Heartbeat::begin(of).await?;
         let worker = of.after_pauses(row.pause.before_ms);
         let now = worker.env.clock.now();
@@ -156,7 +156,8 @@ impl Shift {
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
             let Worker { store, recipe, env, .. } = &self.worker;
-            let joined = maintain::join_among(store, bereft, &recipe.plan, env).await?;
+            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let joined = maintain::join_among(store, bereft, &recipe.plan, env, told).await?;
             self.claimed_nothing &= joined == 0;
         }
         self.ending().await
@@ -176,11 +177,13 @@ impl Shift {
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
         }
-        maintain::reap(store, *run, &recipe.plan, env).await?;
+        let told = &mut |transition: &Transition| self.desk.spend(transition);
+        maintain::reap(store, *run, &recipe.plan, env, told).await?;
         let has_children = recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some());
         if has_children && (now.since(self.swept_at) >= SWEEP || self.swept_at > now) {
             self.swept_at = now;
-            maintain::join(store, *run, &recipe.plan, env).await?;
+            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            maintain::join(store, *run, &recipe.plan, env, told).await?;
         }
         if self.must_reconcile {
             self.reconcile().await?;

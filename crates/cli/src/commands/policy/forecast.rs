@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redrive_core::budget::{BudgetSpec, trips_after};
 use redrive_core::item::DeadReason;
 use redrive_core::policy::{MAX_ATTEMPTS, Policy, Step, outlook, timeline};
 use redrive_core::time::millis;
@@ -29,6 +30,25 @@ pub struct Forecast {
     pub time_to_dead_ms: Option<i64>,
     /// Why it is given up then.
     pub dead_reason: Option<&'static str>,
+    /// The items of the stage after which the failure budget pauses the run, if those that die are evenly spread; none
+    /// is never.
+    pub paused_after: Option<u64>,
+    /// Why it pauses it then.
+    pub pause_reason: Option<String>,
+}
+
+impl Forecast {
+    /// The same with when a failure budget would be spent.
+    pub fn under(mut self, budget: Option<&BudgetSpec>) -> Self {
+        // What expires spends nothing.
+        let dies = self.dead_reason == Some(DeadReason::Exhausted.name());
+        if let Some((n, excess)) =
+            budget.filter(|_| dies).and_then(|budget| trips_after(budget, self.p_dead, self.items))
+        {
+            (self.paused_after, self.pause_reason) = (Some(n), Some(excess.to_string()));
+        }
+        self
+    }
 }
 
 /// Where a deadline ends a policy before its attempts are used up.
@@ -80,6 +100,8 @@ pub fn forecast(policy: &Policy, deadline: Option<Duration>, failure_rate: f64, 
         expected_dead: whole.expected_dead,
         time_to_dead_ms: whole.time_to_dead.map(millis),
         dead_reason: reason,
+        paused_after: None,
+        pause_reason: None,
     };
     let Some(cut) = cut(policy, deadline) else { return whole };
     let (attempts, items_float) = (cut.attempts as f64, items as f64);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use redrive_core::budget::BudgetSpec;
 use redrive_core::gate::GateSpec;
 use redrive_core::policy::{Policy, preset, presets};
 use redrive_pipeline::{Definition, Problem, StageDef};
@@ -24,6 +25,8 @@ pub struct Subject {
     pub deadline: Option<Duration>,
     /// The gate its calls pass, where that is known.
     pub gate: Option<AtGate>,
+    /// How much failure a run bears; none where that is switched off. A preset alone has what a file has by default.
+    pub budget: Option<BudgetSpec>,
 }
 
 /// A stage at its gate.
@@ -92,6 +95,7 @@ pub fn named(word: &str) -> Result<Named, Failure> {
             policy: known.policy.clone(),
             deadline: known.policy.deadline(),
             gate: None,
+            budget: Some(BudgetSpec::default()),
         })));
     }
     let path = Path::new(word);
@@ -133,6 +137,7 @@ fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<V
             // The policy's own counts from the first failure, which here is the beginning.
             deadline: [definition.deadline, stage.retry.deadline()].into_iter().flatten().min(),
             gate: AtGate::of(definition, stage),
+            budget: definition.budget.clone(),
         })
         .collect();
     if found.is_empty() {

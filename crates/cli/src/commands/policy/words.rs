@@ -239,8 +239,18 @@ fn outlook(outlook: &Forecast) -> String {
     );
     let items = count(outlook.items);
     let dead = format!("{} of items, {} of {items}", percent(outlook.p_dead), figure(outlook.expected_dead));
-    let lines =
-        [("expected calls", calls), ("expected dead", dead), ("time until dead", time_to_dead(outlook))];
+    let budget = match (outlook.paused_after, &outlook.pause_reason) {
+        (Some(after), Some(reason)) => {
+            format!("pauses the run after about {} items of the stage: {reason}", count(after))
+        }
+        _ => "is not spent".to_owned(),
+    };
+    let lines = [
+        ("expected calls", calls),
+        ("expected dead", dead),
+        ("time until dead", time_to_dead(outlook)),
+        ("failure budget", budget),
+    ];
     let rate = percent(outlook.failure_rate);
     format!("when {items} items come and each attempt fails with a chance of {rate}:\n{}", aligned(lines))
 }

@@ -5,7 +5,7 @@ use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Transition, Verdict};
 use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, StageNo};
-use redrive_core::item::{DeadReason, Item, State, StateKind};
+use redrive_core::item::{Item, StateKind};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Change, Commit, OutputKey, Pause, RunChange};
@@ -86,21 +86,15 @@ impl Desk {
             // Its children may all be known and finished already.
             self.bereft.insert(transition.after.seq);
         }
+        self.spend(transition);
+    }
+
+    /// Takes a transition into account that was committed, here or by whoever looks after the run, in the budget of the
+    /// stage it is from.
+    pub fn spend(&mut self, transition: &Transition) {
         let Some(spec) = &self.recipe.budget else { return };
         self.unsaved = self.unsaved.saturating_add(1);
-        let breach = match kind {
-            StateKind::Succeeded => self.budget.observe(spec, false),
-            // A deadline passes by waiting, not by failing.
-            StateKind::Dead if transition.after.state == State::Dead { reason: DeadReason::Expired } => None,
-            StateKind::Dead => self.budget.observe(spec, true),
-            StateKind::Waiting
-            | StateKind::Running
-            | StateKind::Joining
-            | StateKind::Filtered
-            | StateKind::Superseded
-            | StateKind::Cancelled => None,
-        };
-        if let Some(breach) = breach {
+        if let Some(breach) = self.budget.observe(spec, &self.plan, transition) {
             self.stop(Halt::Budget(breach));
         }
     }
@@ -119,7 +113,7 @@ impl Desk {
     /// The budget as it is kept with the run.
     #[must_use]
     pub fn saved_budget(&self) -> Option<String> {
-        serde_json::to_string(&self.budget).ok()
+        self.budget.save()
     }
 
     /// The commit was written. Stale items belong to somebody else now and are dropped; returns how many.

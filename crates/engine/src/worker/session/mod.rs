@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redrive_core::budget::Budget;
+use redrive_core::event::Transition;
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
@@ -136,8 +137,10 @@ impl Session {
     /// # Errors
     /// When the store fails and stays so for longer than the settings' patience.
     pub async fn work(self, run: RunRow) -> Result<Ending, Error> {
-        let budget: Budget =
-            run.budget.as_deref().and_then(|saved| serde_json::from_str(saved).ok()).unwrap_or_default();
+        let budget = Budget::load(run.budget.as_deref()).unwrap_or_else(|unreadable| {
+            tracing::warn!(run = %run.id, "{unreadable}");
+            Budget::default()
+        });
         maintain::take_over(&*self.store).await?;
         let heartbeat = Heartbeat::begin(
             self.store.clone(),
@@ -216,7 +219,8 @@ impl Loop {
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
             let Session { store, recipe, env, .. } = &self.session;
-            let joined = maintain::join_among(&**store, bereft, &recipe.plan, env).await?;
+            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let joined = maintain::join_among(&**store, bereft, &recipe.plan, env, told).await?;
             // Parents that go on were not there to be claimed a moment ago: without another look they, and the end of
             // the run, would wait for the next tick.
             self.claimed_nothing &= joined == 0;
@@ -239,7 +243,8 @@ impl Loop {
             self.desk.stop(Halt::Asked(control));
         }
         maintain::take_over(&**store).await?;
-        let reaped = maintain::reap(&**store, run, &recipe.plan, env).await?;
+        let told = &mut |transition: &Transition| self.desk.spend(transition);
+        let reaped = maintain::reap(&**store, run, &recipe.plan, env, told).await?;
         if reaped > 0 {
             tracing::warn!(items = reaped, "took back items whose worker vanished");
         }
@@ -247,7 +252,8 @@ impl Loop {
         // What this worker's own children settle is joined at once; this finds what others left behind.
         if has_children && (now.since(self.swept_at) >= SWEEP || self.swept_at > now) {
             self.swept_at = now;
-            maintain::join(&**store, run, &recipe.plan, env).await?;
+            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            maintain::join(&**store, run, &recipe.plan, env, told).await?;
         }
         if self.must_reconcile {
             self.reconcile().await?;
