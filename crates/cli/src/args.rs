@@ -75,6 +75,8 @@ pub enum Command {
         #[arg(long, short = 'n', default_value_t = 20)]
         limit: usize,
     },
+    /// Print what became of a run's items, as JSON Lines, at any time
+    Results(ResultsArgs),
     /// Let a paused or interrupted run go on, and work on it
     Resume(ResumeArgs),
     /// Stop a run for now: what runs is finished and recorded, nothing new begins
@@ -204,10 +206,26 @@ pub struct ResumeArgs {
     pub work: WorkArgs,
 }
 
+/// Options of `results`.
+#[derive(Debug, ClapArgs)]
+pub struct ResultsArgs {
+    /// The run; default: the newest
+    pub run: Option<RunId>,
+    /// Go on with each result as it becomes final, until the run ends
+    #[arg(long, short)]
+    pub follow: bool,
+    /// What this stage made of the items that passed it, as far as it is kept
+    #[arg(long, value_name = "STAGE")]
+    pub stage: Option<String>,
+    /// Write them here instead of to standard output; a file that is there is replaced at the end
+    #[arg(long, short, value_name = "OUT.jsonl")]
+    pub output: Option<PathBuf>,
+}
+
 /// Options of everything that works on a run.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct WorkArgs {
-    /// Write one line for every item that succeeded
+    /// Write one line for every item that succeeded; a file that is there is replaced at the end
     #[arg(long, value_name = "OUT.jsonl")]
     pub results: Option<PathBuf>,
     /// End when only retries due later than this remain; default: wait for all
@@ -290,6 +308,9 @@ pub enum DeadCommand {
         /// Where to; default: standard output
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Replace the file if it is there, with whatever was edited in it
+        #[arg(long, requires = "output")]
+        overwrite: bool,
     },
     /// Send dead items back with the content in a file that `dead export` wrote and somebody edited
     Import {
@@ -348,6 +369,9 @@ pub struct RedriveArgs {
     /// Work on the runs they belong to until those end
     #[arg(long)]
     pub work: bool,
+    /// With --work: write one line for every item of those runs that succeeded
+    #[arg(long, value_name = "OUT.jsonl", requires = "work")]
+    pub results: Option<PathBuf>,
 }
 
 /// What the calls of a simulation have to pass; in a file it takes the place of what the file says.

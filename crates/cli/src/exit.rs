@@ -18,7 +18,7 @@ const FAILED: u8 = 4;
 /// Paused.
 const PAUSED: u8 = 5;
 /// Told to stop; the state is kept.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Wrong usage, as clap tells it.
 pub fn usage() -> ExitCode {
@@ -33,6 +33,11 @@ pub fn broken() -> ExitCode {
 /// Only a part went well.
 pub fn partial() -> ExitCode {
     PARTIAL.into()
+}
+
+/// Told to stop.
+pub fn interrupted() -> ExitCode {
+    INTERRUPTED.into()
 }
 
 /// The exit code that goes with a run's status.

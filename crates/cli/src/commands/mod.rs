@@ -13,6 +13,7 @@ pub mod index;
 mod policy;
 mod prune;
 pub mod rehearse;
+mod results;
 mod run;
 mod runs;
 pub mod search;
@@ -48,6 +49,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Search(args) => search::search(&context, args).await,
         Command::Show { run } => show::show(&context, run).await,
         Command::Runs { pipeline, limit } => runs::runs(&context, pipeline, limit).await,
+        Command::Results(args) => results::results(&context, args).await,
         Command::Resume(args) => run::resume(&context, args).await,
         Command::Pause { run } => cancel::pause(&context, run).await,
         Command::Cancel { run, yes } => cancel::cancel(&context, run, yes).await,

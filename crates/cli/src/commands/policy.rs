@@ -8,6 +8,7 @@ mod place;
 mod subject;
 mod words;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use redrive_core::policy::{MAX_ATTEMPTS, Policy, PresetInfo, Step, presets};
@@ -19,9 +20,10 @@ use crate::exit::Failure;
 use crate::output;
 use crate::output::plot::exact;
 use crate::output::table::{Side, table};
+use crate::output::target::{Existing, Guard, Target};
 use forecast::{Cut, Forecast};
 use passage::Passages;
-use subject::Subject;
+use subject::{Named, Subject};
 
 /// Runs one of the commands. None of them opens the store.
 pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, Failure> {
@@ -44,7 +46,8 @@ pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, F
                 view.outlook = Some(outlook.under(subject.budget.as_ref()));
             }
             if let Some(path) = plot {
-                picture::draw(&views, path)?;
+                let target = Target::look("--plot", path, Existing::ReplacedIfSvg, spared(global, policy)?)?;
+                picture::draw(&views, &target).await?;
                 if !global.quiet {
                     output::note(&format!("wrote {}", path.display()));
                 }
@@ -54,6 +57,17 @@ pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, F
         }
         PolicyCommand::Lint { policies } => lint::run(global, policies),
     }
+}
+
+/// What a picture must not be written over.
+fn spared(global: &Global, word: &str) -> Result<Guard, Failure> {
+    // A store that could not be opened needs no sparing here, where none is opened.
+    let mut guard = Guard::of_store(&global.store).unwrap_or_default();
+    if let Named::File(definition, _) = subject::named(word)? {
+        let file = Path::new(word);
+        guard.pipeline(file, &definition, file.parent().unwrap_or(Path::new("")));
+    }
+    Ok(guard)
 }
 
 /// A policy, the beginning of its timeline and, where asked for, what to expect of it.

@@ -9,11 +9,12 @@ use redrive_engine::{admin, crash};
 use redrive_pipeline::{Definition, SourceKind};
 use redrive_store::{NewRun, RunChange, RunRow, Store};
 
-use super::work::{Work, tell, work};
+use super::work::{Work, results_target, tell, work};
 use super::{Answer, Context, known_run};
 use crate::args::{ResumeArgs, RunArgs};
 use crate::exit::Failure;
 use crate::output::note;
+use crate::output::target::Guard;
 use crate::wiring::{self, Shelf, Stores};
 
 /// Runs a pipeline over its source, or goes on with an unfinished run of both.
@@ -23,6 +24,10 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     warn(context, &definition);
     let folder = folder_of(&args.file)?;
     let source = source_name(&definition, args.input.as_deref(), &folder)?;
+    let mut guard = Guard::of_store(&context.global.store)?;
+    guard.pipeline(&args.file, &definition, &folder);
+    guard.source(&source, &definition);
+    let mut results = results_target(&args.work, guard)?;
     let now = context.env.clock.now();
     let prepared = |shelf: Option<&Shelf>| -> Result<_, Failure> {
         let recipe = wiring::recipe(&definition, &folder, shelf)?;
@@ -38,6 +43,9 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
         let prepared = prepared(shelf.as_ref())?;
         (stores, shelf, prepared)
     };
+    if let Some(results) = &mut results {
+        results.spare_runs(&*store).await?;
+    }
     let new = NewRun {
         pipeline: definition.name.clone(),
         source: source.clone(),
@@ -68,7 +76,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
         };
         (row, left)
     };
-    work(context, Work { store, row, recipe, source }, &args.work).await
+    work(context, Work { store, row, recipe, source }, &args.work, results).await
 }
 
 /// Lets a paused or interrupted run go on, and works on it.
@@ -81,10 +89,22 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
             .hint("`redrive run PIPELINE.toml --new` starts anew"));
     }
     let mut folder = PathBuf::from(&row.spec.folder);
-    if let Some(file) = &args.pipeline {
-        let text = wiring::read_pipeline(file)?;
-        definition = wiring::definition(&text, &file.display().to_string())?;
-        folder = folder_of(file)?;
+    let mut guard = Guard::of_store(&context.global.store)?;
+    let edited = match &args.pipeline {
+        None => None,
+        Some(file) => {
+            let text = wiring::read_pipeline(file)?;
+            definition = wiring::definition(&text, &file.display().to_string())?;
+            folder = folder_of(file)?;
+            guard.pipeline(file, &definition, &folder);
+            Some(text)
+        }
+    };
+    let mut results = results_target(&args.work, guard)?;
+    if let Some(results) = &mut results {
+        results.spare_runs(&*store).await?;
+    }
+    if let Some(text) = edited {
         row = change_definition(&*store, row, &definition, &text).await?;
     }
     warn(context, &definition);
@@ -106,7 +126,7 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
         }
     }
     row = admin::resume(&*store, row.id, context.env.clock.now()).await?;
-    work(context, Work { store, row, recipe, source }, &args.work).await
+    work(context, Work { store, row, recipe, source }, &args.work, results).await
 }
 
 /// Tells how a paused run stands; only `redrive resume` lets it go on.

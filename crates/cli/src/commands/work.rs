@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use redrive_core::id::RunId;
 use redrive_core::status::RunStatus;
 use redrive_engine::admit::{Admission, AdmitError};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
-use redrive_engine::report::{RunReport, run_report, write_results};
+use redrive_engine::report::{RunReport, Wanted, run_report};
 use redrive_engine::source::Source;
 use redrive_engine::worker::{Ending, Session, Settings, Stop};
 use redrive_store::{RunRow, Store};
@@ -19,6 +20,9 @@ use super::{Answer, Context};
 use crate::args::WorkArgs;
 use crate::exit::{self, Failure};
 use crate::output::progress::Progress;
+use crate::output::results::{Form, Written};
+use crate::output::target::{Existing, Guard, Target};
+use crate::output::text::count;
 use crate::output::{json, lines, note, summary};
 
 /// A run that is ready to be worked on.
@@ -42,20 +46,52 @@ pub struct Worked {
 }
 
 /// Works on a run until it ends, and tells how it stands.
-pub async fn work(context: &Context, work: Work, args: &WorkArgs) -> Answer {
+pub async fn work(context: &Context, work: Work, args: &WorkArgs, results: Option<Target>) -> Answer {
     let store = work.store.clone();
     let worked = work_quietly(context, work, args).await?;
-    if let Some(path) = &args.results {
-        let written = write_results(&*store, worked.report.run, path).await.map_err(|error| {
-            Failure::internal(format!("cannot write results to {}: {error}", path.display()))
-                .hint("the run itself is recorded; `redrive resume RUN --results FILE` writes them again")
-        })?;
-        if !context.global.quiet {
-            note(&format!("{written} results in {}", path.display()));
-        }
-    }
+    let whole = match &results {
+        Some(target) => write_results(context, &*store, &[worked.report.run], target).await?,
+        None => true,
+    };
     tell(context, &worked.report)?;
-    Ok(if worked.interrupted { exit::of(RunStatus::Interrupted) } else { exit::of(worked.report.status) })
+    Ok(match (worked.interrupted, whole) {
+        (true, _) => exit::of(RunStatus::Interrupted),
+        (false, true) => exit::of(worked.report.status),
+        (false, false) => exit::broken(),
+    })
+}
+
+/// Looks at where results are to go, before the work. `guard` spares what the command itself names.
+pub fn results_target(args: &WorkArgs, guard: Guard) -> Result<Option<Target>, Failure> {
+    let asked = args.results.as_ref();
+    asked.map(|path| Target::look("--results", path, Existing::Replaced, guard)).transpose()
+}
+
+/// Writes the results of runs; `false` when some had to be left out.
+pub async fn write_results(
+    context: &Context,
+    store: &dyn Store,
+    runs: &[RunId],
+    target: &Target,
+) -> Result<bool, Failure> {
+    let mut written = Written::default();
+    let done = async {
+        let mut sink = target.open().await?;
+        for run in runs {
+            written.all(store, *run, &Wanted::Succeeded, Form::Lines, &mut sink).await?;
+        }
+        sink.finish()
+    };
+    let ids: Vec<String> = runs.iter().map(|run| format!("`redrive results {run} -o FILE`")).collect();
+    done.await.map_err(|failure: Failure| {
+        failure
+            .hint(format!("the work itself is recorded; {} writes its results at any time", ids.join(", ")))
+    })?;
+    written.tell_the_rest();
+    if !context.global.quiet {
+        note(&format!("{} results in {}", count(written.written), target.shown()));
+    }
+    Ok(written.left_out == 0)
 }
 
 /// Tells how a run stands.

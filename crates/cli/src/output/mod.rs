@@ -3,8 +3,10 @@
 pub mod log;
 pub mod plot;
 pub mod progress;
+pub mod results;
 pub mod summary;
 pub mod table;
+pub mod target;
 pub mod text;
 
 use std::io::Write;
@@ -19,11 +21,13 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     lines(&text)
 }
 
-/// Writes text to standard output. A reader that has gone away is no failure.
+/// Writes text to standard output. A reader that has gone away is no failure; a full disk is one.
 pub fn lines(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::internal(format!("cannot write standard output: {error}")))
+        }
         _ => Ok(()),
     }
 }

@@ -6,8 +6,6 @@ mod axis;
 mod figures;
 
 use std::fmt::{Display, Write as _};
-use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 use axis::{ShareAxis, TimeAxis};
@@ -174,32 +172,6 @@ impl Plot {
         page.shape("under", &format!("{path}V{:.1}H{LEFT:.1}Z", top + SHARES));
         page.shape("fall", &path);
     }
-}
-
-/// Writes a picture to a file, whole or not at all.
-///
-/// # Errors
-/// When the folder or the file cannot be written; an older file of that name is then as it was.
-pub fn write(svg: &str, path: &Path) -> std::io::Result<()> {
-    // A link keeps pointing where it does, and a device or a pipe cannot be replaced.
-    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    match std::fs::metadata(path) {
-        Ok(there) if there.is_dir() => return Err(std::io::ErrorKind::IsADirectory.into()),
-        Ok(there) if !there.is_file() => return std::fs::write(path, svg),
-        _ => {}
-    }
-    let name = path.file_name().ok_or(std::io::ErrorKind::InvalidFilename)?.to_string_lossy();
-    let unfinished = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
-    let done = std::fs::File::create(&unfinished).and_then(|mut file| {
-        file.write_all(svg.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&unfinished, path)
-    });
-    if done.is_err() {
-        // What is left of it is of no use; the error that is reported is the first one.
-        let _ = std::fs::remove_file(&unfinished);
-    }
-    done
 }
 
 /// To which side of its place a text goes.

@@ -137,9 +137,10 @@ fn money(usd: f64) -> String {
 pub fn hint(report: &RunReport) -> Option<String> {
     let run = report.run;
     match report.status {
-        RunStatus::PausedBudget | RunStatus::Paused => Some(format!(
+        RunStatus::PausedBudget => Some(format!(
             "`redrive dead groups --run {run}` shows what went wrong; `redrive resume {run}` goes on"
         )),
+        RunStatus::Paused => Some(format!("`redrive resume {run}` goes on")),
         RunStatus::PausedQuota => Some(format!(
             "`redrive gates` shows who wants money; once that is settled, `redrive resume {run}` goes on"
         )),
@@ -150,7 +151,7 @@ pub fn hint(report: &RunReport) -> Option<String> {
             Some(format!("`redrive resume {run}` goes on where it stopped"))
         }
         RunStatus::PartiallyCompleted => Some(format!(
-            "retries are due later; `redrive resume {run}` waits for them, `redrive failures {run}` lists them"
+            "retries are due, or gates open, later: `redrive failures {run}` and `redrive gates` list them, `redrive resume {run}` waits for them"
         )),
         RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed if report.counts.dead > 0 => {
             Some(format!(

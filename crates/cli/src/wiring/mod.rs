@@ -142,6 +142,11 @@ fn config(def: &StageDef) -> i64 {
     ContentHash::of(&[def.config_hash().as_bytes(), &policy, &timeout]).short()
 }
 
+/// The mark by which a stage's outputs are kept, if they are.
+pub fn reuse_mark(def: &StageDef) -> Option<i64> {
+    def.reuse.then(|| ContentHash::of(&[def.config_hash().as_bytes()]).short())
+}
+
 /// Makes a pipeline ready to run. Relative paths start from `folder`; `shelf` is where an index goes.
 pub fn recipe(definition: &Definition, folder: &Path, shelf: Option<&Shelf>) -> Result<Recipe, Failure> {
     redrive_stages::install_tls();
@@ -157,7 +162,7 @@ pub fn recipe(definition: &Definition, folder: &Path, shelf: Option<&Shelf>) -> 
                 batch_tokens: handlers::batch_tokens(def),
                 gate,
                 concurrency: def.concurrency as usize,
-                reuse: def.reuse.then(|| ContentHash::of(&[def.config_hash().as_bytes()]).short()),
+                reuse: reuse_mark(def),
             }),
             Err(problem) => problems.push(format!("stage {}: {problem}", def.name)),
         }

@@ -184,7 +184,8 @@ fn sending_everything_back_at_once_brings_parents_and_children_through() {
     let dead = place.dead_keys();
     let listed = place.json(&["dead", "redrive", "--run", "r1", "--all", "--dry-run"]);
     assert_eq!(array(&listed["ids"]).len(), dead.len());
-    let report = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work", "--json"]).expect(0).json();
+    let done = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work", "--json"]).expect(0).json();
+    let report = &done["runs"][0];
     assert_eq!(
         (&report["status"], count(&report["counts"]["succeeded"])),
         (&json!("completed"), PARENTS as u64)

@@ -450,11 +450,13 @@ fn content_passes_through_letter_by_letter() {
 }
 
 #[test]
-fn results_that_cannot_be_written_are_told_and_can_be_written_later() {
+fn results_that_cannot_be_written_are_told_before_the_work_and_can_be_written_later() {
     let server = Server::good();
     let place = Place::with(&one_stage(&server.stage()), &samples(5));
-    let ran = place.run(&["run", "p.toml", "--results", "no/such/folder/out.jsonl"]).expect(1);
-    assert!(ran.stderr.contains("no/such/folder") && ran.stderr.contains("redrive resume"), "{}", ran.stderr);
+    let ran = place.run(&["run", "p.toml", "--results", "no/such/folder/out.jsonl"]).expect(2);
+    assert!(ran.stderr.contains("no/such/folder") && ran.stderr.contains("mkdir"), "{}", ran.stderr);
+    assert_eq!((server.count(), place.path(".redrive").exists()), (0, false), "nothing was done");
+    place.run(&["run", "p.toml"]).expect(0);
     place.run(&["resume", "r1", "--results", "out.jsonl"]).expect(0);
     assert_eq!((place.result_keys(), server.count()), (keys(5), 5));
     place.check();

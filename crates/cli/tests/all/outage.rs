@@ -87,7 +87,8 @@ fn an_outage_pauses_the_run_soon_and_resume_finishes_it() {
     assert_eq!(place.dead_keys(), dead_keys, "what died stays dead until it is sent back");
     assert_eq!(place.result_keys(), &keys(ITEMS) - &dead_keys);
 
-    let report = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work", "--json"]).expect(0).json();
+    let done = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work", "--json"]).expect(0).json();
+    let report = &done["runs"][0];
     assert_eq!(
         (&report["status"], count(&report["counts"]["succeeded"])),
         (&"completed".into(), ITEMS as u64)

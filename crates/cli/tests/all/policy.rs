@@ -321,7 +321,10 @@ fn the_deadline_of_a_file_ends_an_endless_policy() {
 #[test]
 fn plot_is_one_whole_file_with_every_attempt_in_it() {
     let folder = Folder::new("plot");
-    folder.write("out.svg", "what was there before");
+    folder.write("out.svg", "what somebody wrote");
+    let error = folder.run(&["simulate", "sample", "--plot", "out.svg"]).refused();
+    assert!(error.contains("out.svg") && error.contains("no picture"), "{error}");
+    folder.write("out.svg", "<svg>what was drawn before</svg>");
     let done = folder.run(&["simulate", "sample", "--failure-rate", "0.5", "--plot", "out.svg", "--json"]);
     assert!(done.err.contains("wrote out.svg"));
     assert_eq!(done.json()["policies"][0]["timeline"].as_array().unwrap().len(), 3);
@@ -360,7 +363,10 @@ fn a_plot_of_several_stages_asks_which() {
 fn an_unwritable_plot_is_refused_and_leaves_nothing() {
     let folder = Folder::new("plot_unwritable");
     let error = folder.run(&["simulate", "sample", "--plot", "missing/out.svg"]).refused();
-    assert!(error.contains("cannot write the picture to missing/out.svg"), "{error}");
+    assert!(
+        error.contains("--plot missing/out.svg cannot be written: there is no folder missing"),
+        "{error}"
+    );
     std::fs::create_dir(folder.0.join("folder.svg")).unwrap();
     folder.run(&["simulate", "sample", "--plot", "folder.svg"]).refused();
     assert_eq!(folder.names(), ["folder.svg"]);

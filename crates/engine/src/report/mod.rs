@@ -15,7 +15,7 @@ pub use counts::{all_counts, live_items};
 pub use explain::{AttemptView, Explanation, ItemView, MarkView, explain, find_item};
 pub use failures::{FailedItem, FailureReport, failures};
 pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
-pub use results::write_results;
+pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
 pub use run::{Attempts, DeadBy, RunReport, StageReport, run_report};
 pub use stats::{Healing, StageStats, Stats, stats};
 pub use usage::UsageReport;

@@ -1,60 +1,110 @@
 //! `redrive dead export` and `redrive dead import`.
 
-use std::io::{BufRead, Write};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::io::BufRead;
 use std::path::Path;
 use std::process::ExitCode;
 
-use redrive_core::id::ItemId;
-use redrive_core::item::StateKind;
+use redrive_core::id::{ItemId, RunId};
+use redrive_core::item::{Item, StateKind};
 use redrive_engine::admin::redrive_edited;
 use redrive_engine::report::explain;
-use redrive_store::{ItemFilter, ItemQuery};
+use redrive_store::{ItemFilter, ItemQuery, Store};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::filter::resolve;
 use crate::args::DeadFilter;
-use crate::commands::{Answer, Context, known_run};
+use crate::commands::{Answer, Context, KnownRun, known_run};
 use crate::exit::{self, Failure};
-use crate::output::note;
-use crate::output::text::count;
+use crate::output::target::{Existing, Guard, Sink, Target};
+use crate::output::text::{count, safe};
+use crate::output::{json, note};
 
 const PAGE: usize = 200;
 
 /// Writes dead items as JSON Lines, each as `explain --json` shows it.
-pub async fn export(context: &Context, typed: &DeadFilter, output: Option<&Path>) -> Answer {
+pub async fn export(context: &Context, typed: &DeadFilter, output: Option<&Path>, overwrite: bool) -> Answer {
+    let existing = if overwrite { Existing::Replaced } else { Existing::Kept };
+    let guard = Guard::of_store(&context.global.store)?;
+    let mut target = output.map(|path| Target::look("--output", path, existing, guard)).transpose()?;
     let store = context.store()?;
+    if let Some(target) = &mut target {
+        target.spare_runs(&*store).await?;
+    }
     let filters = resolve(&*store, typed, context.env.clock.now()).await?;
-    let mut out: Box<dyn Write> = match output {
-        Some(path) => Box::new(std::io::BufWriter::new(
-            std::fs::File::create(path)
-                .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?,
-        )),
-        None => Box::new(std::io::stdout().lock()),
+    let mut sink = match &target {
+        Some(target) => target.open().await?,
+        None => Sink::standard_output()?,
     };
-    let mut written = 0;
+    let mut exported = Exported { context, store: &*store, runs: BTreeMap::new(), written: 0, left_out: 0 };
     for filter in filters {
+        exported.all(filter, &mut sink).await?;
+    }
+    let Exported { written, left_out, .. } = exported;
+    // What was edited is worth more than the news that nothing is dead.
+    let untouched = written == 0 && target.as_ref().is_some_and(Target::holds_something);
+    if !untouched {
+        sink.finish()?;
+    }
+    if let (Some(target), true) = (&target, context.global.json) {
+        json(&serde_json::json!({ "file": target.shown(), "written": written, "left_out": left_out }))?;
+    }
+    if !context.global.quiet {
+        let kept =
+            target.as_ref().filter(|_| untouched).map(|target| format!("; {} is as it was", target.shown()));
+        note(&format!("{} dead items written{}", count(written), kept.unwrap_or_default()));
+    }
+    Ok(if left_out == 0 { ExitCode::SUCCESS } else { exit::broken() })
+}
+
+/// An export under way.
+struct Exported<'a> {
+    context: &'a Context,
+    store: &'a dyn Store,
+    runs: BTreeMap<RunId, KnownRun>,
+    written: u64,
+    left_out: u64,
+}
+
+impl Exported<'_> {
+    async fn all(&mut self, filter: ItemFilter, sink: &mut Sink) -> Result<(), Failure> {
         let mut after = None;
         loop {
-            let page = store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
-            let Some(last) = page.last() else { break };
+            let page = self.store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
+            let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.seq);
             for item in &page {
-                let known = known_run(&*store, Some(item.run)).await?;
-                let life =
-                    explain(&*store, &known.row, item, &known.plan, None, context.env.clock.now()).await?;
-                let line =
-                    serde_json::to_string(&life).map_err(|error| Failure::internal(error.to_string()))?;
-                writeln!(out, "{line}")?;
-                written += 1;
+                self.one(item, sink).await?;
+                if sink.reader_left() {
+                    return Ok(());
+                }
             }
         }
     }
-    out.flush()?;
-    if !context.global.quiet {
-        note(&format!("{} dead items written", count(written)));
+
+    async fn one(&mut self, item: &Item, sink: &mut Sink) -> Result<(), Failure> {
+        let known = match self.runs.entry(item.run) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(known_run(self.store, Some(item.run)).await?),
+        };
+        let now = self.context.env.clock.now();
+        let life = match explain(self.store, &known.row, item, &known.plan, None, now).await {
+            // The damage is this item's; the others are worth having.
+            Err(redrive_store::Error::Corrupt(why)) => {
+                self.left_out += 1;
+                note(&safe(&format!("{} ({}) is left out: {why}", item.key, item.id)));
+                return Ok(());
+            }
+            life => life?,
+        };
+        let mut line = serde_json::to_vec(&life).map_err(|error| Failure::internal(error.to_string()))?;
+        line.push(b'\n');
+        sink.put(&line)?;
+        self.written += 1;
+        Ok(())
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The part of an exported line that is read back.
@@ -97,11 +147,7 @@ pub async fn import(context: &Context, file: &str) -> Answer {
     Ok(if left == 0 { ExitCode::SUCCESS } else { exit::partial() })
 }
 
-async fn import_line(
-    context: &Context,
-    store: &dyn redrive_store::Store,
-    line: &str,
-) -> Result<Option<String>, Failure> {
+async fn import_line(context: &Context, store: &dyn Store, line: &str) -> Result<Option<String>, Failure> {
     let parsed: Line = match serde_json::from_str(line) {
         Ok(parsed) => parsed,
         Err(error) => return Ok(Some(format!("not a line of an export: {error}"))),

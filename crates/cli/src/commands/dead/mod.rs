@@ -25,7 +25,9 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
         }
         DeadCommand::Show { item, run } => super::explain::explain(context, &item, run).await,
         DeadCommand::Groups { filter, limit } => list::groups(context, &filter, limit).await,
-        DeadCommand::Export { filter, output } => export::export(context, &filter, output.as_deref()).await,
+        DeadCommand::Export { filter, output, overwrite } => {
+            export::export(context, &filter, output.as_deref(), overwrite).await
+        }
         DeadCommand::Import { file } => export::import(context, &file).await,
         DeadCommand::Redrive(args) => redrive::redrive(context, args).await,
         DeadCommand::Purge { filter, all, dry_run, yes } => purge(context, &filter, all, dry_run, yes).await,

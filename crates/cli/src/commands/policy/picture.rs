@@ -1,20 +1,20 @@
 //! `redrive policy simulate --plot`.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::View;
 use super::forecast::Forecast;
 use super::words;
 use crate::exit::Failure;
-use crate::output::plot::{Plot, Point, figure, percent, write};
+use crate::output::plot::{Plot, Point, figure, percent};
+use crate::output::target::Target;
 use crate::output::text::{count, short};
 
 /// Letters of a title that fit on the page.
 const TITLE: usize = 72;
 
 /// Draws the one policy there is.
-pub fn draw(views: &[View], path: &Path) -> Result<(), Failure> {
+pub async fn draw(views: &[View], target: &Target) -> Result<(), Failure> {
     let [view] = views else {
         let names: Vec<&str> = views.iter().filter_map(|view| view.subject.stage.as_deref()).collect();
         let message = format!("a picture shows one policy, and the file has {} stages", views.len());
@@ -29,8 +29,9 @@ pub fn draw(views: &[View], path: &Path) -> Result<(), Failure> {
         ends_dead: whole,
         deadline: view.subject.deadline.filter(|_| whole && view.cut.is_some()),
     };
-    write(&plot.svg(), path)
-        .map_err(|error| Failure::usage(format!("cannot write the picture to {}: {error}", path.display())))
+    let mut sink = target.open().await?;
+    sink.put(plot.svg().as_bytes())?;
+    sink.finish()
 }
 
 fn subtitle(view: &View, outlook: &Forecast) -> String {

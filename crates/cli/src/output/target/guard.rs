@@ -1,0 +1,182 @@
+//! What is never written over: the store and the files beside it, sources, pipeline files and what they name.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use redrive_core::id::ContentHash;
+use redrive_ingest::walk::{Found, Skipped, Step, WalkOptions, walk};
+use redrive_pipeline::{Definition, FilesDef, SourceKind, StageKind};
+use redrive_store::{RunFilter, Store};
+
+use super::spot::Spot;
+use crate::exit::Failure;
+use crate::wiring;
+
+const PAGE: usize = 500;
+/// What SQLite puts beside its file.
+const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+/// Files that stay as they are.
+#[derive(Debug, Default)]
+pub struct Guard {
+    files: Vec<(String, PathBuf)>,
+    folders: Vec<(PathBuf, WalkOptions)>,
+}
+
+impl Guard {
+    /// Spares a store and what SQLite puts beside it.
+    ///
+    /// # Errors
+    /// When the URL is none of a store.
+    pub fn of_store(url: &str) -> Result<Self, Failure> {
+        let mut guard = Self::default();
+        let path = wiring::store_path(url)?;
+        // SQLite follows links, and puts its files where they lead.
+        let real = match Spot::of(&path) {
+            Ok(Spot::File { path, .. }) => path,
+            _ => path.clone(),
+        };
+        for path in BTreeSet::from([path, real]) {
+            for companion in COMPANIONS {
+                let mut name = path.clone().into_os_string();
+                name.push(companion);
+                guard.file("a part of the store", PathBuf::from(name));
+            }
+            guard.file("the store", path);
+        }
+        Ok(guard)
+    }
+
+    /// Spares one file.
+    fn file(&mut self, what: impl Into<String>, path: impl Into<PathBuf>) {
+        self.files.push((what.into(), path.into()));
+    }
+
+    /// Spares a pipeline file and what it names; relative paths start from `folder`.
+    pub fn pipeline(&mut self, file: &Path, definition: &Definition, folder: &Path) {
+        self.file("the pipeline file", file);
+        self.named_by(definition, folder);
+        if let Some(path) = definition.source.path.as_deref().filter(|path| *path != "-") {
+            self.source(&folder.join(path).display().to_string(), definition);
+        }
+    }
+
+    /// Spares a source; of a directory, every file that is one of its items or would be but for its size or kind.
+    pub fn source(&mut self, name: &str, definition: &Definition) {
+        match definition.source.kind {
+            _ if name == "-" => {}
+            SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walked(files))),
+            _ => self.file("a source", name),
+        }
+    }
+
+    /// Spares what every run of a store was made of.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) async fn runs(&mut self, store: &dyn Store) -> Result<(), Failure> {
+        let mut seen = BTreeSet::new();
+        let mut before = None;
+        loop {
+            let page = store.runs(RunFilter::default(), before, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            before = Some(last.id);
+            for row in &page {
+                let (spec, text) = (&row.spec, ContentHash::of(&[row.spec.definition.as_bytes()]));
+                if !seen.insert((spec.source.clone(), spec.folder.clone(), text)) {
+                    continue;
+                }
+                match wiring::definition_of(row) {
+                    Some(definition) => {
+                        self.named_by(&definition, Path::new(&spec.folder));
+                        self.source(&spec.source, &definition);
+                    }
+                    None => self.file("a source", &spec.source),
+                }
+            }
+        }
+    }
+
+    /// Spares the scripts that a pipeline's commands name.
+    fn named_by(&mut self, definition: &Definition, folder: &Path) {
+        for stage in definition.all_stages() {
+            if let StageKind::Command { command, cwd, .. } = &stage.kind {
+                let place = cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd));
+                let named = command.iter().flat_map(|word| [place.join(word), folder.join(word)]);
+                for path in named.filter(|path| path.is_file()) {
+                    self.file(format!("named by the command of stage {}", stage.name), path);
+                }
+            }
+        }
+    }
+
+    /// What a file is, if it is one that stays as it is: by device and number, and by its place where it is not made yet.
+    pub(super) fn keeps(&self, spot: &Spot) -> Option<String> {
+        let identity = spot.identity();
+        let same = |path: &Path| {
+            let there = std::fs::metadata(path).ok();
+            match (there.map(|there| (there.dev(), there.ino())), identity) {
+                (Some(one), Some(other)) => one == other,
+                (None, None) => {
+                    matches!((Spot::of(path), spot), (Ok(Spot::File { path: one, .. }), Spot::File { path: other, .. }) if one == *other)
+                }
+                (Some(_), None) | (None, Some(_)) => false,
+            }
+        };
+        if let Some((what, _)) = self.files.iter().find(|(_, path)| same(path)) {
+            return Some(what.clone());
+        }
+        // Only a regular file can be one of a directory's.
+        let Spot::File { there: Some(_), .. } = spot else { return None };
+        self.folders.iter().find_map(|(root, options)| {
+            let mut steps = walk(root, options).ok()?;
+            let root = steps.root().to_owned();
+            let listed = steps.any(|step| match step {
+                Step::Found(Found { rel, .. }) | Step::Skipped(Skipped { rel: Some(rel), .. }) => {
+                    same(&root.join(rel.as_path()))
+                }
+                Step::Skipped(Skipped { rel: None, .. }) => false,
+            });
+            listed.then(|| format!("a file of the source {}", root.display()))
+        })
+    }
+}
+
+fn walked(files: FilesDef) -> WalkOptions {
+    WalkOptions {
+        hidden: files.hidden,
+        follow_symlinks: files.follow_symlinks,
+        ignore_rules: files.ignore_rules,
+        max_bytes: files.max_bytes,
+        max_container_bytes: files.max_container_bytes,
+    }
+}
+
+/// What a file must be from what is in it, or from its name: nobody means these by an output, whoever made them.
+pub(super) fn known_by_content(path: &Path) -> Option<&'static str> {
+    let head = beginning(path);
+    if head.starts_with(b"SQLite format 3\0") {
+        return Some("an SQLite database");
+    }
+    let (log, journal) = ([0x37, 0x7f, 0x06], [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    if head.starts_with(&log) || head.starts_with(&journal) {
+        return Some("a part of an SQLite database");
+    }
+    path.extension().is_some_and(|extension| extension == "toml").then_some("a TOML file, as pipelines are")
+}
+
+/// Whether a file is a picture as we draw them.
+pub(super) fn is_svg(path: &Path) -> bool {
+    let head = beginning(path);
+    let head = head.trim_ascii_start();
+    head.starts_with(b"<svg") || head.starts_with(b"<?xml")
+}
+
+fn beginning(path: &Path) -> Vec<u8> {
+    let mut head = Vec::new();
+    // What cannot be read is told apart by nothing else.
+    let _ = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
+    head
+}
