@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redrive_core::id::{ItemSeq, StageNo};
-use redrive_core::status::Control;
+use redrive_core::status::{Control, RunStatus};
 use redrive_core::tally::Metric;
-use redrive_engine::report::{ResultOutcome, ResultReader, StageOutputs, Wanted};
+use redrive_engine::report::{ResultOutcome, ResultReader, StageOutputs, Wanted, run_report};
 use redrive_store::{RunRow, Store};
 use tokio::sync::watch;
 
@@ -55,8 +55,9 @@ pub async fn results(context: &Context, args: ResultsArgs) -> Answer {
     let run = known.row.id;
     let interrupted = if args.follow {
         let (given, without) = (BTreeSet::new(), BTreeSet::new());
-        Follow { context, store: &*store, wanted: &wanted, form, below: None, given, without }
-            .until_the_end(known.row, &mut sink, &mut written)
+        let (row, known) = (known.row.clone(), &known);
+        Follow { context, store: &*store, known, wanted: &wanted, form, below: None, given, without }
+            .until_the_end(row, &mut sink, &mut written)
             .await?
     } else {
         written.all(&*store, run, &wanted, form, &mut sink).await?;
@@ -122,6 +123,7 @@ fn wanted(known: &KnownRun, stage: Option<&str>) -> Result<Wanted, Failure> {
 struct Follow<'a> {
     context: &'a Context,
     store: &'a dyn Store,
+    known: &'a KnownRun,
     wanted: &'a Wanted,
     form: Form,
     /// Everything up to here had its end when it was looked at.
@@ -143,25 +145,23 @@ impl Follow<'_> {
         let mut asked = asked_to_stop();
         let clock = &self.context.env.clock;
         let mut seen: Option<Vec<(StageNo, Metric, i64)>> = None;
-        let mut told = false;
+        let mut told = None;
         loop {
             // The end is read before the items, so that nothing that ended before it is missed.
-            let over = row.finished_at.is_some() || row.control == Control::Cancelled;
+            let mut over = row.finished_at.is_some() || row.control == Control::Cancelled;
             let begun = clock.now();
             let counters = self.store.counters(row.id).await?;
             if over || seen.as_ref() != Some(&counters) {
                 self.look(&row, sink, written).await?;
                 seen = Some(counters);
+            } else {
+                over = self.rests(&row, &mut told).await?;
             }
             if over {
                 self.look_back(&row, sink, written).await?;
             }
             if over || sink.reader_left() {
                 return Ok(false);
-            }
-            if row.control != Control::Go && !std::mem::replace(&mut told, true) {
-                self.context
-                    .hint(&format!("run {0} is paused; `redrive resume {0}` goes on with it", row.id));
             }
             let wait = (clock.now().since(begun) * SHARE).clamp(SOONEST, LATEST);
             tokio::select! {
@@ -171,6 +171,29 @@ impl Follow<'_> {
             let Some(now) = self.store.run(row.id).await? else { return Ok(false) };
             row = now;
         }
+    }
+
+    /// Says once that nobody works on the run; `true` when nothing is left to work on.
+    async fn rests(&self, row: &RunRow, told: &mut Option<RunStatus>) -> Result<bool, Failure> {
+        let (plan, thresholds) = (&self.known.plan, self.known.thresholds());
+        let report = run_report(self.store, row, plan, thresholds, self.context.env.clock.now()).await?;
+        let (run, status) = (row.id, report.status);
+        match status {
+            RunStatus::Running => return Ok(false),
+            RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed | RunStatus::Cancelled => {
+                return Ok(true);
+            }
+            RunStatus::PartiallyCompleted
+            | RunStatus::PausedBudget
+            | RunStatus::PausedQuota
+            | RunStatus::PausedOutage
+            | RunStatus::Paused
+            | RunStatus::Interrupted => {}
+        }
+        if told.replace(status) != Some(status) {
+            self.context.hint(&format!("run {run} is {status}; `redrive resume {run}` goes on with it"));
+        }
+        Ok(false)
     }
 
     /// Gives what has ended since the last look.

@@ -125,6 +125,20 @@ fn following_sees_what_was_dead_and_came_back() {
     assert_eq!(results(&follow.finish().expect(0).stdout).len(), 3);
 }
 
+#[test]
+fn following_says_when_nobody_works_on_the_run() {
+    let (server, _) = holding(&["k0002"]);
+    let place = Place::with(&one_stage(&server.stage()), &samples(3));
+    let run = place.start(&["run", "p.toml"]);
+    place.until_json(&["show"], |report| report["counts"]["succeeded"] == 2);
+    place.run(&["pause", "r1"]).expect(0);
+    let follow = place.start(&["results", "--follow"]);
+    follow.until_said("run r1 is paused; `redrive resume r1` goes on");
+    place.run(&["cancel", "r1", "--yes"]).expect(0);
+    assert_eq!(results(&follow.finish().expect(0).stdout).len(), 2, "a cancelled run has ended");
+    run.kill();
+}
+
 /// How many files are being written, with something in them.
 fn unfinished(place: &Place) -> usize {
     let entries = std::fs::read_dir(place.path(".")).expect("listed").map(|entry| entry.expect("listed"));

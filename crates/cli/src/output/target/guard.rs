@@ -68,7 +68,8 @@ impl Guard {
         match definition.source.kind {
             _ if name == "-" => {}
             SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walked(files))),
-            _ => self.file("a source", name),
+            // Several files are kept one a line.
+            _ => name.lines().for_each(|path| self.file("a source", path)),
         }
     }
 
