@@ -48,7 +48,10 @@ pub(crate) const CASES: &[(&str, IndexCaseFn)] = table! {
     nearest: nearest_equals_looking_at_every_chunk, equals_go_by_number_of_the_chunk,
         unused_vectors_take_no_places, shared_texts_are_found_in_every_document;
     words: words_are_found_in_text_and_context, operators_are_plain_words, words_are_found_within_the_scope,
-        replaced_words_are_gone, no_words_find_nothing, more_words_rank_first, many_words_are_no_trouble;
-    unused: only_unused_vectors_are_dropped, unused_vectors_go_in_pages, no_vector_goes_while_a_run_is_unfinished;
+        replaced_words_are_gone, no_words_find_nothing, more_words_rank_first, many_words_are_no_trouble,
+        what_no_word_search_takes_apart_is_found_by_its_parts, a_chunk_without_a_vector_is_found_by_words,
+        a_vector_can_come_later;
+    unused: only_unused_vectors_are_dropped, unused_vectors_go_in_pages, no_vector_goes_while_a_run_is_unfinished,
+        documents_that_are_gone_are_forgotten;
     lives: random_shelves_0, random_shelves_1, random_shelves_2;
 };

@@ -1,7 +1,7 @@
 //! What a stage can have written into the store's own index, in the transaction of its outcome.
 //!
 //! A collection is one directory. It holds documents, a document holds chunks, and a chunk points to the vector of what
-//! was embedded for it. Vectors are kept by the model and the text they were made of, so that a text is embedded once
+//! was embedded for it, or to none where the model had nothing to say: it is found by its words then. Vectors are kept by the model and the text they were made of, so that a text is embedded once
 //! whatever file, chunk size or run it turns up in.
 
 use std::sync::Arc;
@@ -76,8 +76,8 @@ pub struct Chunk {
     pub context: String,
     /// Its text.
     pub text: String,
-    /// The vector it is found by.
-    pub vector: VectorKey,
+    /// The vector it is found by; `None` when the model could make none of it, and it is found by words only.
+    pub vector: Option<VectorKey>,
 }
 
 /// Where in a document a chunk is.

@@ -15,6 +15,7 @@ pub mod event;
 pub mod failure;
 pub mod fingerprint;
 pub mod gate;
+pub mod grams;
 pub mod id;
 pub mod index;
 pub mod item;

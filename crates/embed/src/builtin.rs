@@ -60,6 +60,29 @@ impl StaticModel {
         &self.words
     }
 
+    /// About how many tokens a text has, to whatever model it is given: what this one knows no token of is counted by its
+    /// characters. To it a line of base64 or a sentence in Thai is one unknown word; to a service it is hundreds of tokens.
+    #[must_use]
+    pub fn estimate_tokens(&self, text: &str) -> usize {
+        let counted = |text: &str| {
+            let (mut tokens, mut unknown) = (0, false);
+            self.words.each_token(text, |token| {
+                tokens += 1;
+                unknown |= token == self.words.unknown();
+            });
+            (tokens, unknown)
+        };
+        let (tokens, unknown) = counted(text);
+        if !unknown {
+            return tokens;
+        }
+        let word = |word: &str| match counted(word) {
+            (tokens, false) => tokens,
+            (tokens, true) => tokens.max(unknown_tokens(word)),
+        };
+        text.split_whitespace().map(word).sum()
+    }
+
     /// The vector of one text; `None` when no token of it is known.
     ///
     /// Unknown words count as far as the table has a row for them, but do not make a text by themselves: all texts of
@@ -80,6 +103,14 @@ impl StaticModel {
         });
         ((known && normalise(&mut sum)).then_some(sum), tokens)
     }
+}
+
+/// How many tokens a word is that nobody knows: two for three characters of ASCII, as for hexadecimal digits and base64; one
+/// for other letters, two for what lies beyond them, as emoji do.
+fn unknown_tokens(word: &str) -> usize {
+    let ascii = word.bytes().filter(u8::is_ascii).count();
+    let others = word.chars().filter(|c| !c.is_ascii()).map(|c| if c.len_utf8() > 3 { 2 } else { 1 });
+    (ascii * 2).div_ceil(3) + others.sum::<usize>()
 }
 
 impl Embedder for StaticModel {
@@ -125,6 +156,22 @@ mod tests {
         let mut hasher = blake3::Hasher::new();
         hasher.update(TABLE).update(VOCABULARY.as_bytes());
         assert_eq!(hasher.finalize().to_hex().as_str(), CONTENT);
+    }
+
+    #[test]
+    fn a_word_that_nobody_knows_is_not_one_token() {
+        let estimate = |text: &str| builtin().estimate_tokens(text);
+        for text in ["", "the walrus sleeps", "fn parse_header(x: u8) {}", "Größe"] {
+            assert_eq!(estimate(text), builtin().count_tokens(text), "{text}");
+        }
+        let thai = "เมืองหลวงของประเทศไทยคือกรุงเทพมหานคร";
+        assert_eq!(estimate(thai), thai.chars().count());
+        assert_eq!(estimate(&"x7".repeat(150)), 200);
+        assert_eq!(
+            estimate(&format!("the {thai} walrus")),
+            1 + thai.chars().count() + builtin().count_tokens("walrus")
+        );
+        assert_eq!(estimate("🎉🎊"), 4);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
@@ -32,12 +33,16 @@ pub struct IndexEmbed {
     /// What to look at when the service does not know us.
     remedy: String,
     flights: Flights,
+    /// Chunks that went on without a vector.
+    words_only: Arc<AtomicU64>,
 }
 
 /// What became of one text.
 #[derive(Clone)]
 enum Outcome {
     Vector(Arc<KeptVector>),
+    /// The model has nothing to say about it: it can be found by its words only.
+    Nothing,
     Other(Verdict),
 }
 
@@ -61,7 +66,21 @@ impl IndexEmbed {
         if dimensions > 0 {
             known.get_or_init(|| dimensions as usize);
         }
-        Self { inner, index, model, dimensions: known, remedy: remedy.into(), flights: Flights::default() }
+        Self {
+            inner,
+            index,
+            model,
+            dimensions: known,
+            remedy: remedy.into(),
+            flights: Flights::default(),
+            words_only: Arc::default(),
+        }
+    }
+
+    /// Counts here the chunks that go on without a vector, because the model could make none of them.
+    #[must_use]
+    pub fn counting(self, words_only: Arc<AtomicU64>) -> Self {
+        Self { words_only, ..self }
     }
 
     async fn embed(&self, request: &Request) -> Answer {
@@ -110,7 +129,7 @@ impl IndexEmbed {
             // The end of the other flight closes its bell.
             let _ = bell.changed().await;
         }
-        Answer { reply: Reply::Items(verdicts(request.items.len(), texts)), usage, limits }
+        Answer { reply: Reply::Items(self.verdicts(&request.items, texts)), usage, limits }
     }
 
     /// Has the texts embedded that are this call's own.
@@ -173,6 +192,8 @@ impl IndexEmbed {
                 Verdict::Failed { failure, shared } => {
                     Outcome::Other(Verdict::Failed { failure: self.explained(failure), shared })
                 }
+                // A model leaves out what it knows no word of. The text is no worse for that.
+                Verdict::Filtered(_) => Outcome::Nothing,
                 other => Outcome::Other(other),
             });
         }
@@ -211,6 +232,26 @@ impl IndexEmbed {
         }
         let key = VectorKey { model: self.model, text };
         Ok(Ok(KeptVector { key, vector: Quantised::new(&numbers) }))
+    }
+
+    /// The verdict on every item of a call.
+    fn verdicts(&self, items: &[Input], texts: Vec<Text>) -> Vec<Verdict> {
+        let unusable = Failure::new(Class::Final, Kind::Input, "the payload is not a chunk");
+        let mut verdicts = vec![Verdict::Failed { failure: unusable, shared: false }; items.len()];
+        for text in texts {
+            for item in text.items {
+                verdicts[item] = match &text.outcome {
+                    Some(Outcome::Vector(vector)) => Verdict::Indexed(Effect::Keep(vector.clone()), None),
+                    Some(Outcome::Nothing) => {
+                        self.words_only.fetch_add(1, Ordering::Relaxed);
+                        Verdict::Output(without_vector(&items[item].payload))
+                    }
+                    Some(Outcome::Other(verdict)) => verdict.clone(),
+                    None => continue,
+                };
+            }
+        }
+        verdicts
     }
 
     /// A service that does not know us will not know us at the next chunk either: that waits for somebody, and is no
@@ -270,6 +311,13 @@ fn input(payload: &Payload) -> Option<String> {
     serde_json::from_slice::<ChunkPayload<'_>>(payload).ok().map(|chunk| chunk.input())
 }
 
+/// A chunk that goes on without a vector.
+fn without_vector(payload: &Payload) -> Option<Payload> {
+    let chunk = serde_json::from_slice::<ChunkPayload<'_>>(payload).ok()?;
+    let chunk = ChunkPayload { words_only: true, ..chunk };
+    serde_json::to_vec(&chunk).ok().map(Payload::from)
+}
+
 /// The texts of a call, each once.
 fn distinct(inputs: &[Option<String>]) -> Vec<Text> {
     let mut places: HashMap<ContentHash, usize> = HashMap::new();
@@ -284,22 +332,6 @@ fn distinct(inputs: &[Option<String>]) -> Vec<Text> {
         }
     }
     texts
-}
-
-/// The verdict on every item of a call.
-fn verdicts(items: usize, texts: Vec<Text>) -> Vec<Verdict> {
-    let unusable = Failure::new(Class::Final, Kind::Input, "the payload is not a chunk");
-    let mut verdicts = vec![Verdict::Failed { failure: unusable, shared: false }; items];
-    for text in texts {
-        for item in text.items {
-            verdicts[item] = match &text.outcome {
-                Some(Outcome::Vector(vector)) => Verdict::Indexed(Effect::Keep(vector.clone()), None),
-                Some(Outcome::Other(verdict)) => verdict.clone(),
-                None => continue,
-            };
-        }
-    }
-    verdicts
 }
 
 /// A vector as a handler answers with it.

@@ -1,6 +1,6 @@
 //! The source of an index: the files below a directory that are not in it as they are now.
 //!
-//! A file whose size and time are as they were is not read. One that was read and has the content that is published is
+//! A file whose size, times and number in its file system are as they were is not read. One that was read and has the content that is published is
 //! not admitted. A document whose file is positively not there any more, or is left out by an undisturbed walk, is
 //! admitted as gone.
 
@@ -18,9 +18,9 @@ use redrive_ingest::path::RelPath;
 use redrive_ingest::payload::FilePayload;
 use redrive_ingest::read::{self, read};
 use redrive_ingest::walk::{
-    self, Found, Presence, SkipReason, Skipped, Step, Walk, WalkOptions, is_listed, presence,
+    self, Found, Presence, SkipReason, Skipped, Stamp, Step, Walk, WalkOptions, is_listed, presence,
 };
-use redrive_store::index::{Doc, Index, Seen, SeenAs};
+use redrive_store::index::{Doc, Index, Seen, SeenAs, SeenStamp};
 use serde::Serialize;
 use tokio::runtime::Handle;
 
@@ -28,8 +28,8 @@ use tokio::runtime::Handle;
 const PIECE: usize = 256;
 /// A file written so shortly before it is read may be written once more with the same time.
 const RACY_MS: i64 = 2_000;
-/// Most examples of what was left out.
-const EXAMPLES: usize = 5;
+/// Most examples of what was left out for one reason.
+const EXAMPLES: u64 = 5;
 
 /// What to walk over, and what it is compared with.
 pub struct FilesSpec {
@@ -66,9 +66,9 @@ pub struct WalkTally {
     pub refused_before: u64,
     /// Documents that are kept though their files are not there, because nothing at all is: is the disk mounted?
     pub kept_back: u64,
-    /// What was left out, by reason.
+    /// What was left out, by reason ([`SkipReason::name`]); a directory is one, whatever is in it.
     pub skipped: BTreeMap<String, u64>,
-    /// Some of what was left out, with the reason.
+    /// Some of what was left out though nobody said so, with the reason.
     pub examples: Vec<(String, String)>,
     /// Whether the walk reached the end.
     pub done: bool,
@@ -186,7 +186,7 @@ impl Files {
     ) -> Option<ContentHash> {
         if let Some(known) = doc.and_then(|doc| doc.seen)
             && known.size == file.size
-            && known.modified_ms == Some(file.modified_ms)
+            && known.stamp == Some(seen_stamp(file.stamp))
         {
             return Some(known.hash);
         }
@@ -195,10 +195,12 @@ impl Files {
             Ok(content) => {
                 let kind = file.kind_guess.unwrap_or_else(|| Kind::sniff(&content.bytes));
                 let kind = kind.to_string();
-                let settled = content.modified_ms + RACY_MS < (self.spec.now)().0;
+                let stamp = content.stamp;
+                let last = stamp.modified_ms.max(stamp.changed_ns / 1_000_000);
+                let settled = last + RACY_MS < (self.spec.now)().0;
                 let looked = SeenAs {
                     size: content.bytes.len() as u64,
-                    modified_ms: settled.then_some(content.modified_ms),
+                    stamp: settled.then_some(seen_stamp(stamp)),
                     hash: content.hash,
                 };
                 let kind = kind.strip_prefix("code:").unwrap_or(&kind).to_owned();
@@ -236,7 +238,7 @@ impl Files {
         if let Some((_, why)) = refused.filter(|_| again.is_none()) {
             self.count(|tally| {
                 tally.refused_before += 1;
-                if tally.refused.len() < EXAMPLES {
+                if tally.refused_before <= EXAMPLES {
                     tally.refused.push((path.to_string(), why.clone()));
                 }
             });
@@ -253,14 +255,12 @@ impl Files {
         // What could not be looked at may hold files that were indexed: nothing there is taken for gone.
         self.disturbed |=
             matches!(skipped.why, SkipReason::Denied | SkipReason::Io(_) | SkipReason::Vanished);
-        let reason = match &skipped.why {
-            SkipReason::TooLarge { .. } => "too large".to_owned(),
-            why => why.to_string(),
-        };
         let path = skipped.rel.as_ref().map_or_else(|| ".".to_owned(), RelPath::to_string);
         self.count(|tally| {
-            *tally.skipped.entry(reason).or_default() += 1;
-            if tally.examples.len() < EXAMPLES && !matches!(skipped.why, SkipReason::Binary) {
+            let so_many = tally.skipped.entry(skipped.why.name().to_owned()).or_default();
+            *so_many += 1;
+            // Some of each reason: what is met first must not keep the others from being named.
+            if *so_many <= EXAMPLES && !skipped.why.is_expected() {
                 tally.examples.push((path, skipped.why.to_string()));
             }
         });
@@ -335,6 +335,10 @@ impl Source for Files {
 fn new_item(file: &FilePayload) -> NewItem {
     let payload = serde_json::to_vec(file).unwrap_or_default();
     NewItem::new(file.path.to_string(), Payload::from(payload), 0)
+}
+
+fn seen_stamp(Stamp { modified_ms, changed_ns, inode }: Stamp) -> SeenStamp {
+    SeenStamp { modified_ms, changed_ns, inode }
 }
 
 fn mark_of(path: &str) -> i64 {

@@ -43,7 +43,7 @@ impl UpsertHandler {
                 lines: chunk.lines.into(),
                 bytes: chunk.bytes.into(),
             },
-            vector: VectorKey { model: self.model, text },
+            vector: (!chunk.words_only).then_some(VectorKey { model: self.model, text }),
             context: chunk.context.into_owned(),
             text: chunk.text.into_owned(),
         })
@@ -55,7 +55,7 @@ impl Handler for UpsertHandler {
     async fn call(&self, request: Request) -> Answer {
         let chunks: Vec<Result<Chunk, String>> =
             request.items.iter().map(|item| self.chunk(&item.key, &item.payload)).collect();
-        let keys = chunks.iter().flatten().map(|chunk| chunk.vector).collect();
+        let keys = chunks.iter().flatten().filter_map(|chunk| chunk.vector).collect();
         let known = match self.index.known(keys).await {
             Ok(known) => known,
             Err(error) => {
@@ -65,7 +65,7 @@ impl Handler for UpsertHandler {
         };
         let mut known = known.into_iter();
         let verdicts = chunks.into_iter().map(|chunk| match chunk {
-            Ok(chunk) if known.next() == Some(true) => put(chunk),
+            Ok(chunk) if chunk.vector.is_none() || known.next() == Some(true) => put(chunk),
             Ok(_) => failed("its vector was forgotten since it was made: index the file again".to_owned()),
             Err(wrong) => failed(wrong),
         });

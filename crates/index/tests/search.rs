@@ -94,7 +94,7 @@ impl World {
     /// A document of one chunk for each text, on a page each when it is a PDF.
     async fn add(&mut self, collection: &Collection, path: &str, kind: &str, texts: &[&str]) {
         let doc = DocKey { collection: collection.no, path: path.into() };
-        let seen = SeenAs { size: 1, modified_ms: None, hash: VERSION };
+        let seen = SeenAs { size: 1, stamp: None, hash: VERSION };
         let seen = Seen { path: path.into(), kind: kind.to_owned(), seen };
         self.store.observe(collection.no, vec![seen]).await.unwrap();
         for (text, ordinal) in texts.iter().zip(0_u32..) {
@@ -113,7 +113,7 @@ impl World {
                 },
                 context: format!("About {path}"),
                 text: (*text).to_owned(),
-                vector: key,
+                vector: Some(key),
             };
             self.apply(Effect::Put(Arc::new(chunk))).await;
         }
@@ -289,7 +289,7 @@ async fn a_filter_reads_all_documents_and_only_published_ones() {
     let seen = |at: usize| Seen {
         path: format!("bulk/{at}.txt").into(),
         kind: "text".to_owned(),
-        seen: SeenAs { size: 1, modified_ms: None, hash: VERSION },
+        seen: SeenAs { size: 1, stamp: None, hash: VERSION },
     };
     // More than two pages of them before the one that is published.
     world.store.observe(notes[0].no, (0..2_100).map(seen).collect()).await.unwrap();

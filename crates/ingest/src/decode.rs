@@ -39,7 +39,7 @@ pub struct Decoded {
 
 /// Bytes that are not a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a text: {0}")]
+#[error("{0}")]
 pub struct NotText(&'static str);
 
 /// Decodes bytes, or says why they are no text. An empty file is an empty text.

@@ -58,6 +58,10 @@ pub struct ChunkPayload<'a> {
     pub lines: [u32; 2],
     /// Where it begins and ends in the text of the file, in bytes; the end is not in it.
     pub bytes: [u64; 2],
+    /// Whether the model could make no vector of it, so that it is found by words only. Left out when it could, and before
+    /// it was asked.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub words_only: bool,
 }
 
 impl<'a> ChunkPayload<'a> {
@@ -73,6 +77,7 @@ impl<'a> ChunkPayload<'a> {
             page: chunk.page,
             lines: [chunk.lines.first, chunk.lines.last],
             bytes: [chunk.range.start as u64, chunk.range.end as u64],
+            words_only: false,
         }
     }
 

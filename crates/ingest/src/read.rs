@@ -8,7 +8,7 @@ use std::path::Path;
 use redrive_core::id::ContentHash;
 
 use crate::path::RelPath;
-use crate::walk::modified_ms;
+use crate::walk::Stamp;
 
 /// What a file held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct Content {
     pub bytes: Vec<u8>,
     /// Their hash.
     pub hash: ContentHash,
-    /// When it was last written, in UTC milliseconds.
-    pub modified_ms: i64,
+    /// How it looked when it was read.
+    pub stamp: Stamp,
 }
 
 /// Why a file was not read.
@@ -93,7 +93,7 @@ fn read_open(mut file: File, limit: u64, between: impl FnOnce()) -> Result<Conte
     if mark(&before) != mark(&after) || bytes.len() as u64 != before.len() {
         return Err(Error::Changed);
     }
-    Ok(Content { hash: ContentHash::of(&[&bytes]), modified_ms: modified_ms(&after), bytes })
+    Ok(Content { hash: ContentHash::of(&[&bytes]), stamp: Stamp::of(&after), bytes })
 }
 
 /// What differs after a write: size, and the times of the last write and the last change.

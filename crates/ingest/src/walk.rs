@@ -1,9 +1,11 @@
 //! Names the files below a directory, in an order that does not change, and says what it left out and why.
 //!
-//! What an ignore rule or a habit excludes (`.gitignore`, `.ignore`, `.redriveignore`; hidden files; `.git`, `.redrive`,
-//! `node_modules`, `__pycache__`, directories tagged as caches, Cargo's `target`) is not mentioned. Everything else is
-//! either [`Found`] or [`Skipped`]. The user's global git configuration is not asked: two machines walk alike.
+//! Everything in a directory is either walked into, [`Found`] or [`Skipped`]. A directory that is left out is one thing, with
+//! all that may be in it: nobody looked. The user's global git configuration is not asked: two machines walk alike.
 
+mod left_out;
+
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::kind::{Guess, Kind};
 use crate::path::{RelPath, printable};
+use left_out::{Habit, LeftOut, Passed, habit};
 
 /// What to walk over.
 #[derive(Debug, Clone)]
@@ -19,7 +22,8 @@ pub struct WalkOptions {
     pub hidden: bool,
     /// Whether symbolic links are followed; loops are noticed. Default: no.
     pub follow_symlinks: bool,
-    /// Whether ignore rules count. Default: yes.
+    /// Whether ignore rules count, and directories are left out that something made and can make again: `node_modules`,
+    /// `__pycache__`, Cargo's `target`, those tagged as caches. Default: yes.
     pub ignore_rules: bool,
     /// How many bytes a file may have. Default: 8 MiB.
     pub max_bytes: u64,
@@ -57,10 +61,29 @@ pub struct Found {
     pub rel: RelPath,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was last written, in UTC milliseconds.
-    pub modified_ms: i64,
+    /// How it looks to whoever does not read it.
+    pub stamp: Stamp,
     /// What its name says it is; `None`: see [`Kind::sniff`].
     pub kind_guess: Option<Kind>,
+}
+
+/// What the system notes of a file beside its size. Content that was replaced under the same size and time of writing has
+/// another number or another time of change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// When it was last written, in UTC milliseconds.
+    pub modified_ms: i64,
+    /// When anything about it changed last, in UTC nanoseconds. Nobody can set it.
+    pub changed_ns: i64,
+    /// Its number in its file system.
+    pub inode: u64,
+}
+
+impl Stamp {
+    pub(crate) fn of(metadata: &fs::Metadata) -> Self {
+        let ns = metadata.ctime().saturating_mul(1_000_000_000).saturating_add(metadata.ctime_nsec());
+        Self { modified_ms: modified_ms(metadata), changed_ns: ns, inode: metadata.ino() }
+    }
 }
 
 /// A file or directory that was left out.
@@ -75,6 +98,18 @@ pub struct Skipped {
 /// Why something was left out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
+    /// `.gitignore`, `.ignore` or `.redriveignore` names it.
+    #[error("an ignore rule names it")]
+    Ignored,
+    /// Its name begins with a dot.
+    #[error("hidden")]
+    Hidden,
+    /// It is a directory that something made and can make again.
+    #[error("made by a tool: node_modules, a cache, Cargo's target")]
+    Generated,
+    /// It is the directory of a tool that keeps versions, or our own.
+    #[error("version control's own, or redrive's")]
+    Own,
     /// It is larger than files of its kind may be.
     #[error("{:.1} MB, more than the {:.1} MB that are read", *size as f64 / 1e6, *limit as f64 / 1e6)]
     TooLarge {
@@ -104,6 +139,53 @@ pub enum SkipReason {
     /// Something else went wrong.
     #[error("{0}")]
     Io(String),
+}
+
+impl SkipReason {
+    /// The reason in one word, the same for all things of that reason.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ignored => "ignored",
+            Self::Hidden => "hidden",
+            Self::Generated => "generated",
+            Self::Own => "version_control",
+            Self::TooLarge { .. } => "too_large",
+            Self::Binary => "not_text",
+            Self::Symlink => "link",
+            Self::Loop => "link_loop",
+            Self::Special => "special",
+            Self::Denied => "permission",
+            Self::Vanished => "vanished",
+            Self::Io(_) => "unreadable",
+        }
+    }
+
+    /// The name of a reason as people are told it.
+    #[must_use]
+    pub fn told(name: &str) -> &str {
+        match name {
+            "ignored" => "by an ignore rule",
+            "generated" => "made by tools (node_modules, caches, target)",
+            "version_control" => "of version control or redrive",
+            "too_large" => "too large",
+            "not_text" => "not a text by name",
+            "link" => "symbolic links",
+            "link_loop" => "links to a directory above",
+            "special" => "no regular file",
+            "permission" => "permission denied",
+            other => other,
+        }
+    }
+
+    /// Whether people say so themselves, by rules and names, and need not be shown each time what it is.
+    #[must_use]
+    pub fn is_expected(&self) -> bool {
+        matches!(
+            self,
+            Self::Ignored | Self::Hidden | Self::Generated | Self::Own | Self::Binary | Self::Symlink
+        )
+    }
 }
 
 impl From<&io::Error> for SkipReason {
@@ -149,6 +231,9 @@ pub struct Walk {
     root: PathBuf,
     options: WalkOptions,
     inner: ignore::Walk,
+    /// `None` where only one file is looked for.
+    left_out: Option<LeftOut>,
+    pending: VecDeque<Step>,
 }
 
 impl std::fmt::Debug for Walk {
@@ -202,16 +287,23 @@ fn walk_towards(root: &Path, options: &WalkOptions, only: Option<RelPath>) -> Re
         .require_git(false)
         .sort_by_file_name(|one, other| one.as_encoded_bytes().cmp(other.as_encoded_bytes()))
         .filter_entry({
-            let only = only.map(|rel| root.join(rel.as_path()));
+            let only = only.as_ref().map(|rel| root.join(rel.as_path()));
             move |entry| {
                 let leads_there = only.as_ref().is_none_or(|only| only.starts_with(entry.path()));
-                entry.depth() == 0 || (leads_there && !is_left_out(entry))
+                let is_dir = entry.file_type().is_some_and(|kind| kind.is_dir());
+                let is_meant = match habit(entry.path(), is_dir) {
+                    None => true,
+                    Some(Habit::Usually) => !rules,
+                    Some(Habit::Always) => false,
+                };
+                entry.depth() == 0 || (leads_there && is_meant)
             }
         });
     if rules {
         builder.add_custom_ignore_filename(".redriveignore");
     }
-    Ok(Walk { inner: builder.build(), root, options: options.clone() })
+    let left_out = only.is_none().then(LeftOut::default);
+    Ok(Walk { inner: builder.build(), root, options: options.clone(), left_out, pending: VecDeque::new() })
 }
 
 impl Walk {
@@ -219,6 +311,23 @@ impl Walk {
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Notes where the walk is, and tells what it passed by on the way there.
+    fn account(&mut self, path: &Path, is_dir: bool) {
+        let Some(left_out) = &mut self.left_out else { return };
+        let passed = left_out.meet(path, &self.options);
+        if is_dir {
+            left_out.enter(path);
+        }
+        self.tell(passed);
+    }
+
+    fn tell(&mut self, passed: Vec<Passed>) {
+        for Passed { path, why } in passed {
+            let rel = self.rel(&path);
+            self.pending.extend(rel.map(|rel| Step::Skipped(Skipped { rel: Some(rel), why })));
+        }
     }
 
     fn rel(&self, path: &Path) -> Option<RelPath> {
@@ -251,7 +360,7 @@ impl Walk {
         if size > limit {
             return skipped(SkipReason::TooLarge { size, limit });
         }
-        Some(Step::Found(Found { rel, size, modified_ms: modified_ms(&metadata), kind_guess }))
+        Some(Step::Found(Found { rel, size, stamp: Stamp::of(&metadata), kind_guess }))
     }
 }
 
@@ -260,15 +369,26 @@ impl Iterator for Walk {
 
     fn next(&mut self) -> Option<Step> {
         loop {
-            match self.inner.next()? {
-                Ok(entry) => {
-                    if let Some(step) = self.look(&entry) {
-                        return Some(step);
-                    }
+            if let Some(step) = self.pending.pop_front() {
+                return Some(step);
+            }
+            match self.inner.next() {
+                Some(Ok(entry)) => {
+                    self.account(entry.path(), entry.file_type().is_some_and(|kind| kind.is_dir()));
+                    let step = self.look(&entry);
+                    self.pending.extend(step);
                 }
-                Err(error) => {
+                Some(Err(error)) => {
+                    if let Some(path) = path_of(&error) {
+                        self.account(path, false);
+                    }
                     let rel = path_of(&error).and_then(|path| self.rel(path));
-                    return Some(Step::Skipped(Skipped { rel, why: reason(&error) }));
+                    self.pending.push_back(Step::Skipped(Skipped { rel, why: reason(&error) }));
+                }
+                None => {
+                    let left_out = self.left_out.as_mut().filter(|left_out| !left_out.is_done())?;
+                    let passed = left_out.close(&self.options);
+                    self.tell(passed);
                 }
             }
         }
@@ -276,28 +396,8 @@ impl Iterator for Walk {
 }
 
 /// When a file was last written, in UTC milliseconds.
-pub(crate) fn modified_ms(metadata: &fs::Metadata) -> i64 {
+fn modified_ms(metadata: &fs::Metadata) -> i64 {
     metadata.mtime().saturating_mul(1000).saturating_add(metadata.mtime_nsec() / 1_000_000)
-}
-
-/// Directories that nobody means when they say "this directory".
-fn is_left_out(entry: &ignore::DirEntry) -> bool {
-    if !entry.file_type().is_some_and(|kind| kind.is_dir()) {
-        return false;
-    }
-    let path = entry.path();
-    match entry.file_name().as_encoded_bytes() {
-        b".git" | b".hg" | b".svn" | b".jj" | b".redrive" | b"node_modules" | b"__pycache__" => true,
-        b"target" => path.with_file_name("Cargo.toml").exists() || is_cache(path),
-        _ => is_cache(path),
-    }
-}
-
-/// Tells whether a directory carries the tag of bford.info/cachedir.
-fn is_cache(directory: &Path) -> bool {
-    let tag = directory.join("CACHEDIR.TAG");
-    fs::symlink_metadata(&tag).is_ok_and(|metadata| metadata.is_file() && metadata.len() < 64 << 10)
-        && fs::read(&tag).is_ok_and(|bytes| bytes.starts_with(b"Signature: 8a477f597d28d172789f06886806bc55"))
 }
 
 fn reason(error: &ignore::Error) -> SkipReason {

@@ -46,7 +46,7 @@ fn check(document: &Document, options: &ChunkOptions, count: &dyn Fn(&str) -> us
         let joined = chunk.text.replace("\u{200d}👧", "");
         let smallest = joined.chars().filter(|character| !is_mark(*character)).count() <= 1;
         assert!(tokens <= options.max_tokens || smallest, "{tokens} tokens: {:?}", chunk.input());
-        assert!(chunk.text.len() <= 64 * options.max_tokens || smallest, "{} bytes", chunk.text.len());
+        assert!(chunk.text.len() <= 16 * options.max_tokens || smallest, "{} bytes", chunk.text.len());
         covered[chunk.range.clone()].fill(true);
     }
     for (at, character) in document.text.char_indices() {

@@ -53,10 +53,35 @@ fn order_is_by_bytes_and_rules_hold() {
     put(root, ".redriveignore", b"b.md\n");
     let (found, skipped) = steps(root, &WalkOptions::default());
     assert_eq!(found, ["B.md", "a/y.txt", "a/z.txt", "a.md", "keep.log", "rs/Cargo.toml", "target/book.md"]);
-    assert_eq!(skipped, []);
-    let (all, _) = steps(root, &WalkOptions { ignore_rules: false, hidden: true, ..WalkOptions::default() });
-    assert!(all.contains(&"drop.log".into()) && all.contains(&".hidden".into()));
-    assert!(!all.iter().any(|name| name.contains(".git/") || name.contains("node_modules")));
+    let told = |skipped: Vec<(String, SkipReason)>| -> Vec<String> {
+        let mut told: Vec<String> =
+            skipped.into_iter().map(|(path, why)| format!("{path} {}", why.name())).collect();
+        told.sort();
+        told
+    };
+    let left_out = [
+        ".git version_control",
+        ".gitignore hidden",
+        ".hidden hidden",
+        ".redrive version_control",
+        ".redriveignore hidden",
+        "b.md ignored",
+        "cache generated",
+        "drop.log ignored",
+        "node_modules generated",
+        "rs/target generated",
+        "sub/.ignore hidden",
+        "sub/gen ignored",
+    ];
+    assert_eq!(told(skipped), left_out);
+    let all = WalkOptions { ignore_rules: false, hidden: true, ..WalkOptions::default() };
+    let (found, skipped) = steps(root, &all);
+    for name in
+        ["drop.log", ".hidden", "node_modules/m/i.js", "rs/target/x.txt", "cache/x.txt", "sub/gen/x.txt"]
+    {
+        assert!(found.contains(&name.into()), "{name}");
+    }
+    assert_eq!(told(skipped), [".git version_control", ".redrive version_control"]);
 }
 
 #[test]

@@ -88,6 +88,10 @@ impl Index for SqliteStore {
         self.write(limit, move |tx| index::drop_unused_vectors(tx, limit)).await
     }
 
+    async fn drop_gone_docs(&self, limit: usize) -> Result<u64> {
+        self.write(limit, move |tx| index::drop_gone_docs(tx, limit)).await
+    }
+
     async fn nearest(&self, query: NearestQuery) -> Result<Vec<Hit>> {
         if query.count == 0 {
             return Ok(Vec::new());

@@ -21,6 +21,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, sql: include_str!("../migrations/0001_initial.sql") },
     Migration { number: 2, sql: include_str!("../migrations/0002_gates_and_usage.sql") },
     Migration { number: 3, sql: include_str!("../migrations/0003_index.sql") },
+    Migration { number: 4, sql: include_str!("../migrations/0004_words_only.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

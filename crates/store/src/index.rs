@@ -51,13 +51,18 @@ pub trait Index: Send + Sync {
     /// items may count on them.
     async fn drop_unused_vectors(&self, limit: usize) -> Result<u64>;
 
+    /// Forgets documents whose files are gone and of which nothing is left but their change numbers, some a call; returns how
+    /// many went. Not while a run is unfinished: its items may be about them.
+    async fn drop_gone_docs(&self, limit: usize) -> Result<u64>;
+
     /// Finds the chunks nearest to a vector, best first; equal ones by number.
     async fn nearest(&self, query: NearestQuery) -> Result<Vec<Hit>>;
-    /// Finds the chunks in which words occur, best first. Whatever is in a word, it is a word and never an operator.
+    /// Finds the chunks in which words occur, best first. Whatever is in a word, it is a word and never an operator. What
+    /// no word search takes apart is found by its [pieces](redrive_core::grams).
     async fn containing(&self, query: WordsQuery) -> Result<Vec<Hit>>;
     /// Reads chunks, in the order they were asked for; those that are gone are left out.
     async fn chunks(&self, ids: Vec<i64>) -> Result<Vec<FoundChunk>>;
-    /// What is not as it must be: a chunk without its vector or its document.
+    /// What is not as it must be: a chunk that has lost its vector or its document.
     async fn index_faults(&self, limit: usize) -> Result<Vec<String>>;
     /// Counts what is in a collection.
     async fn size(&self, collection: CollectionNo) -> Result<IndexSize>;
@@ -123,11 +128,22 @@ pub struct Doc {
 pub struct SeenAs {
     /// Its size.
     pub size: u64,
-    /// When it was last written; `None` when it was written so short a time before it was read that another write
-    /// could have the same time.
-    pub modified_ms: Option<i64>,
+    /// What the system noted of it; `None` when it was written so short a time before it was read that another write
+    /// could look the same.
+    pub stamp: Option<SeenStamp>,
     /// Hash of its content.
     pub hash: ContentHash,
+}
+
+/// What the system notes of a file beside its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeenStamp {
+    /// When it was last written, in UTC milliseconds.
+    pub modified_ms: i64,
+    /// When anything about it changed last, in UTC nanoseconds.
+    pub changed_ns: i64,
+    /// Its number in its file system.
+    pub inode: u64,
 }
 
 /// A file that was looked at.
@@ -215,8 +231,12 @@ pub struct IndexSize {
     pub documents: u64,
     /// Documents that cannot be indexed as they are.
     pub refused: u64,
+    /// Documents that are published without a chunk: there is no text in them.
+    pub empty: u64,
     /// Chunks.
     pub chunks: u64,
+    /// Those of them that have no vector and are found by words only.
+    pub words_only: u64,
     /// Vectors of its model that are kept, also those no chunk points to any more.
     pub vectors: u64,
     /// Bytes of text.

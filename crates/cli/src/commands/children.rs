@@ -3,8 +3,8 @@
 use std::io::{BufReader, BufWriter};
 use std::process::ExitCode;
 
+use redrive_embed::builtin;
 use redrive_embed::worker::{VectorFormat, WorkerLimits};
-use redrive_embed::{Embedder, builtin};
 use redrive_ingest::limits::{ProcessLimits, apply, grant_cpu};
 use redrive_ingest::worker::{WorkerOptions, quiet_panics};
 
@@ -27,7 +27,7 @@ pub fn parse(settings: &str) -> Result<ExitCode, Failure> {
     options.chunk.max_tokens = settings.max_tokens;
     options.chunk.min_tokens = settings.min_tokens;
     options.chunk.overlap = settings.overlap;
-    let count = |text: &str| builtin().count_tokens(text);
+    let count = |text: &str| builtin().estimate_tokens(text);
     let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
     redrive_ingest::worker::serve(input, BufWriter::new(output), &options, &count, &mut || {
         grant_cpu(limits.cpu_seconds)

@@ -70,7 +70,20 @@ pub async fn search(context: &Context, args: SearchArgs) -> Answer {
     };
     let vector = match mode {
         search::Mode::Words => None,
-        _ => Some(wiring::query_vector(&collections[0], &query).await?),
+        _ => wiring::query_vector(&collections[0], &query).await?,
+    };
+    let has_words = !search::words::Terms::of(&query).is_empty();
+    let mode = match (mode, &vector) {
+        (search::Mode::Hybrid, None) if has_words => {
+            context.hint("the model knows no word of the query; it is searched for by words alone");
+            search::Mode::Words
+        }
+        (search::Mode::Hybrid | search::Mode::Meaning, None) => {
+            let unknown = Failure::usage("there is no word in the query that the model knows");
+            let words = "`--mode words` searches by words alone";
+            return Err(if has_words { unknown.hint(words) } else { unknown });
+        }
+        (mode, _) => mode,
     };
     let request = SearchRequest {
         query,

@@ -29,6 +29,11 @@ pub fn count(n: u64) -> String {
     grouped
 }
 
+/// So many things, whose name takes an `s` when they are several.
+pub fn things(n: u64, name: &str) -> String {
+    format!("{} {name}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// A number of bytes, in the largest unit that leaves a whole number before the point.
 pub fn bytes(n: u64) -> String {
     let (unit, name) = match n {

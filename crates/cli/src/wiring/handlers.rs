@@ -157,6 +157,7 @@ fn need(shelf: Option<&Shelf>) -> Result<&Shelf, String> {
 fn indexed(embed: Arc<dyn Handler>, shelf: &Shelf, remedy: String) -> IndexEmbed {
     let model = shelf.collection.model_no;
     IndexEmbed::new(embed, shelf.index.clone(), model, shelf.collection.spec.dimensions, remedy)
+        .counting(shelf.words_only.clone())
 }
 
 /// This very program, as a child that does one kind of work.

@@ -18,7 +18,7 @@ use redrive_store::{Index, RunRow, Store};
 use crate::exit::Failure;
 use crate::output::note;
 
-pub use shelf::{EmbedSettings, ParseSettings, Shelf, check_keys, embedding_of, query_vector};
+pub use shelf::{EmbedSettings, ParseSettings, Shelf, check_keys, embedding_of, query_vector, walk_of};
 
 /// A store and the index in it.
 #[derive(Clone)]

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use redrive_core::id::{ContentHash, ItemId};
 use redrive_core::time::Timestamp;
@@ -20,6 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::handlers;
 use crate::exit::Failure;
 
+/// How files are taken apart beside what a pipeline says of it. Another one has every file taken apart anew at the next
+/// look; texts that were embedded are not embedded again.
+const WAY: &[u8] = b"2";
+
 /// Where an index goes.
 pub struct Shelf {
     /// The directory.
@@ -32,6 +37,8 @@ pub struct Shelf {
     pub collection: Collection,
     /// Mark of how files are taken apart and embedded.
     pub mark: i64,
+    /// Counts the chunks that the model could make no vector of.
+    pub words_only: Arc<AtomicU64>,
 }
 
 /// What a child that parses is told.
@@ -131,8 +138,7 @@ impl Shelf {
         index: &Arc<dyn Index>,
         now: Timestamp,
     ) -> Result<Option<Self>, Failure> {
-        let (SourceKind::Files(files), Some(embedding)) = (definition.source.kind, embedding_of(definition))
-        else {
+        let (Some(walk), Some(embedding)) = (walk_of(definition), embedding_of(definition)) else {
             return Ok(None);
         };
         let (path, root) = redrive_index::canonical_root(std::path::Path::new(root)).map_err(|problem| {
@@ -163,16 +169,11 @@ impl Shelf {
         let parse = parse.map(redrive_pipeline::StageDef::config_hash).unwrap_or_default();
         Ok(Some(Self {
             root: path,
-            walk: WalkOptions {
-                hidden: files.hidden,
-                follow_symlinks: files.follow_symlinks,
-                ignore_rules: files.ignore_rules,
-                max_bytes: files.max_bytes,
-                max_container_bytes: files.max_container_bytes,
-            },
+            walk,
             index: index.clone(),
-            mark: ContentHash::of(&[parse.as_bytes(), collection.spec.model.as_bytes()]).short(),
+            mark: ContentHash::of(&[parse.as_bytes(), collection.spec.model.as_bytes(), WAY]).short(),
             collection,
+            words_only: Arc::default(),
         }))
     }
 
@@ -192,6 +193,18 @@ impl Shelf {
     }
 }
 
+/// Which files of a directory a pipeline takes; `None` when its source is no directory.
+pub fn walk_of(definition: &Definition) -> Option<WalkOptions> {
+    let SourceKind::Files(files) = definition.source.kind else { return None };
+    Some(WalkOptions {
+        hidden: files.hidden,
+        follow_symlinks: files.follow_symlinks,
+        ignore_rules: files.ignore_rules,
+        max_bytes: files.max_bytes,
+        max_container_bytes: files.max_container_bytes,
+    })
+}
+
 /// Sees to it that every key of a pipeline's models is there.
 pub fn check_keys(definition: &Definition) -> Result<(), Failure> {
     for stage in definition.all_stages() {
@@ -202,16 +215,16 @@ pub fn check_keys(definition: &Definition) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The vector of a query, made by the model that made the collection.
-pub async fn query_vector(collection: &Collection, query: &str) -> Result<Quantised, Failure> {
-    let vector = vector_of(collection, query).await?;
+/// The vector of a query, made by the model that made the collection; `None` when it knows no word of it.
+pub async fn query_vector(collection: &Collection, query: &str) -> Result<Option<Quantised>, Failure> {
+    let Some(vector) = vector_of(collection, query).await? else { return Ok(None) };
     let (made, has) = (vector.codes.len(), collection.spec.dimensions);
     if has == 0 {
         return Err(Failure::usage("nothing has been embedded for this index yet")
             .hint("`redrive index` again, or look at `redrive failures`"));
     }
     if made == has as usize {
-        return Ok(vector);
+        return Ok(Some(vector));
     }
     Err(Failure::usage(format!(
         "the model answered with a vector of {made} dimensions, the index has {has}: it is another model"
@@ -219,12 +232,12 @@ pub async fn query_vector(collection: &Collection, query: &str) -> Result<Quanti
     .hint("search with the model the index was made with, or `redrive index DIR --reembed`"))
 }
 
-async fn vector_of(collection: &Collection, query: &str) -> Result<Quantised, Failure> {
+async fn vector_of(collection: &Collection, query: &str) -> Result<Option<Quantised>, Failure> {
     let settings = &collection.spec.settings;
     let reached: Reached = serde_json::from_str(settings)
         .map_err(|error| Failure::internal(format!("how the model is reached cannot be read: {error}")))?;
     let Reached::Openai { base_url, model, api_key_env, dimensions, headers, header_env } = reached else {
-        return builtin_vector(query);
+        return Ok(redrive_embed::builtin().embed_one(query).and_then(direction));
     };
     redrive_stages::install_tls();
     let def =
@@ -258,22 +271,12 @@ async fn vector_of(collection: &Collection, query: &str) -> Result<Quantised, Fa
         Some(redrive_core::event::Verdict::Output(Some(output))) => {
             let numbers: Vec<f32> =
                 serde_json::from_slice(&output).map_err(|error| failed(&error.to_string()))?;
-            direction(numbers).ok_or_else(|| failed("the model answered with a vector without a direction"))
+            let vector = direction(numbers);
+            vector.map(Some).ok_or_else(|| failed("the model answered with a vector without a direction"))
         }
         Some(redrive_core::event::Verdict::Failed { failure, .. }) => Err(failed(failure.message())),
         _ => Err(failed("the model did not answer")),
     }
-}
-
-fn builtin_vector(query: &str) -> Result<Quantised, Failure> {
-    let numbers = redrive_embed::builtin().embed_one(query).and_then(direction);
-    numbers.ok_or_else(|| {
-        let unknown = Failure::usage("there is no word in the query that the built-in model knows");
-        if query.chars().any(char::is_alphanumeric) {
-            return unknown.hint("`--mode words` searches by words alone");
-        }
-        unknown
-    })
 }
 
 fn direction(mut numbers: Vec<f32>) -> Option<Quantised> {

@@ -21,6 +21,8 @@ mod index_input;
 mod index_input_model;
 mod index_input_options;
 mod index_input_system;
+mod index_left_out;
+mod index_scripts;
 mod index_search;
 mod index_search_changes;
 mod index_watch;

@@ -35,7 +35,7 @@ pub(super) async fn models_keep_their_vectors_apart(both: Arc<dyn Both>) {
     assert_eq!(shelf.both.known(keys.to_vec()).await, Ok(vec![true, true, false]));
     for model in [shelf.model(), other.model_no] {
         let mut chunk = shelf.chunk("a", &format!("of {}", model.0), "1", "text");
-        chunk.vector = key_of(model, "text");
+        chunk.vector = Some(key_of(model, "text"));
         shelf.write(vec![Effect::Put(chunk.into())]).await;
     }
     let found = shelf.chunks().await;

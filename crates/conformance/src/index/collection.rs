@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_core::index::{CollectionNo, Effect, ModelNo};
+use redrive_core::index::{Chunk, CollectionNo, Effect, ModelNo};
 use redrive_core::time::Timestamp;
 use redrive_store::Error;
 use redrive_store::index::{Collection, IndexSize, NewCollection, Refused};
@@ -125,7 +125,16 @@ pub(super) async fn sizes_are_counted(both: Arc<dyn Both>) {
     let refused = Refused { path: "refused".into(), version: version("1"), why: "no".to_owned() };
     shelf.both.refuse(shelf.no(), vec![refused]).await.expect("refuse");
     shelf.write(vec![keep(shelf.model(), "unused", [1; 4]), keep(other.model_no, "abc", [1; 4])]).await;
-    let expected = IndexSize { documents: 2, refused: 1, chunks: 3, vectors: 3, text_bytes: 5 + 3 + 3 };
+    shelf.put(Chunk { vector: None, ..shelf.chunk("c", "1", "1", "\u{e1c}") }).await;
+    let expected = IndexSize {
+        documents: 2,
+        refused: 1,
+        empty: 1,
+        chunks: 4,
+        words_only: 1,
+        vectors: 3,
+        text_bytes: 5 + 3 + 3 + 3,
+    };
     assert_eq!(shelf.both.size(shelf.no()).await, Ok(expected));
     assert_eq!(shelf.both.size(other.no).await, Ok(IndexSize { vectors: 1, ..IndexSize::default() }));
     assert_eq!(shelf.both.known(vec![key_of(shelf.model(), "unused")]).await, Ok(vec![true]));

@@ -147,7 +147,7 @@ pub(super) async fn looking_again_replaces_how_it_looked(both: Arc<dyn Both>) {
     shelf.both.observe(shelf.no(), vec![seen("a", 1, Some(1))]).await.expect("observe");
     shelf.publish("a", "1", 5).await;
     let before = shelf.doc("a").await.expect("there");
-    let looked = SeenAs { size: 9, modified_ms: None, hash: version("other") };
+    let looked = SeenAs { size: 9, stamp: None, hash: version("other") };
     let again = Seen { path: "a".into(), kind: "rust".to_owned(), seen: looked };
     shelf.both.observe(shelf.no(), vec![seen("a", 4, Some(4)), again]).await.expect("observe");
     let kind = "rust".to_owned();

@@ -23,7 +23,7 @@ async fn prepared(both: Arc<dyn Both>) -> (Shelf, Vec<Effect>) {
     let model = shelf.model();
     shelf.write(vec![keep(model, "kept", [4, 3, 2, 1])]).await;
     let mut chunk = shelf.chunk("a", "new", "2", "a new text");
-    chunk.vector = key_of(model, "kept");
+    chunk.vector = Some(key_of(model, "kept"));
     let effects = vec![
         keep(model, "never kept", [1, 1, 1, 1]),
         Effect::Put(chunk.into()),

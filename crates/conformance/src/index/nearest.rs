@@ -28,9 +28,9 @@ impl Expected {
             let within = scope.collections.contains(&chunk.doc.collection)
                 && scope.docs.as_ref().is_none_or(|docs| docs.contains(doc))
                 && scope.page.is_none_or(|page| chunk.place.page == Some(page));
-            let vector = &self.vectors[&chunk.vector];
-            if !within || chunk.vector.model != query.model || vector.codes.len() != query.vector.codes.len()
-            {
+            let key = chunk.vector.expect("each has one here");
+            let vector = &self.vectors[&key];
+            if !within || key.model != query.model || vector.codes.len() != query.vector.codes.len() {
                 continue;
             }
             let pairs = vector.codes.iter().zip(&query.vector.codes);
@@ -69,7 +69,7 @@ async fn filled(shelf: &mut Shelf, dice: &mut Dice) -> Expected {
         let path = format!("doc {}", dice.below(12));
         let text = format!("text {}", dice.below(60));
         let mut chunk = shelf.chunk(&path, &format!("k{n}"), "1", &text);
-        (chunk.doc.collection, chunk.vector) = (collection, key_of(model, &text));
+        (chunk.doc.collection, chunk.vector) = (collection, Some(key_of(model, &text)));
         chunk.place.page = [None, Some(1), Some(2)][dice.index(3)];
         effects.push(Effect::Put(Arc::new(chunk.clone())));
         chunks.push(chunk);

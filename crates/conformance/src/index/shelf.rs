@@ -11,7 +11,7 @@ use redrive_core::index::{
 use redrive_core::item::{Item, NewItem};
 use redrive_core::vector::{Hit, Quantised};
 use redrive_store::index::{
-    Collection, Doc, FoundChunk, NearestQuery, NewCollection, Scope, Seen, SeenAs, WordsQuery,
+    Collection, Doc, FoundChunk, NearestQuery, NewCollection, Scope, Seen, SeenAs, SeenStamp, WordsQuery,
 };
 use redrive_store::{Applied, Change, Commit, RunChange, Submit};
 
@@ -55,7 +55,9 @@ pub(super) fn doc(collection: CollectionNo, path: &str) -> DocKey {
 /// A file as it was seen.
 pub(super) fn seen(path: &str, size: u64, modified_ms: Option<i64>) -> Seen {
     let hash = version(path);
-    Seen { path: path.into(), kind: "text".to_owned(), seen: SeenAs { size, modified_ms, hash } }
+    let stamp =
+        modified_ms.map(|modified_ms| SeenStamp { modified_ms, changed_ns: i64::MIN, inode: u64::MAX });
+    Seen { path: path.into(), kind: "text".to_owned(), seen: SeenAs { size, stamp, hash } }
 }
 
 /// A store, a collection in it, and a run whose items write into it.
@@ -137,15 +139,15 @@ impl Shelf {
             place: ChunkPlace { ordinal: 0, page: None, lines: (1, 2), bytes: (0, text.len() as u64) },
             context: String::new(),
             text: text.to_owned(),
-            vector: key_of(self.model(), text),
+            vector: Some(key_of(self.model(), text)),
         }
     }
 
     /// Puts a chunk whose vector is kept before it.
     pub(super) async fn put(&mut self, chunk: Chunk) {
         let vector = Quantised { codes: vec![1, 2, 3, 4], scale: 0.5 };
-        let kept = KeptVector { key: chunk.vector, vector };
-        self.write(vec![Effect::Keep(kept.into()), Effect::Put(chunk.into())]).await;
+        let kept = chunk.vector.map(|key| Effect::Keep(KeptVector { key, vector }.into()));
+        self.write(kept.into_iter().chain([Effect::Put(chunk.into())]).collect()).await;
     }
 
     /// Puts a chunk with this text.

@@ -1,4 +1,4 @@
-//! Vectors that no chunk points to any more.
+//! Vectors that no chunk points to any more, and documents that are gone.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use redrive_core::status::Control;
 use redrive_store::RunChange;
 
 use super::Both;
-use super::shelf::{Shelf, doc, keep, key_of};
+use super::shelf::{Shelf, doc, keep, key_of, seen};
 use crate::world::{START, new_run};
 
 async fn kept(shelf: &Shelf, texts: &[&str]) -> Vec<bool> {
@@ -69,4 +69,23 @@ pub(super) async fn no_vector_goes_while_a_run_is_unfinished(both: Arc<dyn Both>
     let cancelled = RunChange { control: Some((Control::Cancelled, None)), ..RunChange::default() };
     shelf.both.change_run(second, cancelled).await.expect("cancel");
     assert_eq!(shelf.both.drop_unused_vectors(99).await, Ok(1), "a cancelled one does not");
+}
+
+pub(super) async fn documents_that_are_gone_are_forgotten(both: Arc<dyn Both>) {
+    let mut shelf = Shelf::new(both).await;
+    for path in ["gone", "gone too", "back", "kept"] {
+        shelf.put_text(path, "1", "1", path).await;
+        shelf.publish(path, "1", 1).await;
+    }
+    for path in ["gone", "gone too", "back"] {
+        shelf.write(vec![Effect::Forget(doc(shelf.no(), path))]).await;
+    }
+    shelf.both.observe(shelf.no(), vec![seen("back", 1, None)]).await.expect("observe");
+    assert_eq!(shelf.both.drop_gone_docs(99).await, Ok(0), "an unfinished run may be about them");
+    shelf.finish(true).await;
+    assert_eq!(shelf.both.drop_gone_docs(1).await, Ok(1), "in pages");
+    assert_eq!(shelf.both.drop_gone_docs(99).await, Ok(1));
+    assert_eq!(shelf.both.drop_gone_docs(99).await, Ok(0));
+    let paths: Vec<String> = shelf.docs().await.iter().map(|doc| doc.path.to_string()).collect();
+    assert_eq!(paths, ["back", "kept"]);
 }

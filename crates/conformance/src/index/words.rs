@@ -174,3 +174,68 @@ pub(super) async fn many_words_are_no_trouble(both: Arc<dyn Both>) {
     let long = "x".repeat(100_000);
     assert_eq!(shelf.containing(&[&long, "here"], Shelf::within(shelf.no())).await, ["k"]);
 }
+
+pub(super) async fn what_no_word_search_takes_apart_is_found_by_its_parts(both: Arc<dyn Both>) {
+    let mut shelf = Shelf::new(both).await;
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    for (key, text) in [
+        ("thai", "เมืองหลวงของประเทศไทยคือกรุงเทพมหานคร"),
+        ("chinese", "我们住在北京大学的旁边"),
+        ("korean", "서울은 한국의 수도이다"),
+        ("emoji", "it is out 🎉 at last"),
+        ("sum", "∑ x ≤ ∫ y"),
+        ("hash", hash),
+    ] {
+        shelf.put_text("a", key, "1", text).await;
+    }
+    for (word, key) in [
+        ("กรุงเทพมหานคร", "thai"),
+        ("ประเทศ", "thai"),
+        ("北京", "chinese"),
+        ("边", "chinese"),
+        ("수도", "korean"),
+        ("🎉", "emoji"),
+        ("∫", "sum"),
+        ("c15d6c15b0f", "none"),
+        ("d15d6c15b0f", "hash"),
+        (hash, "hash"),
+    ] {
+        let expected: &[&str] = if key == "none" { &[] } else { &[key] };
+        assert_eq!(shelf.word(word).await, expected, "{word}");
+    }
+    shelf.put_text("a", "thai", "1", "จบ").await;
+    assert_eq!(shelf.word("กรุงเทพมหานคร").await, NONE, "what was replaced is gone");
+    assert_eq!(shelf.word("จบ").await, ["thai"]);
+    shelf.publish("a", "2", 1).await;
+    for word in ["จบ", "北京", "🎉", hash] {
+        assert_eq!(shelf.word(word).await, NONE, "{word}");
+    }
+}
+
+pub(super) async fn a_chunk_without_a_vector_is_found_by_words(both: Arc<dyn Both>) {
+    let mut shelf = Shelf::new(both).await;
+    shelf.put_text("a", "with", "1", "one").await;
+    shelf.put(Chunk { vector: None, ..shelf.chunk("a", "without", "1", "አዲስ አበባ one") }).await;
+    assert_eq!(shelf.word("አበባ").await, ["without"]);
+    assert_eq!(shelf.containing(&["one"], Shelf::within(shelf.no())).await.len(), 2);
+    assert_eq!(shelf.keys().await, ["a/with"], "nothing is near it");
+    shelf.publish("a", "1", 1).await;
+    assert_eq!(shelf.word("አበባ").await, ["without"], "it is part of its edition");
+    let size = shelf.both.size(shelf.no()).await.expect("size");
+    assert_eq!((size.chunks, size.words_only, size.empty), (2, 1, 0));
+    shelf.assert_whole().await;
+    shelf.finish(true).await;
+    assert_eq!(shelf.both.drop_unused_vectors(99).await, Ok(0));
+}
+
+pub(super) async fn a_vector_can_come_later(both: Arc<dyn Both>) {
+    let mut shelf = Shelf::new(both).await;
+    shelf.put(Chunk { vector: None, ..shelf.chunk("a", "it", "1", "text") }).await;
+    assert_eq!(shelf.keys().await, NONE);
+    shelf.put_text("a", "it", "1", "text").await;
+    assert_eq!(shelf.keys().await, ["a/it"]);
+    assert_eq!(shelf.both.size(shelf.no()).await.expect("size").words_only, 0);
+    shelf.put(Chunk { vector: None, ..shelf.chunk("a", "it", "1", "text") }).await;
+    assert_eq!(shelf.keys().await, NONE);
+    assert_eq!(shelf.word("text").await, ["it"]);
+}

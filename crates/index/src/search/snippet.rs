@@ -41,7 +41,8 @@ struct Looked {
 #[must_use]
 pub fn snippet(text: &str, first_line: u32, terms: &Terms) -> Vec<SnippetLine> {
     let wanted = terms.stems();
-    let lines: Vec<Looked> = text.split('\n').map(|line| look(line, &wanted)).collect();
+    let unspaced: Vec<&str> = terms.unspaced().collect();
+    let lines: Vec<Looked> = text.split('\n').map(|line| look(line, &wanted, &unspaced)).collect();
     let chosen: Vec<usize> = match best_window(&lines) {
         Some(window) => window.collect(),
         None => (0..lines.len()).filter(|at| !is_blank(&lines[*at])).take(LINES).collect(),
@@ -67,7 +68,7 @@ pub fn printable(text: &str) -> String {
     printable
 }
 
-fn look(line: &str, wanted: &BTreeSet<String>) -> Looked {
+fn look(line: &str, wanted: &BTreeSet<String>, unspaced: &[&str]) -> Looked {
     let text = printable(line.strip_suffix('\r').unwrap_or(line));
     let mut looked = Looked { text: String::new(), marks: Vec::new(), stems: BTreeSet::new() };
     let mut mark = |range: Range<usize>| {
@@ -86,6 +87,17 @@ fn look(line: &str, wanted: &BTreeSet<String>) -> Looked {
             }
         }
     }
+    for word in unspaced {
+        let found = text.match_indices(word).map(|(at, _)| (at, at + word.len()));
+        let fresh: Vec<(usize, usize)> = found
+            .filter(|(start, end)| looked.marks.iter().all(|mark| mark.1 <= *start || mark.0 >= *end))
+            .collect();
+        if !fresh.is_empty() {
+            looked.stems.insert((*word).to_owned());
+            looked.marks.extend(fresh);
+        }
+    }
+    looked.marks.sort_unstable();
     looked.text = text.trim_end().to_owned();
     looked
 }
@@ -174,6 +186,12 @@ mod tests {
         assert_eq!(shown("struct SearchHit {", "search hits"), ["10 struct [Search][Hit] {"]);
         assert_eq!(shown("struct SearchHit {", "SearchHit"), ["10 struct [SearchHit] {"]);
         assert_eq!(shown("retry_after = 1", "retry_after"), ["10 [retry]_[after] = 1"]);
+    }
+
+    #[test]
+    fn words_without_spaces_around_them_are_marked() {
+        assert_eq!(shown("one\nคือกรุงเทพมหานคร", "กรุงเทพ"), ["10 one", "11 คือ[กรุงเทพ]มหานคร"]);
+        assert_eq!(shown("out 🎉 now", "🎉 out"), ["10 [out] [🎉] now"]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+use redrive_core::grams::{self, Lookup};
+
 /// Words that are looked up for one query.
 const MOST: usize = 32;
 
@@ -28,7 +30,8 @@ struct Term {
 
 impl Terms {
     /// Takes a query apart. Words are runs of letters and digits in lower case, so that `retry_after` is two;
-    /// `RetryAfter` is one and its parts. Stop words are left out unless there is nothing else.
+    /// `RetryAfter` is one and its parts; a sign such as `∑` is one by itself. Stop words are left out unless there is
+    /// nothing else.
     #[must_use]
     pub fn of(query: &str) -> Self {
         let words: Vec<&str> = tokens(query).map(|range| &query[range]).take(MOST * 4).collect();
@@ -46,7 +49,8 @@ impl Terms {
             terms.retain(|term| !is_stop(&term.whole));
         }
         terms.truncate(MOST);
-        Self { terms, phrase: words.iter().map(|word| word.to_lowercase()).collect() }
+        let phrase = words.iter().filter(|word| !is_sign(word)).map(|word| word.to_lowercase()).collect();
+        Self { terms, phrase }
     }
 
     /// The words to look up; plain, without any syntax.
@@ -68,13 +72,23 @@ impl Terms {
     }
 
     /// The share of the words that are in a text, from 0 to 1. One that is put together is also there when all of its
-    /// parts are.
+    /// parts are, and one that is written without spaces is there as far as its pieces are.
     #[must_use]
     pub fn coverage(&self, text: &str) -> f64 {
         let there: BTreeSet<String> = tokens(text).map(|range| stem(&text[range])).collect();
         let has = |word: &String| there.contains(&stem(word));
-        let found = self.terms.iter().filter(|term| has(&term.whole) || term.parts.iter().all(has)).count();
-        if self.terms.is_empty() { 0.0 } else { found as f64 / self.terms.len() as f64 }
+        let mut pieces = None;
+        let mut share = |term: &Term| {
+            if has(&term.whole) || term.parts.iter().all(has) {
+                return 1.0;
+            }
+            let lookups = grams::lookups(&term.whole);
+            let there: &Vec<String> = pieces.get_or_insert_with(|| grams::of(text));
+            let found = lookups.iter().filter(|lookup| Lookup::is_in(lookup, there)).count();
+            found as f64 / lookups.len().max(1) as f64
+        };
+        let found: f64 = self.terms.iter().map(&mut share).sum();
+        if self.terms.is_empty() { 0.0 } else { found / self.terms.len() as f64 }
     }
 
     /// Tells whether a text has the query's words one after the other, as they were written; a single word is no
@@ -84,8 +98,15 @@ impl Terms {
         if self.phrase.len() < 2 {
             return false;
         }
-        let there: Vec<String> = tokens(text).map(|range| text[range].to_lowercase()).collect();
+        let words = tokens(text).map(|range| &text[range]).filter(|word| !is_sign(word));
+        let there: Vec<String> = words.map(str::to_lowercase).collect();
         there.windows(self.phrase.len()).any(|row| row == self.phrase)
+    }
+
+    /// The words that stand between others without a space, and the signs: they are looked for as they are written.
+    pub(super) fn unspaced(&self) -> impl Iterator<Item = &str> {
+        let wholes = self.terms.iter().map(|term| term.whole.as_str());
+        wholes.filter(|whole| grams::is_more_than_a_word(whole))
     }
 
     /// The stems of all words and parts.
@@ -99,18 +120,28 @@ impl Terms {
     }
 }
 
-/// Where the words of a text are: runs of letters, digits and the marks that belong to them.
+/// Where the words of a text are: runs of letters, digits and the marks that belong to them, and single signs.
 pub(super) fn tokens(text: &str) -> impl Iterator<Item = Range<usize>> {
     let mut chars = text.char_indices().peekable();
     std::iter::from_fn(move || {
-        let (start, _) = chars.find(|(_, c)| c.is_alphanumeric())?;
-        while chars.next_if(|(_, c)| in_word(*c)).is_some() {}
+        let (start, first) = chars.find(|(_, c)| begins_word(*c))?;
+        if !grams::is_sign(first) {
+            while chars.next_if(|(_, c)| in_word(*c)).is_some() {}
+        }
         Some(start..chars.peek().map_or(text.len(), |(end, _)| *end))
     })
 }
 
+fn begins_word(c: char) -> bool {
+    c.is_alphanumeric() || grams::is_sign(c) || grams::is_unspaced(c)
+}
+
 fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c)
+    c.is_alphanumeric() || ('\u{300}'..='\u{36f}').contains(&c) || grams::is_unspaced(c)
+}
+
+fn is_sign(word: &str) -> bool {
+    word.starts_with(grams::is_sign)
 }
 
 /// Where the parts of a word in camel case are: `HTTPServer` has two. A word that is whole has one.
@@ -177,6 +208,8 @@ mod tests {
             ("Größe über 5", &["größe", "über", "5"]),
             ("日本語", &["日本語"]),
             ("-- !?", &[]),
+            ("released 🎉🎉 ∑", &["released", "🎉", "∑"]),
+            ("น้ำแข็ง ไทย", &["น้ำแข็ง", "ไทย"]),
         ] {
             assert_eq!(Terms::of(query).lookups(), words, "{query}");
         }
@@ -206,6 +239,8 @@ mod tests {
         assert_eq!(terms.coverage("a static model has a token"), 1.0);
         assert_eq!(terms.coverage("static"), 0.0);
         assert_eq!(Terms::of("").coverage("x"), 0.0);
+        assert_eq!(Terms::of("กรุงเทพ 🎉").coverage("คือกรุงเทพมหานคร"), 0.5);
+        assert_eq!(Terms::of("北京大学的天气").coverage("天气很好"), 1.0 / 6.0);
     }
 
     #[test]
@@ -214,5 +249,6 @@ mod tests {
         assert!(terms.has_phrase("pub fn give_way() {}") && terms.has_phrase("Fn give way"));
         assert!(!terms.has_phrase("give_way fn") && !terms.has_phrase("fn give"));
         assert!(!Terms::of("lease").has_phrase("lease"));
+        assert!(Terms::of("decide commit").has_phrase("decide → commit"));
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn joined(context: &str, text: &str) -> String {
 ///
 /// `count` says how many tokens a text has. It should not count marks that a model adds around every text; a longer
 /// text should not have fewer tokens, and a text not more than its lines together: those are what is counted, once
-/// each. A line that has to be cut is counted again, in pieces. A chunk has at most 64 bytes of text for each of
+/// each. A line that has to be cut is counted again, in pieces. A chunk has at most 16 bytes of text for each of
 /// `max_tokens`, however few tokens they are. A single character that alone has more than `max_tokens`
 /// tokens is a chunk nevertheless: nothing is left out.
 #[must_use]

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 /// A text of more bytes per allowed token than this is too long without being counted: nobody can read it in a result,
-/// and a word without end, which may well be one token, would make a chunk as large as its file.
-const SURELY_TOO_LONG: usize = 64;
+/// and white space without end, which is no token at all, would make a chunk as large as its file.
+const SURELY_TOO_LONG: usize = 16;
 
 /// The tokens of each line, added up.
 ///

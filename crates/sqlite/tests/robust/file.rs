@@ -63,7 +63,7 @@ fn a_newer_schema_is_refused() {
     conn.execute_batch("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE").unwrap();
     drop(conn);
     let before = fs::read(&path).unwrap();
-    assert!(matches!(refusal(&path), Error::Newer { found: 99, known: 3 }));
+    assert!(matches!(refusal(&path), Error::Newer { found: 99, .. }));
     assert_eq!(fs::read(&path).unwrap(), before);
 }
 

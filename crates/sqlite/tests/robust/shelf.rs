@@ -60,7 +60,7 @@ impl Shelf {
             place: ChunkPlace::default(),
             context: format!("above {name}"),
             text: text.to_owned(),
-            vector: key(self.collection.model_no, text),
+            vector: Some(key(self.collection.model_no, text)),
         };
         Effect::Put(chunk.into())
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use redrive_core::grams;
 use redrive_core::index::{Chunk, CollectionNo, DocKey, Effect, ModelNo, VectorKey};
 use redrive_core::time::Timestamp;
 use redrive_core::vector::{Hit, Nearest, Quantised};
@@ -238,20 +239,41 @@ impl Index for MemoryStore {
             return Ok(0);
         }
         let index = &mut state.index;
-        let used = |key: &VectorKey| index.chunks.values().any(|chunk| chunk.vector == *key);
+        let used = |key: &VectorKey| index.chunks.values().any(|chunk| chunk.vector == Some(*key));
         let unused: Vec<VectorKey> =
             index.vectors.keys().filter(|key| !used(key)).take(limit).copied().collect();
         unused.iter().for_each(|key| drop(index.vectors.remove(key)));
         Ok(unused.len() as u64)
     }
 
+    async fn drop_gone_docs(&self, limit: usize) -> Result<u64> {
+        let state = &mut *self.lock();
+        let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
+        if !state.list_runs(&unfinished, None, 1).is_empty() {
+            return Ok(0);
+        }
+        let index = &mut state.index;
+        let is_gone = |key: &DocKey, doc: &Doc| {
+            let known = doc.published.is_some() || doc.seen.is_some() || doc.refused.is_some();
+            !known && !index.chunks.values().any(|chunk| chunk.doc == *key)
+        };
+        let gone: Vec<i64> = index
+            .docs
+            .iter()
+            .filter(|(_, (key, doc))| is_gone(key, doc))
+            .map(|(no, _)| *no)
+            .take(limit)
+            .collect();
+        gone.iter().for_each(|no| drop(index.docs.remove(no)));
+        Ok(gone.len() as u64)
+    }
+
     async fn nearest(&self, query: NearestQuery) -> Result<Vec<Hit>> {
         let index = &self.lock().index;
         let mut nearest = Nearest::new(&query.vector, query.count);
         for (id, chunk) in index.chunks.iter().filter(|(_, chunk)| index.is_within(chunk, &query.scope)) {
-            if let Some(vector) =
-                index.vectors.get(&chunk.vector).filter(|_| chunk.vector.model == query.model)
-            {
+            let of_model = chunk.vector.filter(|key| key.model == query.model);
+            if let Some(vector) = of_model.and_then(|key| index.vectors.get(&key)) {
                 nearest.look(*id, &vector.codes, vector.scale);
             }
         }
@@ -260,17 +282,21 @@ impl Index for MemoryStore {
 
     async fn containing(&self, query: WordsQuery) -> Result<Vec<Hit>> {
         let index = &self.lock().index;
-        let words: Vec<Vec<String>> = query.words.iter().map(|word| split_words(word)).collect();
+        let words: Vec<(Vec<String>, Vec<grams::Lookup>)> =
+            query.words.iter().map(|word| (split_words(word), grams::lookups(word))).collect();
         let mut hits: Vec<Hit> = Vec::new();
         for (id, chunk) in index.chunks.iter().filter(|(_, chunk)| index.is_within(chunk, &query.scope)) {
             let fields = [split_words(&chunk.context), split_words(&chunk.text)];
-            let occurs = |word: &&Vec<String>| {
-                !word.is_empty()
-                    && fields.iter().any(|there| there.windows(word.len()).any(|at| at == **word))
+            let pieces = [grams::of(&chunk.context), grams::of(&chunk.text)].concat();
+            let share = |(word, lookups): &(Vec<String>, Vec<grams::Lookup>)| {
+                let is_word = !word.is_empty()
+                    && fields.iter().any(|there| there.windows(word.len()).any(|at| at == *word));
+                let found = lookups.iter().filter(|lookup| lookup.is_in(&pieces)).count();
+                f32::from(u8::from(is_word)) + found as f32 / lookups.len().max(1) as f32
             };
-            let found = words.iter().filter(occurs).count();
-            if found > 0 {
-                hits.push(Hit { id: *id, score: found as f32 });
+            let score: f32 = words.iter().map(share).sum();
+            if score > 0.0 {
+                hits.push(Hit { id: *id, score });
             }
         }
         hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
@@ -300,7 +326,7 @@ impl Index for MemoryStore {
     async fn index_faults(&self, limit: usize) -> Result<Vec<String>> {
         let index = &self.lock().index;
         let fault = |chunk: &Chunk| {
-            if !index.vectors.contains_key(&chunk.vector) {
+            if chunk.vector.is_some_and(|key| !index.vectors.contains_key(&key)) {
                 return Some(format!("chunk {} of {} has no vector", chunk.key, chunk.doc.path));
             }
             None
@@ -313,10 +339,14 @@ impl Index for MemoryStore {
         let Some(spec) = index.collections.get(&collection) else { return Ok(IndexSize::default()) };
         let docs = index.docs.values().filter(|(key, _)| key.collection == collection);
         let chunks = index.chunks.values().filter(|chunk| chunk.doc.collection == collection);
+        let published = docs.clone().filter(|(_, doc)| doc.published.is_some());
         Ok(IndexSize {
-            documents: docs.clone().filter(|(_, doc)| doc.published.is_some()).count() as u64,
+            documents: published.clone().count() as u64,
             refused: docs.filter(|(_, doc)| doc.refused.is_some()).count() as u64,
+            empty: published.filter(|(key, _)| !index.chunks.values().any(|chunk| chunk.doc == *key)).count()
+                as u64,
             chunks: chunks.clone().count() as u64,
+            words_only: chunks.clone().filter(|chunk| chunk.vector.is_none()).count() as u64,
             vectors: index.vectors.keys().filter(|key| key.model == spec.model_no).count() as u64,
             text_bytes: chunks.map(|chunk| chunk.text.len() as u64).sum(),
         })

@@ -1,5 +1,6 @@
 //! `redrive index`: a directory becomes a searchable index.
 
+mod left_out;
 mod pipeline;
 mod refusals;
 mod summary;
@@ -13,6 +14,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use redrive_core::status::{Control, RunStatus};
 use redrive_engine::{admin, crash};
 use redrive_index::{Files, WalkTally, canonical_root};
+use redrive_ingest::walk::SkipReason;
 use redrive_pipeline::Definition;
 use redrive_store::{NewRun, RunFilter, RunRow};
 
@@ -59,9 +61,12 @@ pub struct IndexArgs {
     /// Follow symbolic links
     #[arg(long)]
     pub follow_symlinks: bool,
-    /// Take in what .gitignore, .ignore and .redriveignore leave out, too
+    /// Take in what .gitignore, .ignore and .redriveignore leave out, and node_modules, caches and Cargo's target, too
     #[arg(long)]
     pub no_ignore: bool,
+    /// Only name what is left out and why; nothing is indexed
+    #[arg(long, conflicts_with_all = ["watch", "rebuild", "reembed"])]
+    pub list_left_out: bool,
     /// Leave out text files larger than this
     #[arg(long, default_value = "8MiB", value_name = "SIZE")]
     pub max_bytes: String,
@@ -120,12 +125,23 @@ struct Passed {
     children_died: u64,
 }
 
+/// A reason for which files are left out, as people are told it.
+fn told(reason: &str) -> &str {
+    match reason {
+        "refused" => "cannot be indexed as they are",
+        other => SkipReason::told(other),
+    }
+}
+
 /// Indexes a directory.
 pub async fn index(context: &Context, args: IndexArgs) -> Answer {
     let (_, root) = canonical_root(&args.dir)
         .map_err(|problem| Failure::usage(problem).hint("name a directory, for example `redrive index .`"))?;
     let text = pipeline::text(&args, &root)?;
     let definition = pipeline::definition(&text)?;
+    if args.list_left_out {
+        return left_out::list(context, &definition, &root).await;
+    }
     wiring::check_keys(&definition)?;
     let stores = wiring::open_store(&context.global.store)?;
     if args.reembed {

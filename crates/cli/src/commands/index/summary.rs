@@ -1,7 +1,9 @@
 //! What came of indexing, for people and for machines.
 
+use std::sync::atomic::Ordering;
+
 use redrive_core::attempt::Outcome;
-use redrive_core::item::{State, StateKind};
+use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::RunStatus;
 use redrive_core::tally::Metric;
 use redrive_engine::report::{RunReport, failures};
@@ -13,7 +15,7 @@ use serde::Serialize;
 
 use super::{Embedder, Pass, Passed, refusals};
 use crate::exit::Failure;
-use crate::output::text::{count, safe, short, span};
+use crate::output::text::{count, safe, short, span, things};
 use crate::output::{json, lines, summary};
 use crate::wiring;
 
@@ -38,14 +40,18 @@ struct Figures<'a> {
     indexed: u64,
     /// Files that left the index in this run.
     removed: u64,
-    /// Texts that were embedded in this run.
+    /// Chunks whose text was embedded in this run.
     embedded: u64,
+    /// Chunks of this run that the model knows no word of: they are in the index, and found by words only.
+    words_only: u64,
     /// Chunks whose text had been embedded before.
     reused: u64,
     /// Chunks that failed for good: their files can be found without them.
     failed_chunks: u64,
     /// Files that are no text, and why; the first ones.
     no_text: Vec<(String, String)>,
+    /// Files that failed for good, and why; the first ones.
+    failed: Vec<(String, String)>,
     /// Files that changed, or went, between being listed and being read; the next pass takes them up.
     changed_meanwhile: u64,
     /// Files that earlier runs left in the index without some of their chunks.
@@ -88,15 +94,20 @@ async fn figures<'a>(pass: &Pass<'a>, passed: &'a Passed) -> Result<Figures<'a>,
     // A file that is gone passes `parse` as it is; any other is taken apart there.
     let removed = ended("parse", Outcome::Succeeded).min(report.counts.succeeded);
     let (no_text, changed_meanwhile) = left_out(pass, report).await?;
+    // What went on without a vector passed the stage all the same.
+    let (passed_embed, words_only) =
+        (ended("embed", Outcome::Succeeded), pass.shelf.words_only.load(Ordering::Relaxed));
     Ok(Figures {
         root: pass.root,
         model: &pass.shelf.collection.spec.model,
         indexed: report.counts.succeeded - removed,
         removed,
-        embedded: ended("embed", Outcome::Succeeded),
+        embedded: passed_embed.saturating_sub(words_only),
+        words_only,
         reused: ended("embed", Outcome::Reused),
         failed_chunks: parts.map(|stage| stage.counts.dead).sum(),
         no_text,
+        failed: failed(pass, report).await?,
         changed_meanwhile,
         incomplete_before: incomplete_before(pass, report).await?,
         children_died: passed.children_died,
@@ -126,6 +137,18 @@ async fn left_out(pass: &Pass<'_>, report: &RunReport) -> Result<(Vec<(String, S
     Ok((no_text, changed))
 }
 
+/// The files that failed for good.
+async fn failed(pass: &Pass<'_>, report: &RunReport) -> Result<Vec<(String, String)>, Failure> {
+    if report.counts.dead == 0 {
+        return Ok(Vec::new());
+    }
+    let state = Some(StateKind::Dead);
+    let filter = ItemFilter { run: Some(report.run), state, top: true, ..ItemFilter::default() };
+    let items = pass.stores.store.items(ItemQuery { filter, after: None, limit: NAMED }).await?;
+    let why = |item: &Item| item.last.as_ref().map(|last| last.message.to_string()).unwrap_or_default();
+    Ok(items.iter().map(|item| (item.key.to_string(), why(item))).collect())
+}
+
 /// Whether earlier runs left something out is worth a look only where this one did nothing about it.
 async fn incomplete_before(pass: &Pass<'_>, report: &RunReport) -> Result<u64, Failure> {
     if report.counts.admitted > 0 || report.status != RunStatus::Completed {
@@ -148,11 +171,16 @@ async fn last_failure(pass: &Pass<'_>, report: &RunReport) -> Result<Option<Stri
 fn words(pass: &Pass<'_>, passed: &Passed, figures: &Figures<'_>) -> String {
     let (report, walk, size) = (&passed.worked.report, figures.walk, figures.size);
     let mut text = format!(
-        "{}: {} files, {} chunks in the index\n",
+        "{}: {}, {} in the index\n",
         safe(figures.root),
-        count(size.documents),
-        count(size.chunks)
+        things(size.documents, "file"),
+        things(size.chunks, "chunk")
     );
+    let waiting = match report.status {
+        // Nothing need have failed: it was not its turn yet.
+        RunStatus::Interrupted => "not done yet",
+        _ => "waiting for a retry",
+    };
     let mut parts = vec![format!("{} indexed", count(figures.indexed))];
     let no_text = report.counts.filtered.saturating_sub(figures.changed_meanwhile);
     for (n, what) in [
@@ -161,7 +189,7 @@ fn words(pass: &Pass<'_>, passed: &Passed, figures: &Figures<'_>) -> String {
         (no_text, "not a text"),
         (figures.changed_meanwhile, "changed meanwhile"),
         (report.counts.dead, "failed"),
-        (report.counts.waiting + report.counts.joining, "waiting for a retry"),
+        (report.counts.waiting + report.counts.joining, waiting),
         (walk.refused_before, "cannot be indexed and have not changed"),
         (figures.incomplete_before, "without passages that failed before"),
     ] {
@@ -170,10 +198,10 @@ fn words(pass: &Pass<'_>, passed: &Passed, figures: &Figures<'_>) -> String {
         }
     }
     text.push_str(&format!("  files: {}\n", parts.join(", ")));
-    for (path, why) in figures.no_text.iter().chain(&walk.refused) {
+    for (path, why) in figures.no_text.iter().chain(&figures.failed).chain(&walk.refused) {
         text.push_str(&format!("    {}: {}\n", safe(path), short(why, 100)));
     }
-    if figures.embedded + figures.reused + figures.failed_chunks > 0 {
+    if figures.embedded + figures.reused + figures.failed_chunks + figures.words_only > 0 {
         let failed = match figures.failed_chunks {
             0 => String::new(),
             n => format!(", {} failed: their files can be found without them", count(n)),
@@ -181,19 +209,26 @@ fn words(pass: &Pass<'_>, passed: &Passed, figures: &Figures<'_>) -> String {
         let (embedded, reused) = (count(figures.embedded), count(figures.reused));
         text.push_str(&format!("  chunks: {embedded} embedded, {reused} known before{failed}\n"));
     }
+    if size.words_only > 0 {
+        let passages = things(size.words_only, "passage");
+        text.push_str(&format!("  {passages} by words only: the model knows no word in them\n"));
+    }
+    if size.empty > 0 {
+        text.push_str(&format!("  {} without any text\n", things(size.empty, "file")));
+    }
     if let Some(used) = report.usage.as_ref().filter(|_| pass.args.embedder != Embedder::Builtin) {
         text.push_str(&format!("  {}\n", summary::usage(used)));
     }
     if figures.children_died > 0 {
-        let died = count(figures.children_died);
-        text.push_str(&format!("  {died} child processes died with work in hand; it was tried again\n"));
+        let died = things(figures.children_died, "time");
+        text.push_str(&format!("  {died} a child process died with work in hand; it was tried again\n"));
     }
     text.push_str(&walked(walk));
     text.push_str(&format!("  run {}: {} in {}", report.run, report.status, span(passed.took_ms)));
     if let Some(reason) = report.reason.as_ref().or(figures.last_failure.as_ref()) {
         text.push_str(&format!("\n  because {}", short(reason, 300)));
     }
-    if let Some(due) = &report.next_due {
+    if let Some(due) = report.next_due.as_ref().filter(|_| report.status != RunStatus::Interrupted) {
         text.push_str(&format!("\n  next retry due {due}"));
     }
     text
@@ -204,16 +239,16 @@ fn walked(walk: &WalkTally) -> String {
     let mut text = String::new();
     if walk.kept_back > 0 {
         text.push_str(&format!(
-            "  there is no file at all, so nothing was removed: {} files of before can still be found\n",
-            count(walk.kept_back)
+            "  there is no file at all, so nothing was removed: {} of before can still be found\n",
+            things(walk.kept_back, "file")
         ));
     }
     if walk.skipped.is_empty() {
         return text;
     }
     let reasons: Vec<String> =
-        walk.skipped.iter().map(|(why, n)| format!("{} {}", count(*n), safe(why))).collect();
-    text.push_str(&format!("  left out: {}\n", reasons.join(", ")));
+        walk.skipped.iter().map(|(why, n)| format!("{} {}", count(*n), super::told(why))).collect();
+    text.push_str(&format!("  left out: {} (--list-left-out names them)\n", reasons.join(", ")));
     for (path, why) in &walk.examples {
         text.push_str(&format!("    {}: {}\n", safe(path), safe(why)));
     }
@@ -244,7 +279,7 @@ fn hint(pass: &Pass<'_>, report: &RunReport, figures: &Figures<'_>) -> Option<St
             "`redrive dead list --pipeline index` shows what failed before; --retry-refused tries it again"
                 .to_owned(),
         ),
-        _ if walk.skipped.contains_key("too large") => {
+        _ if walk.skipped.contains_key("too_large") => {
             Some("--max-bytes SIZE takes larger text files in".to_owned())
         }
         RunStatus::Completed if figures.size.chunks > 0 => {

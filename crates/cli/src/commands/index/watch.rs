@@ -1,8 +1,10 @@
 //! `redrive index --watch`: stays, and follows changes of files and retries that fall due.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use notify::{RecursiveMode, Watcher};
@@ -23,28 +25,21 @@ const SWEEP_DEAF: Duration = Duration::from_secs(5);
 
 /// Indexes, and stays until told to stop.
 pub(super) async fn stay(pass: &Pass<'_>) -> Result<ExitCode, Failure> {
-    let changed = Arc::new(Notify::new());
+    let ear = Arc::new(Ear::default());
     let own = own_files(pass)?;
-    let watcher = listen(&pass.shelf.root, &changed, own);
-    if let Err(error) = &watcher {
-        pass.say(&format!("changes cannot be heard of ({error}); the directory is looked at every 5 s"));
-    }
-    let sweep = if watcher.is_ok() { SWEEP } else { SWEEP_DEAF };
+    // It hears for as long as it is kept.
+    let _watcher = listen(&pass.shelf.root, &ear, own)
+        .inspect_err(|error| ear.deafen(error).into_iter().for_each(|told| pass.say(&told)));
     // One listener for as long as it watches: whenever the word comes, it is heard.
     let (teller, told) = watch::channel(false);
     let listener = tokio::spawn(stop(teller));
-    let ended = follow(pass, &changed, told, sweep).await;
+    let ended = follow(pass, &ear, told).await;
     listener.abort();
     ended
 }
 
 /// Passes until told to stop.
-async fn follow(
-    pass: &Pass<'_>,
-    changed: &Notify,
-    mut told: watch::Receiver<bool>,
-    sweep: Duration,
-) -> Result<ExitCode, Failure> {
+async fn follow(pass: &Pass<'_>, ear: &Ear, mut told: watch::Receiver<bool>) -> Result<ExitCode, Failure> {
     let mut first = true;
     loop {
         // What goes wrong once it watches may pass: the directory is away for a moment, the store is busy.
@@ -79,9 +74,10 @@ async fn follow(
             first = false;
         }
         let due = pass.due_in().await?;
+        let sweep = ear.sweep();
         let wait = due.map_or(sweep, |due| due.min(sweep)).max(SETTLE);
         tokio::select! {
-            () = rest(pass, changed, wait) => {}
+            () = rest(pass, &ear.changed, wait) => {}
             _ = told.wait_for(|told| *told) => {}
         }
         if *told.borrow() {
@@ -132,16 +128,60 @@ fn has_news(passed: &Passed) -> bool {
     passed.tally.changed + passed.tally.gone > 0 || passed.worked.report.status != RunStatus::Completed
 }
 
-fn listen(root: &Path, changed: &Arc<Notify>, own: PathBuf) -> notify::Result<notify::RecommendedWatcher> {
-    let bell = changed.clone();
-    let own = own.into_os_string();
-    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+/// What is heard of changes.
+#[derive(Debug, Default)]
+struct Ear {
+    /// Rings when something changed.
+    changed: Notify,
+    /// Whether some changes cannot be heard of.
+    deaf: AtomicBool,
+}
+
+impl Ear {
+    /// How long nothing may be heard of before everything is looked at.
+    fn sweep(&self) -> Duration {
+        if self.deaf.load(Ordering::SeqCst) { SWEEP_DEAF } else { SWEEP }
+    }
+
+    /// Takes in what the system says; returns what people should be told.
+    fn hear(&self, event: notify::Result<notify::Event>, own: &OsStr) -> Option<String> {
         let is_own = |path: &PathBuf| path.as_os_str().as_encoded_bytes().starts_with(own.as_encoded_bytes());
         match event {
             Ok(event)
-                if event.kind.is_access() || (!event.paths.is_empty() && event.paths.iter().all(is_own)) => {}
-            Ok(_) => bell.notify_one(),
-            Err(error) => note(&format!("warning: {error}")),
+                if event.kind.is_access() || (!event.paths.is_empty() && event.paths.iter().all(is_own)) =>
+            {
+                None
+            }
+            Ok(_) => {
+                self.changed.notify_one();
+                None
+            }
+            Err(error) => self.deafen(&error),
+        }
+    }
+
+    /// From now on some changes are not heard of. It is told once: a large directory has a thousand such errors.
+    fn deafen(&self, error: &notify::Error) -> Option<String> {
+        let was_deaf = self.deaf.swap(true, Ordering::SeqCst);
+        // Whoever rests for a minute would not look earlier.
+        self.changed.notify_one();
+        let why = match error.kind {
+            notify::ErrorKind::MaxFilesWatch => {
+                "there are more directories than may be watched; `sysctl fs.inotify.max_user_watches` says how many, and \
+                 a higher number hears of changes at once"
+                    .to_owned()
+            }
+            _ => format!("not every change can be heard of ({error})"),
+        };
+        (!was_deaf).then(|| format!("{why}; everything is looked at every {} s", SWEEP_DEAF.as_secs()))
+    }
+}
+
+fn listen(root: &Path, ear: &Arc<Ear>, own: PathBuf) -> notify::Result<notify::RecommendedWatcher> {
+    let (ear, own) = (ear.clone(), own.into_os_string());
+    let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+        if let Some(told) = ear.hear(event, &own) {
+            note(&format!("warning: {told}"));
         }
     })?;
     watcher.watch(root, RecursiveMode::Recursive)?;
@@ -161,4 +201,47 @@ async fn stop(teller: watch::Sender<bool>) {
         _ = terminate.recv() => {}
     }
     teller.send_replace(true);
+}
+
+#[cfg(test)]
+mod tests {
+    use notify::event::{CreateKind, EventKind};
+
+    use super::*;
+
+    fn full() -> notify::Result<notify::Event> {
+        Err(notify::Error::new(notify::ErrorKind::MaxFilesWatch))
+    }
+
+    /// Tells whether the bell has been rung.
+    async fn rings(ear: &Ear) -> bool {
+        tokio::select! {
+            biased;
+            () = ear.changed.notified() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    #[test]
+    fn the_limit_of_watches_is_told_once_and_has_everything_looked_at_every_5_s() {
+        let (ear, own) = (Ear::default(), OsStr::new("/store"));
+        assert_eq!(ear.sweep(), SWEEP);
+        let told: Vec<String> = (0..1_000).filter_map(|_| ear.hear(full(), own)).collect();
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains("fs.inotify.max_user_watches") && told[0].contains("every 5 s"), "{told:?}");
+        assert_eq!(ear.sweep(), Duration::from_secs(5));
+    }
+
+    #[tokio::test]
+    async fn changes_of_others_are_heard_and_those_of_the_store_are_not() {
+        let created =
+            |path: &str| Ok(notify::Event::new(EventKind::Create(CreateKind::File)).add_path(path.into()));
+        let (ear, own) = (Ear::default(), OsStr::new("/store"));
+        assert_eq!(ear.hear(created("/store-wal"), own), None);
+        assert!(!rings(&ear).await);
+        assert_eq!(ear.hear(created("/file"), own), None);
+        assert!(rings(&ear).await);
+        ear.hear(full(), own);
+        assert!(rings(&ear).await, "what was missed is looked for at once");
+    }
 }

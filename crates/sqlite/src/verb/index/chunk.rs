@@ -1,11 +1,15 @@
 //! Chunks and their words, which are written together: chunks one by one, the words of all of them at once.
 
+use redrive_core::grams;
 use redrive_core::index::Chunk;
 use redrive_store::Error;
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
 use super::{doc, vector_number};
 use crate::error::Result;
+
+/// Stands for no vector: numbers of vectors begin with 1.
+const NO_VECTOR: i64 = 0;
 
 /// Chunks that were written in this transaction and whose words were not yet: their numbers follow each other.
 #[derive(Debug, Default)]
@@ -35,9 +39,12 @@ impl Unworded {
 /// Puts a chunk into its document, in place of the one with the same key and edition.
 pub(super) fn put(tx: &Connection, chunk: &Chunk, unworded: &mut Unworded) -> Result<()> {
     let doc = doc::number(tx, &chunk.doc)?;
-    let vector = vector_number(tx, &chunk.vector)?.ok_or_else(|| {
-        Error::Corrupt(format!("the vector of chunk {} of {} is missing", chunk.key, chunk.doc.path))
-    })?;
+    let vector = match &chunk.vector {
+        None => NO_VECTOR,
+        Some(key) => vector_number(tx, key)?.ok_or_else(|| {
+            Error::Corrupt(format!("the vector of chunk {} of {} is missing", chunk.key, chunk.doc.path))
+        })?,
+    };
     let there: Option<(i64, bool)> = tx
         .prepare_cached(
             "SELECT no, context = ?4 AND text = ?5 FROM chunk WHERE doc = ?1 AND key = ?2 AND edition = ?3",
@@ -49,7 +56,9 @@ pub(super) fn put(tx: &Connection, chunk: &Chunk, unworded: &mut Unworded) -> Re
     match there {
         None => {
             insert(tx, None, doc, vector, chunk)?;
-            unworded.add(tx.last_insert_rowid());
+            let no = tx.last_insert_rowid();
+            unworded.add(no);
+            write_grams(tx, no, chunk)?;
         }
         Some((no, true)) => update(tx, no, vector, chunk)?,
         // The same key with another text has another place in the order of words: it is written anew.
@@ -59,6 +68,7 @@ pub(super) fn put(tx: &Connection, chunk: &Chunk, unworded: &mut Unworded) -> Re
             insert(tx, Some(no), doc, vector, chunk)?;
             unworded.add(no);
             unworded.write(tx)?;
+            write_grams(tx, no, chunk)?;
         }
     }
     Ok(())
@@ -86,6 +96,16 @@ fn insert(tx: &Connection, no: Option<i64>, doc: i64, vector: i64, chunk: &Chunk
         chunk.context,
         chunk.text,
     ])?;
+    Ok(())
+}
+
+/// Writes the pieces of a chunk, if it has any.
+fn write_grams(tx: &Connection, no: i64, chunk: &Chunk) -> Result<()> {
+    let grams = [grams::of(&chunk.context), grams::of(&chunk.text)].concat();
+    if !grams.is_empty() {
+        tx.prepare_cached("INSERT INTO gram (rowid, grams) VALUES (?1, ?2)")?
+            .execute((no, grams.join(" ")))?;
+    }
     Ok(())
 }
 
@@ -117,6 +137,8 @@ pub(super) fn remove(tx: &Connection, condition: &str, values: &[&dyn ToSql]) ->
          SELECT 'delete', no, context, text FROM chunk WHERE {condition}"
     );
     tx.prepare_cached(&words)?.execute(values)?;
+    let grams = format!("DELETE FROM gram WHERE rowid IN (SELECT no FROM chunk WHERE {condition})");
+    tx.prepare_cached(&grams)?.execute(values)?;
     tx.prepare_cached(&format!("DELETE FROM chunk WHERE {condition}"))?.execute(values)?;
     Ok(())
 }

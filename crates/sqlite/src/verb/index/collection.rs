@@ -100,7 +100,12 @@ pub(crate) fn size(conn: &Connection, no: CollectionNo) -> Result<IndexSize> {
     Ok(IndexSize {
         documents: count("SELECT count(*) FROM doc WHERE collection = ?1 AND published IS NOT NULL")?,
         refused: count("SELECT count(*) FROM doc WHERE collection = ?1 AND refused IS NOT NULL")?,
+        empty: count(
+            "SELECT count(*) FROM doc WHERE collection = ?1 AND published IS NOT NULL
+             AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.doc = doc.no)",
+        )?,
         chunks: count(&format!("SELECT count(*) {of_chunks}"))?,
+        words_only: count(&format!("SELECT count(*) {of_chunks} AND chunk.vector = 0"))?,
         vectors: count(
             "SELECT count(*) FROM vector WHERE model = (SELECT model FROM collection WHERE no = ?1)",
         )?,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use redrive_core::id::ContentHash;
 use redrive_core::index::{CollectionNo, DocKey};
 use redrive_store::Error;
-use redrive_store::index::{Doc, Refused, Seen, SeenAs};
+use redrive_store::index::{Doc, Refused, Seen, SeenAs, SeenStamp};
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::Result;
 
-const COLUMNS: &str = "SELECT no, path, kind, seen_size, seen_time, seen_hash, published, mark, rev, refused, refused_why, looks FROM doc";
+const COLUMNS: &str = "SELECT no, path, kind, seen_size, seen_time, seen_hash, published, mark, rev, refused, refused_why, looks,
+    seen_changed, seen_inode FROM doc";
 
 /// The number of a document; it gets one when it has none.
 pub(super) fn number(tx: &Connection, key: &DocKey) -> Result<i64> {
@@ -38,9 +39,14 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Doc> {
         Ok(row.get::<_, Option<[u8; 16]>>(column)?.map(ContentHash))
     };
     let size: Option<i64> = row.get(3)?;
-    let modified_ms = row.get(4)?;
-    let seen =
-        size.zip(hash(5)?).map(|(size, hash)| SeenAs { size: size.cast_unsigned(), modified_ms, hash });
+    let times: (Option<i64>, Option<i64>, Option<i64>) = (row.get(4)?, row.get(12)?, row.get(13)?);
+    let stamp = match times {
+        (Some(modified_ms), Some(changed_ns), Some(inode)) => {
+            Some(SeenStamp { modified_ms, changed_ns, inode: inode.cast_unsigned() })
+        }
+        _ => None,
+    };
+    let seen = size.zip(hash(5)?).map(|(size, hash)| SeenAs { size: size.cast_unsigned(), stamp, hash });
     Ok(Doc {
         no: row.get(0)?,
         path: Arc::from(row.get_ref(1)?.as_str()?),
@@ -76,14 +82,26 @@ pub(crate) fn after(conn: &Connection, collection: CollectionNo, no: i64, limit:
 pub(crate) fn observe(tx: &Connection, collection: CollectionNo, seen: &[Seen]) -> Result<()> {
     require(tx, collection)?;
     let mut update = tx.prepare_cached(
-        "INSERT INTO doc (collection, path, kind, seen_size, seen_time, seen_hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO doc (collection, path, kind, seen_size, seen_time, seen_hash, seen_changed, seen_inode)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT (collection, path) DO UPDATE SET
-             looks = looks + coalesce(seen_hash <> excluded.seen_hash, 0), kind = excluded.kind, seen_size = excluded.seen_size, seen_time = excluded.seen_time,
-             seen_hash = excluded.seen_hash",
+             looks = looks + coalesce(seen_hash <> excluded.seen_hash, 0), kind = excluded.kind,
+             seen_size = excluded.seen_size, seen_time = excluded.seen_time, seen_hash = excluded.seen_hash,
+             seen_changed = excluded.seen_changed, seen_inode = excluded.seen_inode",
     )?;
     for Seen { path, kind, seen } in seen {
         let size = seen.size.cast_signed();
-        update.execute((collection.0, &**path, kind, size, seen.modified_ms, seen.hash.0))?;
+        let stamp = seen.stamp;
+        update.execute((
+            collection.0,
+            &**path,
+            kind,
+            size,
+            stamp.map(|stamp| stamp.modified_ms),
+            seen.hash.0,
+            stamp.map(|stamp| stamp.changed_ns),
+            stamp.map(|stamp| stamp.inode.cast_signed()),
+        ))?;
     }
     Ok(())
 }

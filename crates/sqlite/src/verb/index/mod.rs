@@ -82,7 +82,8 @@ fn forget(tx: &Connection, key: &DocKey) -> Result<()> {
     let doc = doc::number(tx, key)?;
     chunk::remove(tx, "doc = ?1", &[&doc])?;
     tx.prepare_cached(
-        "UPDATE doc SET published = NULL, seen_size = NULL, seen_time = NULL, seen_hash = NULL, rev = rev + 1,
+        "UPDATE doc SET published = NULL, seen_size = NULL, seen_time = NULL, seen_hash = NULL, seen_changed = NULL,
+                        seen_inode = NULL, rev = rev + 1,
                         refused = NULL, refused_why = NULL
          WHERE no = ?1",
     )?
@@ -92,10 +93,7 @@ fn forget(tx: &Connection, key: &DocKey) -> Result<()> {
 
 /// Forgets vectors that no chunk points to, unless a run is unfinished whose items may count on them.
 pub(crate) fn drop_unused_vectors(tx: &Connection, limit: usize) -> Result<u64> {
-    let busy = tx
-        .prepare_cached("SELECT 1 FROM run WHERE finished_at IS NULL AND control <> ?1")?
-        .exists([redrive_core::status::Control::Cancelled.code()])?;
-    if busy {
+    if is_busy(tx)? {
         return Ok(0);
     }
     let gone = tx
@@ -108,12 +106,35 @@ pub(crate) fn drop_unused_vectors(tx: &Connection, limit: usize) -> Result<u64> 
     Ok(gone as u64)
 }
 
+/// Forgets documents of which nothing is left but their change numbers, unless a run is unfinished.
+pub(crate) fn drop_gone_docs(tx: &Connection, limit: usize) -> Result<u64> {
+    if is_busy(tx)? {
+        return Ok(0);
+    }
+    let gone = tx
+        .prepare_cached(
+            "DELETE FROM doc WHERE no IN (
+                 SELECT no FROM doc WHERE published IS NULL AND seen_hash IS NULL AND refused IS NULL
+                     AND NOT EXISTS (SELECT 1 FROM chunk WHERE chunk.doc = doc.no)
+                 LIMIT ?1)",
+        )?
+        .execute([i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    Ok(gone as u64)
+}
+
+/// Whether a run is unfinished whose items may count on what nothing else does.
+fn is_busy(tx: &Connection) -> Result<bool> {
+    let mut unfinished =
+        tx.prepare_cached("SELECT 1 FROM run WHERE finished_at IS NULL AND control <> ?1")?;
+    Ok(unfinished.exists([redrive_core::status::Control::Cancelled.code()])?)
+}
+
 /// What is not as it must be.
 pub(crate) fn faults(conn: &Connection, limit: usize) -> Result<Vec<String>> {
     let mut select = conn.prepare_cached(
-        "SELECT chunk.no, doc.path, vector.no IS NULL FROM chunk
+        "SELECT chunk.no, doc.path, doc.no IS NOT NULL FROM chunk
          LEFT JOIN doc ON doc.no = chunk.doc LEFT JOIN vector ON vector.no = chunk.vector
-         WHERE doc.no IS NULL OR vector.no IS NULL LIMIT ?1",
+         WHERE doc.no IS NULL OR (vector.no IS NULL AND chunk.vector <> 0) LIMIT ?1",
     )?;
     let faults = select.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
         let (no, path, vector): (i64, Option<String>, bool) = (row.get(0)?, row.get(1)?, row.get(2)?);

@@ -1,9 +1,10 @@
 //! Searching: every vector is looked at, words are looked up.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+use redrive_core::grams;
 use redrive_core::index::{ChunkPlace, CollectionNo, ModelNo};
 use redrive_core::vector::{Hit, Nearest};
 use redrive_store::index::{FoundChunk, NearestQuery, Scope, WordsQuery};
@@ -101,20 +102,43 @@ pub(crate) fn chunks_of(conn: &Connection, vectors: &[Hit], query: &NearestQuery
     Ok(hits)
 }
 
-/// Finds the chunks in which words occur.
+/// Finds the chunks in which words occur, or pieces of words that no word search takes apart.
 pub(crate) fn containing(conn: &Connection, query: &WordsQuery) -> Result<Vec<Hit>> {
     // In quotes a word is a word, whatever else it would mean; a NUL would end the whole expression.
-    let quote = |word: &String| format!("\"{}\"", word.replace('\0', " ").replace('"', "\"\""));
-    let quoted: Vec<String> = query.words.iter().map(quote).collect();
-    if quoted.is_empty() {
+    let quote = |word: &str| format!("\"{}\"", word.replace('\0', " ").replace('"', "\"\""));
+    let words: Vec<String> = query.words.iter().map(|word| quote(word)).collect();
+    let pieces = query.words.iter().flat_map(|word| grams::lookups(word)).map(|lookup| {
+        let row = quote(&lookup.grams.join(" "));
+        if lookup.open { format!("{row} *") } else { row }
+    });
+    let by_words = "SELECT words.rowid, bm25(words, 0.5, 1.0) AS rank, chunk.doc, doc.collection, chunk.page
+         FROM words JOIN chunk ON chunk.no = words.rowid JOIN doc ON doc.no = chunk.doc
+         WHERE words MATCH ?1 ORDER BY rank, words.rowid";
+    let by_pieces = "SELECT gram.rowid, bm25(gram) AS rank, chunk.doc, doc.collection, chunk.page
+         FROM gram JOIN chunk ON chunk.no = gram.rowid JOIN doc ON doc.no = chunk.doc
+         WHERE gram MATCH ?1 ORDER BY rank, gram.rowid";
+    let mut scores: HashMap<i64, f32> = HashMap::new();
+    for hit in matching(conn, by_words, &words, query)?.into_iter().chain(matching(
+        conn,
+        by_pieces,
+        &pieces.collect::<Vec<_>>(),
+        query,
+    )?) {
+        *scores.entry(hit.id).or_default() += hit.score;
+    }
+    let mut hits: Vec<Hit> = scores.into_iter().map(|(id, score)| Hit { id, score }).collect();
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
+    hits.truncate(query.count);
+    Ok(hits)
+}
+
+/// The best chunks in which any of these is, by one of the two tables.
+fn matching(conn: &Connection, select: &str, any: &[String], query: &WordsQuery) -> Result<Vec<Hit>> {
+    if any.is_empty() {
         return Ok(Vec::new());
     }
-    let mut select = conn.prepare_cached(
-        "SELECT words.rowid, bm25(words, 0.5, 1.0) AS rank, chunk.doc, doc.collection, chunk.page
-         FROM words JOIN chunk ON chunk.no = words.rowid JOIN doc ON doc.no = chunk.doc
-         WHERE words MATCH ?1 ORDER BY rank, words.rowid",
-    )?;
-    let mut rows = select.query([quoted.join(" OR ")])?;
+    let mut select = conn.prepare_cached(select)?;
+    let mut rows = select.query([any.join(" OR ")])?;
     let mut hits = Vec::new();
     while hits.len() < query.count
         && let Some(row) = rows.next()?
