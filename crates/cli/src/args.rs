@@ -144,11 +144,14 @@ pub enum Command {
     /// Look at retry policies
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Forget runs that finished long ago
+    /// Forget runs that finished long ago; those with dead items are spared
     Prune {
         /// Keep runs that finished within this time, for example 30d
         #[arg(long, value_parser = duration, value_name = "SPAN")]
         older_than: Duration,
+        /// Forget runs with dead items too
+        #[arg(long)]
+        with_dead: bool,
         /// Do not ask
         #[arg(long, short)]
         yes: bool,

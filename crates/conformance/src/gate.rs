@@ -138,7 +138,10 @@ pub(crate) async fn gates_outlive_the_runs_that_used_them(store: Arc<dyn Store>)
     assert_eq!(save(&*store, &[gate("llm", 0, "{}")]).await, [Applied::Done]);
     let finished = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
     store.change_run(world.run, finished).await.expect("change");
-    let pruned = store.prune(Prune { finished_before: Timestamp::MAX, limit: 99 }).await.expect("prune");
+    let pruned = store
+        .prune(Prune { finished_before: Timestamp::MAX, with_dead: true, limit: 99 })
+        .await
+        .expect("prune");
     assert_eq!(pruned.runs, 1);
     assert_eq!(gates(&*store).await, [gate("llm", 1, "{}")]);
 }

@@ -71,7 +71,9 @@ const CASES: &[(&str, CaseFn)] = table! {
     outbox: facts_come_in_order_until_passed_on, a_stale_change_has_no_fact, numbers_of_facts_are_not_given_again;
     paging: pages_show_every_item_once_while_items_change, runs_come_newest_first, next_due_of_a_run_is_its_earliest;
     retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
-        a_purged_item_can_be_submitted_again, prune_goes_in_pages, prune_leaves_young_and_unfinished_runs,
+        tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
+        a_purged_child_that_is_given_again_is_admitted_and_purged_anew, prune_goes_in_pages,
+        prune_leaves_young_and_unfinished_runs, prune_spares_runs_with_dead_items_unless_told,
         numbers_of_items_are_not_given_again;
     operations: a_saved_operation_gets_a_number, progress_replaces_the_operation, runs_change_as_told,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,

@@ -7,7 +7,9 @@ use redrive_core::failure::Class;
 use redrive_core::id::{ItemSeq, OperationId, RunId};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Applied, Commit, Error, Operation, OperationKind, OperationState, RunChange, Store};
+use redrive_store::{
+    Applied, Commit, Error, Operation, OperationKind, OperationState, Pause, RunChange, Store,
+};
 
 use crate::world::{SPLIT, START, World, new_operation};
 
@@ -61,10 +63,18 @@ pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
     assert_eq!(row.spec.definition, "new");
     let control = Some((Control::Go, None));
     let row = change(RunChange { control, ..RunChange::default() }).await.expect("change");
-    assert_eq!((row.control, row.reason), (Control::Go, None));
+    assert_eq!((row.control, row.reason.clone()), (Control::Go, None));
+    assert_eq!((row.pause, row.idle), (Pause::default(), Pause::default()));
+    let (pause, idle) = (Pause { since: Some(START), before_ms: 5 }, Pause { since: None, before_ms: 7 });
+    let row = change(RunChange { pause: Some(pause), ..RunChange::default() }).await.expect("change");
+    assert_eq!((row.pause, row.idle), (pause, Pause::default()));
+    let row = change(RunChange { idle: Some(idle), ..RunChange::default() }).await.expect("change");
+    assert_eq!((row.pause, row.idle), (pause, idle));
+    let row = change(RunChange { idle: Some(pause), ..RunChange::default() }).await.expect("change");
+    assert_eq!(row.idle, pause);
     let finished_at = Some(Some(START));
     let row = change(RunChange { finished_at, ..RunChange::default() }).await.expect("change");
-    assert_eq!(row.finished_at, Some(START));
+    assert_eq!((row.finished_at, row.idle), (Some(START), pause));
     let row = change(RunChange::default()).await.expect("change");
     assert_eq!(row.finished_at, Some(START));
     let row = change(RunChange { finished_at: Some(None), ..RunChange::default() }).await.expect("change");

@@ -1,14 +1,18 @@
 //! Forgetting.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::event::{Event, Verdict};
 use redrive_core::failure::Class;
-use redrive_core::id::{ItemSeq, Rev};
+use redrive_core::id::{ItemSeq, Rev, StageNo};
 use redrive_core::item::{Item, NewItem, StateKind};
-use redrive_core::tally::Metric;
-use redrive_store::{OperationKind, OperationState, Prune, RunChange, Store, Submit, Submitted};
+use redrive_core::tally::{Metric, place};
+use redrive_store::{
+    Operation, OperationKind, OperationState, Prune, RunChange, Store, Submit, Submitted, Tombstone,
+    TombstoneQuery,
+};
 
 use crate::world::{PART, SPLIT, START, World, failed, new_operation, passed, split};
 
@@ -35,7 +39,12 @@ pub(crate) async fn purge_takes_descendants_and_is_counted(store: Arc<dyn Store>
         counters.iter().filter(|((_, metric), _)| wanted(metric)).map(|(_, n)| n).sum()
     };
     assert_eq!(of(|metric| *metric == Metric::Admitted), 4);
-    assert_eq!(of(|metric| *metric == Metric::Purged), 3);
+    assert_eq!(of(|metric| *metric == Metric::Purged(StateKind::Dead)), 2);
+    assert_eq!(
+        of(|metric| *metric == Metric::Purged(StateKind::Waiting)),
+        1,
+        "it stays counted as what it was"
+    );
     assert_eq!(of(|metric| matches!(metric, Metric::State(_))), 1);
     assert_eq!(of(|metric| matches!(metric, Metric::DeadReason(_) | Metric::DeadClass(_))), 0);
     assert_eq!(world.store.operations(9).await.expect("operations")[0].changed, 1);
@@ -60,16 +69,123 @@ pub(crate) async fn purge_leaves_what_changed_or_is_not_finished(store: Arc<dyn 
     world.assert_counters().await;
 }
 
-pub(crate) async fn a_purged_item_can_be_submitted_again(store: Arc<dyn Store>) {
+pub(crate) async fn tombstones_tell_what_was_purged(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    let dead = world.bury(&["a", "b"], "no").await;
+    let kept = world.bury(&["c"], "no").await;
+    assert_eq!(tombstones(&world, TombstoneQuery::default()).await, []);
+    world.advance(Duration::from_secs(7));
+    let operation = new_operation(OperationKind::Purge);
+    let id = world.store.save_operation(operation.clone()).await.expect("saved");
+    let operation = Operation { id, ..operation };
+    let all = dead.iter().map(|item| (item.seq, item.rev)).collect();
+    assert_eq!(world.store.purge(all, operation, world.now).await, Ok(2));
+    let expected = |item: &Item| Tombstone {
+        seq: item.seq,
+        id: item.id,
+        run: world.run,
+        key: item.key.clone(),
+        was: Some(place(item)),
+        at: world.now,
+        operation: id,
+        actor: Some("tester".to_owned()),
+    };
+    let both: Vec<Tombstone> = dead.iter().map(expected).collect();
+    let none = TombstoneQuery::default;
+    assert_eq!(tombstones(&world, none()).await, both);
+    assert_eq!(tombstones(&world, TombstoneQuery { run: Some(world.run), ..none() }).await, both);
+    let by_key = TombstoneQuery { key: Some("a".to_owned()), ..none() };
+    assert_eq!(tombstones(&world, by_key).await, [expected(&dead[0])]);
+    let by_id = TombstoneQuery { ids: Some(dead[1].id.versions()), ..none() };
+    assert_eq!(tombstones(&world, by_id).await, [expected(&dead[1])]);
+    let living = TombstoneQuery { ids: Some((kept[0].id, kept[0].id)), ..none() };
+    assert_eq!(tombstones(&world, living).await, []);
+    let page = TombstoneQuery { limit: 1, ..none() };
+    assert_eq!(world.store.tombstones(page.clone()).await.as_deref(), Ok(&both[..1]));
+    let next = TombstoneQuery { after: Some(both[0].seq), ..page };
+    assert_eq!(world.store.tombstones(next).await.as_deref(), Ok(&both[1..]));
+    let other = World::new(world.store.clone()).await;
+    let none_there = TombstoneQuery { run: Some(other.run), ..none() };
+    assert_eq!(tombstones(&world, none_there).await, []);
+}
+
+pub(crate) async fn a_purged_item_is_known_and_not_admitted_again(store: Arc<dyn Store>) {
     let world = World::new(store).await;
-    for _ in 0..2 {
-        let dead = world.bury(&["a"], "no").await.remove(0);
-        let operation = new_operation(OperationKind::Purge);
-        assert_eq!(world.store.purge(vec![(dead.seq, dead.rev)], operation, world.now).await, Ok(1));
-    }
-    let again = world.admit(&["a"]).await.remove(0);
+    let dead = world.bury(&["a", "b"], "no").await.remove(0);
+    purge(&world, &dead).await;
+    let before = world.counters().await;
+    let answers = world.store.submit(world.submission(&["a", "b", "c"])).await.expect("submit");
+    assert_eq!(answers[0], Submitted::Known(dead.id), "it is left alone");
+    assert!(matches!(answers[1..], [Submitted::Known(_), Submitted::Admitted(_)]), "{answers:?}");
+    assert_eq!(world.by_id(dead.id).await, None);
+    let elsewhere = NewItem::new("a", *b"a", 9);
+    let other_place = Submit { items: vec![elsewhere], new_versions: true, ..world.submission(&[]) };
+    assert_eq!(world.store.submit(other_place).await.as_deref(), Ok(&[Submitted::Known(dead.id)][..]));
+    let after = world.counters().await;
+    assert_eq!(after[&(SPLIT, Metric::Admitted)], before[&(SPLIT, Metric::Admitted)] + 1);
+    assert_eq!(after[&(SPLIT, Metric::Purged(StateKind::Dead))], 1);
+    // Other content is another version, and another run has items of its own.
+    let edited = Submit { items: vec![NewItem::new("a", *b"edited", 0)], ..world.submission(&[]) };
+    let answers = world.store.submit(edited).await.expect("submit");
+    assert!(matches!(answers[..], [Submitted::Admitted(_)]), "{answers:?}");
+    World::new(world.store.clone()).await.admit(&["a"]).await;
+}
+
+pub(crate) async fn a_purged_child_that_is_given_again_is_admitted_and_purged_anew(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.admit(&["a"]).await;
+    let held = world.claim_one(SPLIT).await;
+    let parent = world.happen(&held, split(&["x", "y"])).await;
+    let child = world.claim_one(PART).await;
+    let dead = world.happen(&child, failed(Class::Final, "no")).await;
+    let parent = world.happen(&parent, Event::Killed { why: "enough".to_owned() }).await;
+    purge(&world, &dead).await;
+    let before = world.counters().await;
+    let back = world.happen(&parent, Event::Redriven { due: world.now, payload: None }).await;
+    let held = world.claim_one(SPLIT).await;
+    assert_eq!(held.seq, back.seq);
+    world.happen(&held, split(&["x", "y"])).await;
+    let again = world.by_id(dead.id).await.expect("it is there again");
     assert_eq!((again.attempt, again.state.kind()), (0, StateKind::Waiting));
+    assert!(again.seq > dead.seq, "a new item with the old name");
     assert_eq!(world.store.history(again.seq).await, Ok(redrive_store::History::default()));
+    // Each purge has its tombstone, and each admission was one.
+    let of = |counters: &BTreeMap<(StageNo, Metric), i64>, metric| counters.get(&(PART, metric)).copied();
+    let after = world.counters().await;
+    assert_eq!((of(&before, Metric::Admitted), of(&after, Metric::Admitted)), (Some(2), Some(3)));
+    assert_eq!(of(&after, Metric::Purged(StateKind::Dead)), Some(1));
+    let again = world.happen(&again, Event::Killed { why: "again".to_owned() }).await;
+    purge(&world, &again).await;
+    assert_eq!(of(&world.counters().await, Metric::Purged(StateKind::Dead)), Some(2));
+    let both = tombstones(&world, TombstoneQuery::default()).await;
+    assert_eq!(
+        both.iter().map(|one| (one.seq, one.id)).collect::<Vec<_>>(),
+        [(dead.seq, dead.id), (again.seq, dead.id)]
+    );
+}
+
+pub(crate) async fn prune_spares_runs_with_dead_items_unless_told(store: Arc<dyn Store>) {
+    let good = World::new(store.clone()).await;
+    good.admit(&["a"]).await;
+    let held = good.claim_one(SPLIT).await;
+    good.happen(&held, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+    let bad = World::new(store.clone()).await;
+    bad.bury(&["a", "b"], "no").await;
+    let cleaned = World::new(store.clone()).await;
+    let dead = cleaned.bury(&["a"], "no").await.remove(0);
+    purge(&cleaned, &dead).await;
+    for world in [&good, &bad, &cleaned] {
+        finish(world).await;
+    }
+    let prune = Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: false, limit: 10 };
+    let pruned = store.prune(prune).await.expect("prune");
+    assert_eq!((pruned.items, pruned.runs, pruned.dead, pruned.tombstones), (1, 2, 0, 1));
+    assert_eq!(bad.items().await.len(), 2, "dead letters are not forgotten unasked");
+    assert_eq!(tombstones(&cleaned, TombstoneQuery::default()).await, [], "they go with their run");
+    bad.assert_counters().await;
+    let pruned = store.prune(Prune { with_dead: true, ..prune }).await.expect("prune");
+    assert_eq!((pruned.items, pruned.runs, pruned.dead, pruned.more), (2, 1, 2, false));
+    assert_eq!(bad.store.run(bad.run).await, Ok(None));
 }
 
 pub(crate) async fn prune_goes_in_pages(store: Arc<dyn Store>) {
@@ -85,7 +201,7 @@ pub(crate) async fn prune_goes_in_pages(store: Arc<dyn Store>) {
     let submit = Submit { items: vec![new], ..kept.submission(&[]) };
     kept.store.submit(submit).await.expect("submit");
     finish(&world).await;
-    let prune = Prune { finished_before: START.after(Duration::from_secs(1)), limit: 10 };
+    let prune = Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: true, limit: 10 };
     let mut pages = Vec::new();
     loop {
         let pruned = world.store.prune(prune).await.expect("prune");
@@ -112,9 +228,9 @@ pub(crate) async fn prune_leaves_young_and_unfinished_runs(store: Arc<dyn Store>
     young.bury(&["a"], "no").await;
     open.bury(&["a"], "no").await;
     finish(&young).await;
-    let prune = Prune { finished_before: START, limit: 10 };
+    let prune = Prune { finished_before: START, with_dead: true, limit: 10 };
     assert_eq!(store.prune(prune).await, Ok(redrive_store::Pruned::default()));
-    let later = Prune { finished_before: START.after(Duration::from_secs(1)), limit: 10 };
+    let later = Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: true, limit: 10 };
     let pruned = store.prune(later).await.expect("prune");
     assert_eq!((pruned.items, pruned.runs, pruned.more), (1, 1, false));
     assert_eq!(open.items().await.len(), 1);
@@ -135,6 +251,11 @@ pub(crate) async fn numbers_of_items_are_not_given_again(store: Arc<dyn Store>) 
     assert!(other.seq > dead.seq, "a token that slept through the purge must not fit another item");
     assert_eq!(world.commit(vec![late]).await, [redrive_store::Applied::Stale]);
     assert_eq!(world.item(&other).await, other);
+}
+
+async fn tombstones(world: &World, query: TombstoneQuery) -> Vec<Tombstone> {
+    let query = TombstoneQuery { limit: query.limit.max(99), ..query };
+    world.store.tombstones(query).await.expect("tombstones")
 }
 
 async fn purge(world: &World, item: &Item) {

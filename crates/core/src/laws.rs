@@ -10,7 +10,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::attempt::{AttemptRecord, Outcome};
-use crate::event::{ChildTally, Mark};
+use crate::event::{ChildTally, Mark, Place};
 use crate::id::{ItemId, RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
 use crate::plan::Plan;
@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 /// The laws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub enum Law {
-    /// Admitted = the sum of the states, for every run and stage.
+    /// Admitted = the sum of the states and of what was purged, and every purged item left its tombstone.
     L1,
     /// Attempt numbers are given at claim, without gaps.
     L2,
@@ -64,7 +64,7 @@ impl Law {
     #[must_use]
     pub fn says(self) -> &'static str {
         match self {
-            Self::L1 => "every admitted item is in exactly one state",
+            Self::L1 => "every admitted item is in exactly one state, or was purged and left its tombstone",
             Self::L2 => "attempt numbers have no gaps",
             Self::L3 => "every state has the attempt or mark that led to it",
             Self::L4 => "failures, throttles and crashes are counted apart and within their limits",
@@ -282,6 +282,9 @@ fn parent_as_children(case: &Case<'_>) -> Option<String> {
 #[derive(Debug, Clone, Default)]
 pub struct Census {
     counted: BTreeMap<(RunId, StageNo, Metric), i64>,
+    tombstones: BTreeMap<RunId, i64>,
+    /// Tombstones that do not tell where their item stood.
+    unplaced: bool,
 }
 
 impl Census {
@@ -307,19 +310,32 @@ impl Census {
         }
     }
 
+    /// Counts a tombstone; `was` is where its item stood, which those of old stores do not tell.
+    pub fn observe_tombstone(&mut self, run: RunId, was: Option<Place>) {
+        *self.tombstones.entry(run).or_default() += 1;
+        match was {
+            Some(was) => {
+                *self.counted.entry((run, was.stage, Metric::Purged(was.kind))).or_default() += 1;
+            }
+            None => self.unplaced = true,
+        }
+    }
+
     /// Compares with the kept counters of one run.
     #[must_use]
     pub fn compare(&self, run: RunId, kept: &[(StageNo, Metric, i64)]) -> Vec<Violation> {
         let sum = |wanted: &dyn Fn(Metric) -> bool| -> i64 {
             kept.iter().filter(|(_, metric, _)| wanted(*metric)).map(|(_, _, n)| n).sum()
         };
-        let purged = sum(&|metric| metric == Metric::Purged);
+        let purged = sum(&|metric| matches!(metric, Metric::Purged(_)));
+        let forgotten = sum(&|metric| matches!(metric, Metric::Forgotten(_)));
+        let gone = purged + forgotten;
         let mut broken = Vec::new();
         let mut differ = |what: String| broken.push(Violation { law: Law::L1, item: None, what });
         let kept_now: BTreeMap<_, _> =
             kept.iter().map(|(stage, metric, n)| ((run, *stage, *metric), *n)).collect();
         let keys = kept_now.keys().chain(self.counted.keys().filter(|(of, _, _)| *of == run));
-        let mut keys: Vec<_> = keys.filter(|(_, _, metric)| comparable(*metric, purged)).collect();
+        let mut keys: Vec<_> = keys.filter(|(_, _, metric)| self.comparable(*metric, gone)).collect();
         keys.sort_unstable();
         keys.dedup();
         for key in keys {
@@ -330,29 +346,34 @@ impl Census {
         }
         let admitted = sum(&|metric| metric == Metric::Admitted);
         let states = sum(&|metric| matches!(metric, Metric::State(_)));
-        if admitted != states + purged {
-            differ(format!("run {run}: {admitted} admitted, but {states} in a state and {purged} purged"));
+        if admitted != states + gone {
+            differ(format!("run {run}: {admitted} admitted, but {states} in a state and {gone} purged"));
+        }
+        let tombstones = self.tombstones.get(&run).copied().unwrap_or(0);
+        if tombstones != purged {
+            differ(format!("run {run}: {purged} purged, but {tombstones} tombstones"));
         }
         broken
     }
-}
 
-/// Attempts go with the items that are purged, so their counters can only be compared while none was.
-fn comparable(metric: Metric, purged: i64) -> bool {
-    match metric {
-        Metric::State(_) | Metric::DeadReason(_) | Metric::DeadClass(_) => true,
-        Metric::Outcome(_)
-        | Metric::TokensIn
-        | Metric::TokensOut
-        | Metric::NanoUsd
-        | Metric::UnpricedTokens => purged == 0,
-        Metric::Admitted
-        | Metric::Purged
-        | Metric::Failure(..)
-        | Metric::Status(_)
-        | Metric::PassedAfter(_)
-        | Metric::HealedWithin(_)
-        | Metric::HealMillis => false,
+    /// Attempts go with the items that are purged, so their counters can only be compared while none was.
+    fn comparable(&self, metric: Metric, gone: i64) -> bool {
+        match metric {
+            Metric::State(_) | Metric::DeadReason(_) | Metric::DeadClass(_) => true,
+            Metric::Purged(_) => !self.unplaced,
+            Metric::Outcome(_)
+            | Metric::TokensIn
+            | Metric::TokensOut
+            | Metric::NanoUsd
+            | Metric::UnpricedTokens => gone == 0,
+            Metric::Admitted
+            | Metric::Forgotten(_)
+            | Metric::Failure(..)
+            | Metric::Status(_)
+            | Metric::PassedAfter(_)
+            | Metric::HealedWithin(_)
+            | Metric::HealMillis => false,
+        }
     }
 }
 

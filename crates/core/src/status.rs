@@ -125,7 +125,7 @@ impl Default for Thresholds {
 /// How many items are in each state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
-    /// Items that were ever admitted, less the purged ones.
+    /// Items that were ever admitted: the sum of all others.
     pub admitted: u64,
     /// See [`StateKind::Succeeded`].
     pub succeeded: u64,
@@ -143,6 +143,8 @@ pub struct Counts {
     pub running: u64,
     /// See [`StateKind::Joining`].
     pub joining: u64,
+    /// Items that were removed for good, whatever they were.
+    pub purged: u64,
 }
 
 impl Counts {
@@ -169,7 +171,7 @@ impl Counts {
     /// Items that are finished.
     #[must_use]
     pub fn finished(&self) -> u64 {
-        self.succeeded + self.filtered + self.superseded + self.cancelled + self.dead
+        self.succeeded + self.filtered + self.superseded + self.cancelled + self.dead + self.purged
     }
 
     /// Share of success among the items that succeeded or died; 1 when there are none.
@@ -194,7 +196,7 @@ pub struct Standing {
     pub attended: bool,
     /// Whether every waiting item has been tried before, so that only retries remain.
     pub only_retries: bool,
-    /// Its own items.
+    /// Its own items, those that were purged as what they were: a purge makes no status better.
     pub counts: Counts,
 }
 

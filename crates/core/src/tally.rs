@@ -17,15 +17,13 @@ use crate::usage::Usage;
 /// Highest number of attempts that has a counter of its own; more are counted there.
 pub const MAX_ATTEMPT_BUCKET: u16 = 50;
 
-/// One thing that is counted, per run and stage.
+/// One thing that is counted, per run and stage. Their order is that of their codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// Items that are in this state now.
     State(StateKind),
     /// Items that were admitted here.
     Admitted,
-    /// Items that were purged here.
-    Purged,
     /// Items that are dead now for this reason.
     DeadReason(DeadReason),
     /// Items that are dead now after a failure of this class.
@@ -50,6 +48,10 @@ pub enum Metric {
     NanoUsd,
     /// Tokens, sent or received, of attempts whose price is not known.
     UnpricedTokens,
+    /// Items that were purged here, by the state they were in.
+    Purged(StateKind),
+    /// Items of a run that is being forgotten, page by page, that went already, by the state they were in.
+    Forgotten(StateKind),
 }
 
 impl Metric {
@@ -59,7 +61,6 @@ impl Metric {
         let (family, value) = match self {
             Self::State(kind) => (1, i64::from(kind.code())),
             Self::Admitted => (2, 0),
-            Self::Purged => (2, 1),
             Self::DeadReason(reason) => (3, reason as i64),
             Self::DeadClass(class) => (4, class as i64),
             Self::Outcome(outcome) => (5, i64::from(outcome.code())),
@@ -72,6 +73,8 @@ impl Metric {
             Self::TokensOut => (11, 1),
             Self::NanoUsd => (11, 2),
             Self::UnpricedTokens => (11, 3),
+            Self::Purged(kind) => (12, i64::from(kind.code())),
+            Self::Forgotten(kind) => (13, i64::from(kind.code())),
         };
         family * 100_000 + value
     }
@@ -85,7 +88,6 @@ impl Metric {
         match family {
             1 => StateKind::from_code(u8::try_from(value).ok()?).map(Self::State),
             2 if value == 0 => Some(Self::Admitted),
-            2 if value == 1 => Some(Self::Purged),
             3 => DeadReason::ALL.get(index).copied().map(Self::DeadReason),
             4 => Class::ALL.get(index).copied().map(Self::DeadClass),
             5 => Outcome::from_code(u8::try_from(value).ok()?).map(Self::Outcome),
@@ -98,6 +100,8 @@ impl Metric {
             11 if value == 1 => Some(Self::TokensOut),
             11 if value == 2 => Some(Self::NanoUsd),
             11 if value == 3 => Some(Self::UnpricedTokens),
+            12 => StateKind::from_code(u8::try_from(value).ok()?).map(Self::Purged),
+            13 => StateKind::from_code(u8::try_from(value).ok()?).map(Self::Forgotten),
             _ => None,
         }
     }
@@ -158,10 +162,16 @@ impl Deltas {
         self.add(run, stage, Metric::State(StateKind::Running), n);
     }
 
-    /// Adds what a purge changes.
+    /// Adds what a purge changes: the item stays counted as what it was.
     pub fn purged(&mut self, item: &Item) {
         self.stands(item.run, place(item), -1);
-        self.add(item.run, item.stage, Metric::Purged, 1);
+        self.add(item.run, item.stage, Metric::Purged(item.state.kind()), 1);
+    }
+
+    /// Adds what it changes that an item is forgotten while its run is not yet.
+    pub fn forgotten(&mut self, item: &Item) {
+        self.stands(item.run, place(item), -1);
+        self.add(item.run, item.stage, Metric::Forgotten(item.state.kind()), 1);
     }
 
     /// Adds what a transition changes, its children not included.
@@ -228,9 +238,11 @@ mod tests {
 
     #[test]
     fn every_metric_survives_its_code() {
-        let mut all = vec![Metric::Admitted, Metric::Purged, Metric::HealMillis];
+        let mut all = vec![Metric::Admitted, Metric::HealMillis];
         all.extend([Metric::TokensIn, Metric::TokensOut, Metric::NanoUsd, Metric::UnpricedTokens]);
         all.extend(StateKind::ALL.map(Metric::State));
+        all.extend(StateKind::ALL.map(Metric::Purged));
+        all.extend(StateKind::ALL.map(Metric::Forgotten));
         all.extend(DeadReason::ALL.map(Metric::DeadReason));
         all.extend(Class::ALL.map(Metric::DeadClass));
         all.extend(Outcome::ALL.map(Metric::Outcome));
@@ -243,7 +255,7 @@ mod tests {
         for metric in all {
             assert_eq!(Metric::from_code(metric.code()), Some(metric));
         }
-        for unknown in [-1, 1_100_004, 9_999_999] {
+        for unknown in [-1, 200_001, 1_100_004, 9_999_999] {
             assert_eq!(Metric::from_code(unknown), None);
         }
     }

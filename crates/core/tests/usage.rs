@@ -5,7 +5,7 @@ use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Verdict};
 use redrive_core::id::{ItemSeq, RunId, StageNo, WorkerId};
-use redrive_core::item::{Entry, Item, NewItem};
+use redrive_core::item::{Entry, Item, NewItem, StateKind};
 use redrive_core::laws::{Census, Law};
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::preset;
@@ -85,11 +85,38 @@ fn a_counter_of_usage_that_is_off_breaks_a_law_until_something_was_purged() {
             let broken = census.compare(RUN, &wrong);
             assert!(matches!(&broken[..], [one] if one.law == Law::L1), "{broken:?}");
             let mut purged = wrong;
-            purged.push((StageNo(0), Metric::Purged, 1));
+            purged.push((StageNo(0), Metric::Purged(StateKind::Dead), 1));
             let broken = census.compare(RUN, &purged);
             assert!(broken.iter().all(|one| !one.what.contains("okens")), "{broken:?}");
             off += 1;
         }
     }
     assert_eq!(off, 6, "each counter was tried");
+}
+
+#[test]
+fn a_purged_item_without_a_tombstone_or_a_tombstone_without_a_purge_breaks_conservation() {
+    let (item, record, mut kept) = life(None);
+    let mut deltas = Deltas::default();
+    deltas.purged(&item);
+    let was = redrive_core::tally::place(&item);
+    kept.extend(deltas.iter().map(|((_, stage, metric), n)| (stage, metric, n)));
+    // What was added and taken away is no counter any more, as in a store.
+    let stood = Metric::State(was.kind);
+    kept.retain(|(_, metric, _)| *metric != stood);
+    let compare = |tombstones: &[Option<redrive_core::event::Place>]| {
+        let mut census = Census::default();
+        tombstones.iter().for_each(|was| census.observe_tombstone(RUN, *was));
+        census.compare(RUN, &kept).into_iter().map(|found| found.law).collect::<Vec<_>>()
+    };
+    assert_eq!(compare(&[Some(was)]), []);
+    assert_eq!(compare(&[None]), [], "that of an old store does not tell where its item stood");
+    assert!(compare(&[]).contains(&Law::L1));
+    assert!(compare(&[Some(was), Some(was)]).contains(&Law::L1));
+    let elsewhere = redrive_core::event::Place { stage: StageNo(1), ..was };
+    assert!(compare(&[Some(elsewhere)]).contains(&Law::L1));
+    let mut both = Census::default();
+    both.observe(&item, &[record]);
+    both.observe_tombstone(RUN, Some(was));
+    assert!(both.compare(RUN, &kept).iter().any(|found| found.law == Law::L1), "it is there and purged");
 }

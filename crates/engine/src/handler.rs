@@ -59,7 +59,7 @@ pub struct Request {
 /// One item of a batch.
 #[derive(Debug, Clone)]
 pub struct Input {
-    /// Its id.
+    /// Its id, as operators know it.
     pub id: ItemId,
     /// Its key.
     pub key: Arc<str>,
@@ -67,7 +67,8 @@ pub struct Input {
     pub attempt: u32,
     /// Its content: JSON.
     pub payload: Payload,
-    /// Stays the same for this item, stage and version, whatever the attempt.
+    /// Names the work: stays the same for this item, stage and content, whatever the attempt, and changes with any of them.
+    /// It is the `id` that handlers get.
     pub idempotency_key: Arc<str>,
 }
 

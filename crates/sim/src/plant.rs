@@ -12,7 +12,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, Commit, Fact, GateRow, Group, History, ItemFilter, ItemQuery, MemoryStore,
     NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow,
-    Store, Submit, Submitted, WorkerRow,
+    Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -38,11 +38,13 @@ pub enum Plant {
     StarvedStage,
     /// Writes gates over what others have written since.
     LastGateWins,
+    /// Purges without leaving tombstones.
+    NoTombstones,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -53,6 +55,7 @@ impl Plant {
         Self::WrongCounter,
         Self::StarvedStage,
         Self::LastGateWins,
+        Self::NoTombstones,
     ];
 }
 
@@ -218,6 +221,13 @@ impl Store for Planted {
 
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
         self.inner.purge(items, operation, now).await
+    }
+
+    async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>> {
+        match self.plant {
+            Plant::NoTombstones => Ok(Vec::new()),
+            _ => self.inner.tombstones(query).await,
+        }
     }
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {

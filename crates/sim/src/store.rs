@@ -12,7 +12,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, Commit, Error, Fact, GateRow, Group, History, ItemFilter, ItemQuery, NewRun,
     NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store,
-    Submit, Submitted, WorkerRow,
+    Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -257,6 +257,10 @@ impl Store for FaultyStore {
         let work = self.inner.purge(items, operation, now);
         self.write(Verb::Other, "purge", work, |oracle, store, gone| oracle.on_purge(store, &asked, *gone))
             .await
+    }
+
+    async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>> {
+        self.read(self.inner.tombstones(query)).await
     }
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {

@@ -22,6 +22,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 2, sql: include_str!("../migrations/0002_gates_and_usage.sql") },
     Migration { number: 3, sql: include_str!("../migrations/0003_index.sql") },
     Migration { number: 4, sql: include_str!("../migrations/0004_words_only.sql") },
+    Migration { number: 5, sql: include_str!("../migrations/0005_history.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
@@ -86,13 +87,15 @@ mod tests {
     use redrive_core::attempt::{AttemptFailure, AttemptRecord, Outcome};
     use redrive_core::failure::{Class, Kind};
     use redrive_core::id::{ItemSeq, RunId, StageNo, WorkerId};
+    use redrive_core::item::StateKind;
     use redrive_core::policy::Cause;
+    use redrive_core::tally::Metric;
     use redrive_core::time::Timestamp;
 
     use super::*;
     use crate::open;
     use crate::options::Options;
-    use crate::verb::{counter, gate, history};
+    use crate::verb::{counter, gate, history, tombstone};
 
     const LAST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
     const NEXT: Migration = Migration {
@@ -185,6 +188,37 @@ mod tests {
         }
         let refused = open::writer(&path, &Options::default(), &MIGRATIONS[..1]);
         assert!(matches!(refused, Err(Error::Newer { known: 1, .. })));
+    }
+
+    #[test]
+    fn what_was_purged_in_a_file_of_schema_3_counts_as_dead_and_matches_its_tombstones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("three.db");
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..3]).unwrap();
+        // Run 1: two purged at two stages. Run 2: three counted, of which one was submitted again (and so has no tombstone
+        // that tells the truth) and one went with a run that was being forgotten.
+        old.execute_batch(
+            "INSERT INTO counter VALUES (1, 0, 200001, 1), (1, 1, 200001, 1), (1, 0, 200000, 5);
+             INSERT INTO counter VALUES (2, 0, 200001, 3);
+             INSERT INTO tombstone VALUES (x'01010101010101010101010101010101', 1, 'a', 10, 1), (x'02020202020202020202020202020202', 1, 'b', 11, 1), (x'03030303030303030303030303030303', 2, 'c', 12, 2);
+             INSERT INTO operation (kind, state, actor, request, changed, skipped, created_at, updated_at)
+             VALUES (1, 1, 'ann', '{}', 2, 0, 10, 10);",
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
+        drop(old);
+        let new = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        let purged = |stage, n| (StageNo(stage), Metric::Purged(StateKind::Dead), n);
+        let kept = counter::of_run(&new, RunId(1)).unwrap();
+        assert_eq!(kept, [(StageNo(0), Metric::Admitted, 5), purged(0, 1), purged(1, 1)]);
+        let kept = counter::of_run(&new, RunId(2)).unwrap();
+        assert_eq!(kept, [purged(0, 1), (StageNo(0), Metric::Forgotten(StateKind::Dead), 2)]);
+        let ids = |run| {
+            let query =
+                redrive_store::TombstoneQuery { run: Some(RunId(run)), limit: 9, ..Default::default() };
+            tombstone::page(&new, &query).unwrap()
+        };
+        assert_eq!((ids(1).len(), ids(2).len()), (2, 1));
+        assert_eq!((ids(1)[0].was, ids(1)[0].actor.as_deref()), (None, Some("ann")));
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn state(row: &Row<'_>) -> Result<State> {
         StateKind::Filtered => State::Filtered { reason: row.get(20)? },
         StateKind::Superseded => State::Superseded,
         StateKind::Cancelled => State::Cancelled,
-        StateKind::Dead => State::Dead { reason: coded(&DeadReason::ALL, row.get(21)?, "dead reason")? },
+        StateKind::Dead => State::Dead { reason: dead_reason(row.get(21)?)? },
     })
 }
 
@@ -82,6 +82,11 @@ fn last_failure(row: &Row<'_>) -> Result<Option<LastFailure>> {
 /// The class with that number.
 pub(crate) fn class(code: i64) -> Result<Class> {
     coded(&Class::ALL, code, "failure class")
+}
+
+/// The reason with that number.
+pub(crate) fn dead_reason(code: i64) -> Result<DeadReason> {
+    coded(&DeadReason::ALL, code, "dead reason")
 }
 
 /// The kind with that number.

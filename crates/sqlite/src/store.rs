@@ -12,7 +12,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, Commit, Error, Fact, GateRow, Group, History, ItemFilter, ItemQuery, NewRun,
     NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store,
-    Submit, Submitted, WorkerRow,
+    Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -23,7 +23,7 @@ use crate::options::{FaultHook, INDEX_WRITE, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
     claim, commit, counter, gate, history, item, operation, outbox, output, prune, purge, query, run, submit,
-    worker,
+    tombstone, worker,
 };
 use crate::writer::{Refused, Writer, transact};
 
@@ -209,6 +209,10 @@ impl Store for SqliteStore {
 
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
         self.write(items.len(), move |tx| purge::purge(tx, &items, &operation, now)).await
+    }
+
+    async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>> {
+        self.read(move |conn| tombstone::page(conn, &query)).await
     }
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {

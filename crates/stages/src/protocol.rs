@@ -12,7 +12,6 @@ use std::collections::HashMap;
 
 use redrive_core::event::Verdict;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
-use redrive_core::id::ItemId;
 use redrive_core::item::Payload;
 use redrive_core::usage::Usage;
 use redrive_engine::handler::{Input, Reply, Request};
@@ -30,9 +29,12 @@ use result::Entry;
 const EXCERPT: usize = 300;
 
 /// Writes a request on one line, without its line feed. Payloads are inserted as they are.
+///
+/// The `id` a handler gets names the work, not the item: it changes with the stage and the content, so that an item that
+/// was edited is not taken for a repetition. `item` is the id that operators know.
 #[must_use]
 pub fn encode(request: &Request) -> Vec<u8> {
-    let payloads: usize = request.items.iter().map(|item| item.payload.len() + item.key.len() + 96).sum();
+    let payloads: usize = request.items.iter().map(|item| item.payload.len() + item.key.len() + 144).sum();
     let mut line = Vec::with_capacity(payloads + 64);
     line.extend_from_slice(b"{\"stage\":");
     push_string(&mut line, &request.stage);
@@ -41,7 +43,9 @@ pub fn encode(request: &Request) -> Vec<u8> {
         if place > 0 {
             line.push(b',');
         }
-        line.extend_from_slice(format!("{{\"id\":\"{}\",\"key\":", item.id).as_bytes());
+        line.extend_from_slice(b"{\"id\":");
+        push_string(&mut line, &item.idempotency_key);
+        line.extend_from_slice(format!(",\"item\":\"{}\",\"key\":", item.id).as_bytes());
         push_string(&mut line, &item.key);
         line.extend_from_slice(format!(",\"attempt\":{},\"payload\":", item.attempt).as_bytes());
         // Inside a JSON string a line feed is escaped, so a bare one is only space between tokens.
@@ -126,13 +130,13 @@ impl Decoder {
 
     /// Gives each item what was said of it, and tells whether the answer is to this request only.
     fn assign(&self, results: &[&RawValue], items: &[Input]) -> (Reply, bool) {
-        let places: HashMap<ItemId, usize> =
-            items.iter().enumerate().map(|(at, item)| (item.id, at)).collect();
+        let places: HashMap<&str, usize> =
+            items.iter().enumerate().map(|(at, item)| (&*item.idempotency_key, at)).collect();
         let mut said: Vec<Vec<(Entry<'_>, &RawValue)>> = items.iter().map(|_| Vec::new()).collect();
         let mut strays = Vec::new();
         for raw in results {
             let entry = Entry::read(raw);
-            match entry.and_then(|entry| Some((*places.get(&entry.id()?)?, entry))) {
+            match entry.and_then(|entry| Some((*places.get(&*entry.id()?)?, entry))) {
                 Some((at, entry)) => said[at].push((entry, raw)),
                 None => strays.push(*raw),
             }

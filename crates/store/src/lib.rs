@@ -14,7 +14,7 @@ mod store;
 pub use error::Error;
 pub use index::Index;
 pub use memory::MemoryStore;
-pub use query::{Group, History, ItemFilter, ItemQuery};
+pub use query::{Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 pub use request::{
     Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, Fact, OutputKey, Prune, Pruned, Slot,
     Submit, Submitted,

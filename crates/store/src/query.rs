@@ -1,9 +1,11 @@
 //! What the reading verbs are asked and what they answer.
 
+use std::sync::Arc;
+
 use redrive_core::attempt::AttemptRecord;
-use redrive_core::event::Mark;
+use redrive_core::event::{Mark, Place};
 use redrive_core::failure::Class;
-use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
+use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo};
 use redrive_core::item::{DeadReason, Item, StateKind};
 use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -110,4 +112,50 @@ pub struct History {
     pub attempts: Vec<AttemptRecord>,
     /// Everything else that happened to it, in order.
     pub marks: Vec<Mark>,
+}
+
+/// What is left of a purged item. Its content, its history and its errors are gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The number it had; smaller than any item's for those of stores of older versions, which did not write it down.
+    pub seq: ItemSeq,
+    /// Its id. A child that was purged and that its parent gives again has the same.
+    pub id: ItemId,
+    /// The run it belonged to.
+    pub run: RunId,
+    /// Its key.
+    pub key: Arc<str>,
+    /// Where it stood; stores of older versions did not write it down.
+    pub was: Option<Place>,
+    /// When it was purged.
+    pub at: Timestamp,
+    /// By which operation.
+    pub operation: OperationId,
+    /// Who asked for that; `None` when the operation is not known.
+    pub actor: Option<String>,
+}
+
+/// A page of tombstones, in the order of submission. Everything that is given must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TombstoneQuery {
+    /// In this run.
+    pub run: Option<RunId>,
+    /// With an id in this range.
+    pub ids: Option<(ItemId, ItemId)>,
+    /// With exactly this key.
+    pub key: Option<String>,
+    /// Only later ones than this.
+    pub after: Option<ItemSeq>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl TombstoneQuery {
+    /// Whether a tombstone is meant, wherever the page begins.
+    #[must_use]
+    pub fn matches(&self, tombstone: &Tombstone) -> bool {
+        self.run.is_none_or(|run| tombstone.run == run)
+            && self.ids.is_none_or(|(low, high)| low <= tombstone.id && tombstone.id <= high)
+            && self.key.as_ref().is_none_or(|key| *tombstone.key == **key)
+    }
 }

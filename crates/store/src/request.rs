@@ -45,7 +45,8 @@ pub struct Cursor {
 pub enum Submitted {
     /// It is new.
     Admitted(ItemId),
-    /// The same key with the same content, from the same place of the source: it was submitted before.
+    /// The same key with the same content, from the same place of the source: it was submitted before. Or it was purged,
+    /// and is left alone.
     Known(ItemId),
     /// The same key with the same content, from another place of the source.
     Duplicate(ItemId),
@@ -168,6 +169,8 @@ pub enum Applied {
 pub struct Prune {
     /// Runs that finished before this, with everything in them.
     pub finished_before: Timestamp,
+    /// Those with dead items too; they are spared otherwise.
+    pub with_dead: bool,
     /// At most so many items a call.
     pub limit: usize,
 }
@@ -177,6 +180,10 @@ pub struct Prune {
 pub struct Pruned {
     /// Items removed, with their attempts.
     pub items: u64,
+    /// How many of them were dead.
+    pub dead: u64,
+    /// Tombstones removed.
+    pub tombstones: u64,
     /// Runs removed.
     pub runs: u64,
     /// Contents and outputs nobody refers to any more.

@@ -47,14 +47,16 @@ pub struct RunRow {
     pub finished_at: Option<Timestamp>,
     /// Since when, and how long before that, it was kept from going on.
     pub pause: Pause,
+    /// Since when, and how long before that, nobody was at it.
+    pub idle: Pause,
 }
 
-/// How long a run was kept from going on. Deadlines do not run meanwhile.
+/// How long a run was kept from going on (deadlines do not run meanwhile), or nobody was at it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pause {
-    /// Since when it is paused.
+    /// Since when it is so now.
     pub since: Option<Timestamp>,
-    /// Milliseconds of the pauses before.
+    /// Milliseconds before that, added up.
     pub before_ms: i64,
 }
 
@@ -71,6 +73,8 @@ pub struct RunChange {
     pub finished_at: Option<Option<Timestamp>>,
     /// How long it was kept from going on.
     pub pause: Option<Pause>,
+    /// How long nobody was at it.
+    pub idle: Option<Pause>,
 }
 
 /// Which runs to list.

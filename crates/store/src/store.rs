@@ -8,7 +8,7 @@ use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
 use crate::Result;
-use crate::query::{Group, History, ItemFilter, ItemQuery};
+use crate::query::{Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 
@@ -46,7 +46,8 @@ pub trait Store: Send + Sync {
     /// Reads the workers that have not been retired.
     async fn workers(&self) -> Result<Vec<WorkerRow>>;
 
-    /// Admits items; the same key with the same content is admitted once. A cancelled run takes none: [`Error::NotFound`](crate::Error).
+    /// Admits items; the same key with the same content is admitted once, and one that was purged is known, not admitted
+    /// again. A cancelled run takes none: [`Error::NotFound`](crate::Error).
     async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>>;
     /// Leases due items to a worker: each gets its attempt number and a new change number, the fencing token.
     /// Nothing is given to a worker that has been retired or whose lease is over.
@@ -83,6 +84,8 @@ pub trait Store: Send + Sync {
     /// Removes finished items that still have that change number, with all their descendants, leaving tombstones, and
     /// saves the operation's progress in the same transaction. Returns how many items went in all.
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64>;
+    /// Reads what is left of purged items.
+    async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>>;
     /// Saves an operation; a new one (number 0) gets its number. One that was stopped stays so.
     async fn save_operation(&self, operation: Operation) -> Result<OperationId>;
     /// Reads operations, newest first.

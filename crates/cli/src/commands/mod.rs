@@ -62,7 +62,9 @@ pub async fn run(args: Args) -> Answer {
         Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
         Command::Dead(command) => dead::dead(&context, command).await,
         Command::Policy(command) => policy::run(&context.global, &command).await,
-        Command::Prune { older_than, yes } => prune::prune(&context, older_than, yes).await,
+        Command::Prune { older_than, with_dead, yes } => {
+            prune::prune(&context, older_than, with_dead, yes).await
+        }
         Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use redrive_engine::maintain;
+use redrive_engine::maintain::{self, Prunable};
+use redrive_store::Pruned;
 
 use super::{Answer, Context};
 use crate::output::text::count;
@@ -14,12 +15,12 @@ use crate::wiring::{self, Stores};
 const PAGE: usize = 5_000;
 
 /// Forgets runs that finished long ago, and vectors that nothing uses.
-pub async fn prune(context: &Context, older_than: Duration, yes: bool) -> Answer {
+pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes: bool) -> Answer {
     let Stores { store, index } = wiring::existing_store(&context.global.store)?;
-    let span = humantime::format_duration(older_than);
-    context
-        .confirm(&format!("Forget every run that finished more than {span} ago, with all its items?"), yes)?;
-    let pruned = maintain::prune(&*store, older_than, &context.env).await?;
+    let ahead = maintain::prunable(&*store, older_than, with_dead, &context.env).await?;
+    context.confirm(&question(&ahead, older_than), yes)?;
+    let pruned = maintain::prune(&*store, older_than, with_dead, &context.env).await?;
+    let left = maintain::prunable(&*store, older_than, false, &context.env).await?;
     let mut vectors = 0;
     loop {
         let gone = index.drop_unused_vectors(PAGE).await?;
@@ -29,15 +30,58 @@ pub async fn prune(context: &Context, older_than: Duration, yes: bool) -> Answer
         }
     }
     if context.global.json {
-        json(
-            &serde_json::json!({ "runs": pruned.runs, "items": pruned.items, "contents": pruned.contents, "vectors": vectors }),
-        )?;
+        json(&serde_json::json!({
+            "runs": pruned.runs, "items": pruned.items, "dead": pruned.dead, "tombstones": pruned.tombstones,
+            "contents": pruned.contents, "vectors": vectors,
+            "spared": { "runs": left.spared_runs, "dead": left.spared_dead },
+        }))?;
     } else {
-        let unused = match vectors {
-            0 => String::new(),
-            n => format!(", and {} vectors that no passage uses", count(n)),
-        };
-        lines(&format!("forgot {} runs with {} items{unused}", count(pruned.runs), count(pruned.items)))?;
+        lines(&told(&pruned, &left, vectors))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is asked before: it names what goes and what stays.
+fn question(ahead: &Prunable, older_than: Duration) -> String {
+    let Prunable { runs, items, dead, .. } = *ahead;
+    let span = humantime::format_duration(older_than);
+    let letters = match dead {
+        0 => String::new(),
+        n => format!(", {} of them dead letters", count(n)),
+    };
+    let spared = spared(ahead).map(|spared| format!("{spared}. ")).unwrap_or_default();
+    format!(
+        "{spared}Forget {} runs that finished more than {span} ago, with their {} items{letters}?",
+        count(runs),
+        count(items)
+    )
+}
+
+fn told(pruned: &Pruned, left: &Prunable, vectors: u64) -> String {
+    let mut text = format!("forgot {} runs with {} items", count(pruned.runs), count(pruned.items));
+    if pruned.dead > 0 {
+        text.push_str(&format!(", {} of them dead letters", count(pruned.dead)));
+    }
+    for (n, what) in
+        [(pruned.tombstones, "tombstones of purged items"), (vectors, "vectors that no passage uses")]
+    {
+        if n > 0 {
+            text.push_str(&format!(", and {} {what}", count(n)));
+        }
+    }
+    if let Some(spared) = spared(left) {
+        text.push('\n');
+        text.push_str(&spared);
+    }
+    text
+}
+
+fn spared(of: &Prunable) -> Option<String> {
+    (of.spared_runs > 0).then(|| {
+        format!(
+            "{} runs with {} dead items are spared; --with-dead forgets them too",
+            count(of.spared_runs),
+            count(of.spared_dead)
+        )
+    })
 }

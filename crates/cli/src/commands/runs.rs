@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
+use redrive_core::status::Counts;
 use redrive_engine::report::{RunReport, run_report};
 use redrive_store::RunFilter;
 
 use super::{Answer, Context};
-use crate::output::table::{Side, table};
+use crate::output::summary::named;
+use crate::output::table::{Side, columns};
 use crate::output::text::{count, short, span};
 use crate::output::{json, lines};
 use crate::wiring;
@@ -26,33 +28,30 @@ pub async fn runs(context: &Context, pipeline: Option<String>, limit: usize) -> 
         json(&serde_json::json!({ "runs": reports }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let right = |name| (name, Side::Right);
-    let headings = [
-        ("run", Side::Left),
-        ("pipeline", Side::Left),
-        ("status", Side::Left),
-        right("admitted"),
-        right("succeeded"),
-        right("dead"),
-        right("waiting"),
-        right("took"),
-        ("source", Side::Left),
-    ];
-    lines(&table(
-        headings,
-        reports.iter().map(|report| {
-            [
-                report.run.to_string(),
-                report.pipeline.clone(),
-                report.status.to_string(),
-                count(report.counts.admitted),
-                count(report.counts.succeeded),
-                count(report.counts.dead),
-                count(report.counts.waiting),
-                span(report.elapsed_ms),
-                short(&report.source, 60),
-            ]
-        }),
-    ))?;
+    lines(&listing(&reports))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A table whose counts add up: states that no run has items in are left out.
+fn listing(reports: &[RunReport]) -> String {
+    let always = ["admitted", "succeeded", "dead"];
+    let wanted = |name: &str| {
+        let some = |report: &RunReport| named(&report.counts).iter().any(|(of, n)| *of == name && *n > 0);
+        always.contains(&name) || reports.iter().any(some)
+    };
+    let states: Vec<&str> =
+        named(&Counts::default()).into_iter().map(|(name, _)| name).filter(|name| wanted(name)).collect();
+    let mut headings = vec![("run", Side::Left), ("pipeline", Side::Left), ("status", Side::Left)];
+    headings.extend(states.iter().map(|name| (*name, Side::Right)));
+    headings.extend([("took", Side::Right), ("source", Side::Left)]);
+    columns(
+        &headings,
+        reports.iter().map(|report| {
+            let mut cells = vec![report.run.to_string(), report.pipeline.clone(), report.status.to_string()];
+            let counts = named(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
+            cells.extend(counts.map(|(_, n)| count(n)));
+            cells.extend([span(report.elapsed_ms), short(&report.source, 60)]);
+            cells
+        }),
+    )
 }

@@ -1,6 +1,6 @@
 //! A run report for people.
 
-use redrive_core::status::RunStatus;
+use redrive_core::status::{Counts, RunStatus};
 use redrive_engine::report::{RunReport, StageReport, UsageReport};
 
 use super::table::{Side, table};
@@ -14,17 +14,7 @@ pub fn run(report: &RunReport) -> String {
     if let Some(reason) = &report.reason {
         text.push_str(&format!("  because {reason}\n"));
     }
-    let named = [
-        ("admitted", counts.admitted),
-        ("succeeded", counts.succeeded),
-        ("filtered", counts.filtered),
-        ("dead", counts.dead),
-        ("waiting", counts.waiting),
-        ("running", counts.running),
-        ("joining", counts.joining),
-        ("superseded", counts.superseded),
-        ("cancelled", counts.cancelled),
-    ];
+    let named = named(counts);
     let always = ["admitted", "succeeded", "dead"];
     let shown = named.iter().filter(|(name, n)| *n > 0 || always.contains(name));
     let words: Vec<String> = shown.map(|(name, n)| format!("{} {name}", count(*n))).collect();
@@ -47,7 +37,7 @@ pub fn run(report: &RunReport) -> String {
             count(report.duplicates)
         ));
     }
-    if let Some(due) = &report.next_due {
+    if let Some(due) = &report.next_retry {
         text.push_str(&format!("  next retry due {due}\n"));
     }
     if report.stages.len() > 1 || attempts.failures + attempts.crashes + attempts.throttles > 0 {
@@ -55,6 +45,22 @@ pub fn run(report: &RunReport) -> String {
         text.push_str(&stages(report));
     }
     text.trim_end().to_owned()
+}
+
+/// Counts with their names, in the order people read them.
+pub fn named(counts: &Counts) -> [(&'static str, u64); 10] {
+    [
+        ("admitted", counts.admitted),
+        ("succeeded", counts.succeeded),
+        ("filtered", counts.filtered),
+        ("dead", counts.dead),
+        ("waiting", counts.waiting),
+        ("running", counts.running),
+        ("joining", counts.joining),
+        ("superseded", counts.superseded),
+        ("cancelled", counts.cancelled),
+        ("purged", counts.purged),
+    ]
 }
 
 fn stages(report: &RunReport) -> String {

@@ -19,6 +19,11 @@ pub fn table<const N: usize>(
     headings: [(&str, Side); N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
+    columns(&headings, rows.into_iter().map(Vec::from))
+}
+
+/// The same, with as many columns as there are headings.
+pub fn columns(headings: &[(&str, Side)], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     let side = |at: usize| match headings[at].1 {

@@ -11,6 +11,7 @@ mod gate_breaker;
 mod gate_limits;
 mod gate_operate;
 mod gate_quota;
+mod history;
 mod http_plan;
 mod index_durable_children;
 mod index_durable_heal;

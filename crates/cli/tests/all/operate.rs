@@ -61,6 +61,7 @@ fn every_json_answer_has_the_fields_of_the_contract() {
         "waiting",
         "running",
         "joining",
+        "purged",
     ];
     assert_eq!(fields(&shown["counts"]), names(states));
     assert_eq!(fields(&shown["attempts"]), names(["total", "failures", "throttles", "crashes"]));
@@ -273,8 +274,19 @@ fn prune_forgets_finished_runs_and_nothing_else() {
     held.until_open(2);
     let kept = place.json(&["prune", "--older-than", "1h", "--yes"]);
     assert_eq!((&kept["runs"], &kept["items"]), (&json!(0), &json!(0)));
+    // Each of the two has eight dead letters that nobody looked at.
+    let spared = place.json(&["prune", "--older-than", "0s", "--yes"]);
+    assert_eq!((&spared["runs"], &spared["items"]), (&json!(0), &json!(0)));
+    assert_eq!(spared["spared"], json!({ "runs": 2, "dead": 16 }));
+    assert_eq!(place.dead().len(), 16);
+    place.run(&["dead", "purge", "--run", "r2", "--all", "--yes"]).expect(0);
     let gone = place.json(&["prune", "--older-than", "0s", "--yes"]);
-    assert_eq!((&gone["runs"], &gone["items"]), (&json!(2), &json!(2 * ITEMS)));
+    assert_eq!(
+        (&gone["runs"], &gone["items"], &gone["tombstones"]),
+        (&json!(1), &json!(ITEMS - 8), &json!(8))
+    );
+    let gone = place.json(&["prune", "--older-than", "0s", "--with-dead", "--yes"]);
+    assert_eq!((&gone["runs"], &gone["items"], &gone["dead"]), (&json!(1), &json!(ITEMS), &json!(8)));
     assert_eq!(column(&place.json(&["runs"])["runs"], "run"), names(["r3"]));
     held.release();
     started.finish().expect(0);

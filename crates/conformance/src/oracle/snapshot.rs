@@ -9,7 +9,10 @@ use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{GateRow, Group, History, ItemFilter, ItemQuery, OutputKey, RunRow, Store, WorkerRow};
+use redrive_store::{
+    GateRow, Group, History, ItemFilter, ItemQuery, OutputKey, RunRow, Store, Tombstone, TombstoneQuery,
+    WorkerRow,
+};
 
 /// An item without row numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +68,7 @@ pub(super) struct Snapshot {
     workers: Vec<WorkerRow>,
     gates: Vec<GateRow>,
     facts: Vec<(ItemId, String, String)>,
+    tombstones: Vec<Tombstone>,
     outputs: Vec<Option<ContentHash>>,
 }
 
@@ -94,6 +98,8 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
     let dead = ItemFilter { run: Some(view.run), ..ItemFilter::default() };
     let settled = store.settled(view.run, 99).await.expect("settled");
     let outputs = store.outputs(view.outputs.to_vec()).await.expect("outputs");
+    let buried = TombstoneQuery { limit: usize::MAX, ..TombstoneQuery::default() };
+    let tombstones = store.tombstones(buried).await.expect("tombstones");
     let facts = store.facts(usize::MAX).await.expect("facts");
     Snapshot {
         run: store.run(view.run).await.expect("run"),
@@ -109,6 +115,7 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
         groups: store.groups(dead, 99).await.expect("groups"),
         workers: store.workers().await.expect("workers"),
         gates: store.gates().await.expect("gates"),
+        tombstones: tombstones.into_iter().map(|one| Tombstone { seq: ItemSeq(0), ..one }).collect(),
         facts: facts.into_iter().map(|fact| (fact.item, fact.what, fact.body)).collect(),
         outputs: outputs.into_iter().map(|output| output.map(|payload| mark(&payload))).collect(),
     }

@@ -2,29 +2,85 @@
 
 use std::time::Duration;
 
+use redrive_core::item::StateKind;
+use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Prune, Pruned, Result, Store};
+use redrive_store::{Prune, Pruned, Result, RunFilter, Store};
 
 use crate::crash;
 use crate::env::Env;
 
 const PAGE: usize = 2_000;
+const RUNS: usize = 500;
 
-/// Forgets runs that finished longer ago than `keep`. Returns what went.
+/// What pruning would forget, and what it would spare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prunable {
+    /// Runs that would be forgotten.
+    pub runs: u64,
+    /// Their items.
+    pub items: u64,
+    /// Those of them that are dead.
+    pub dead: u64,
+    /// Runs that are old enough and are spared for their dead items.
+    pub spared_runs: u64,
+    /// Those dead items.
+    pub spared_dead: u64,
+}
+
+/// Looks at what [`prune`] would do.
+///
+/// # Errors
+/// When the store fails.
+pub async fn prunable(store: &dyn Store, keep: Duration, with_dead: bool, env: &Env) -> Result<Prunable> {
+    let before = finished_before(keep, env);
+    let mut found = Prunable::default();
+    let mut last = None;
+    loop {
+        let page = store.runs(RunFilter::default(), last, RUNS).await?;
+        let Some(oldest) = page.last() else { return Ok(found) };
+        last = Some(oldest.id);
+        for row in page.iter().filter(|row| row.finished_at.is_some_and(|at| at < before)) {
+            let (mut items, mut dead) = (0, 0);
+            for (_, metric, n) in store.counters(row.id).await? {
+                let Metric::State(kind) = metric else { continue };
+                let n = u64::try_from(n).unwrap_or(0);
+                items += n;
+                dead += if kind == StateKind::Dead { n } else { 0 };
+            }
+            if dead > 0 && !with_dead {
+                found.spared_runs += 1;
+                found.spared_dead += dead;
+            } else {
+                found.runs += 1;
+                found.items += items;
+                found.dead += dead;
+            }
+        }
+    }
+}
+
+/// Forgets runs that finished longer ago than `keep`; those with dead items only when told so. Returns what went.
 ///
 /// # Errors
 /// When the store fails; what went before is gone.
-pub async fn prune(store: &dyn Store, keep: Duration, env: &Env) -> Result<Pruned> {
-    let finished_before = Timestamp(env.clock.now().0.saturating_sub(millis(keep)));
+pub async fn prune(store: &dyn Store, keep: Duration, with_dead: bool, env: &Env) -> Result<Pruned> {
+    let finished_before = finished_before(keep, env);
     let mut total = Pruned::default();
     loop {
-        let page = store.prune(Prune { finished_before, limit: PAGE }).await?;
+        let page = store.prune(Prune { finished_before, with_dead, limit: PAGE }).await?;
         crash::point("prune.after_page");
         total.items += page.items;
+        total.dead += page.dead;
+        total.tombstones += page.tombstones;
         total.runs += page.runs;
         total.contents += page.contents;
         if !page.more {
             return Ok(total);
         }
     }
+}
+
+fn finished_before(keep: Duration, env: &Env) -> Timestamp {
+    Timestamp(env.clock.now().0.saturating_sub(millis(keep)))
 }

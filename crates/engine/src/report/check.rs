@@ -7,7 +7,7 @@ use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
-use redrive_store::{Index, ItemFilter, ItemQuery, Result, RunRow, Store};
+use redrive_store::{Index, ItemFilter, ItemQuery, Result, RunRow, Store, TombstoneQuery};
 use serde::Serialize;
 
 use crate::worker::works_on;
@@ -105,9 +105,11 @@ async fn check_run(
     let attended = row.control == Control::Go
         && store.workers().await?.iter().any(|w| w.lease_until >= now && works_on(w, row.id));
     let counters = store.counters(row.id).await?;
-    // A successor may have been purged; a tombstone tells no version.
-    let purged = counters.iter().any(|(_, metric, n)| *metric == Metric::Purged && *n > 0);
+    // A successor may have gone.
+    let gone = |metric: &Metric| matches!(metric, Metric::Purged(_) | Metric::Forgotten(_));
+    let purged = counters.iter().any(|(_, metric, n)| gone(metric) && *n > 0);
     let mut census = Census::default();
+    count_tombstones(store, row.id, &mut census).await?;
     let mut after = None;
     loop {
         let filter = ItemFilter { run: Some(row.id), ..ItemFilter::default() };
@@ -140,6 +142,18 @@ async fn check_run(
     }
     found.violations.extend(census.compare(row.id, &counters));
     Ok(())
+}
+
+async fn count_tombstones(store: &dyn Store, run: RunId, census: &mut Census) -> Result<()> {
+    let mut query = TombstoneQuery { run: Some(run), limit: PAGE, ..TombstoneQuery::default() };
+    loop {
+        let page = store.tombstones(query.clone()).await?;
+        let Some(last) = page.last() else { return Ok(()) };
+        query.after = Some(last.seq);
+        for tombstone in page {
+            census.observe_tombstone(tombstone.run, tombstone.was);
+        }
+    }
 }
 
 async fn other_version(store: &dyn Store, item: &redrive_core::item::Item) -> Result<bool> {

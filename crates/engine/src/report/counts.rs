@@ -11,12 +11,31 @@ pub(super) fn counts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageN
     let mut counts = Counts::default();
     for (_, metric, n) in counters.iter().filter(|(stage, _, _)| wanted(*stage)) {
         let n = u64::try_from(*n).unwrap_or(0);
-        if let Metric::State(kind) = metric {
+        match metric {
+            Metric::State(kind) => *counts.of(*kind) += n,
+            Metric::Purged(_) | Metric::Forgotten(_) => counts.purged += n,
+            _ => continue,
+        }
+        counts.admitted += n;
+    }
+    counts
+}
+
+/// Counts of the run's own items as its status sees them: what was purged still counts as what it was.
+pub(super) fn judged_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
+    let mut counts = own_counts(counters, plan);
+    for (stage, metric, n) in counters {
+        if let (Metric::Purged(kind) | Metric::Forgotten(kind), true) = (metric, is_own(plan, *stage)) {
+            let n = u64::try_from(*n).unwrap_or(0);
             *counts.of(*kind) += n;
-            counts.admitted += n;
+            counts.purged -= n;
         }
     }
     counts
+}
+
+fn is_own(plan: &Plan, stage: StageNo) -> bool {
+    plan.stage(stage).is_none_or(|stage| stage.owner.is_none())
 }
 
 /// Counts of all items of a run, children included.
@@ -37,5 +56,5 @@ pub async fn live_items(store: &dyn Store, run: RunId) -> Result<u64> {
 
 /// Counts of the run's own items, those that were not expanded from another.
 pub(super) fn own_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
-    counts(counters, |stage| plan.stage(stage).is_none_or(|stage| stage.owner.is_none()))
+    counts(counters, |stage| is_own(plan, stage))
 }

@@ -231,7 +231,7 @@ pub async fn explain(
     Ok(Explanation { item: view, attempts: shown, marks: marks.collect(), now: sentence })
 }
 
-fn stage_name(plan: &Plan, no: redrive_core::id::StageNo) -> String {
+pub(super) fn stage_name(plan: &Plan, no: redrive_core::id::StageNo) -> String {
     plan.stage(no).map_or_else(|| format!("#{}", no.0), |stage| stage.name.clone())
 }
 

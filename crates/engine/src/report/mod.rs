@@ -8,6 +8,7 @@ mod gates;
 mod results;
 mod run;
 mod stats;
+mod tombstone;
 mod usage;
 
 pub use check::{CheckReport, LawReport, check};
@@ -18,4 +19,5 @@ pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
 pub use run::{Attempts, DeadBy, RunReport, StageReport, run_report};
 pub use stats::{Healing, StageStats, Stats, stats};
+pub use tombstone::{Epitaph, PurgedItem, epitaph, find_tombstones};
 pub use usage::UsageReport;

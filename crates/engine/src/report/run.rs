@@ -11,7 +11,7 @@ use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Result, RunRow, Store};
 use serde::Serialize;
 
-use super::counts::{counts, own_counts};
+use super::counts::{counts, judged_counts, own_counts};
 use super::usage::{UsageReport, usage};
 use crate::worker::works_on;
 
@@ -47,11 +47,14 @@ pub struct RunReport {
     /// The same, as a value.
     #[serde(skip)]
     pub next_due_at: Option<Timestamp>,
+    /// When the next item that was tried before is tried again, where only such are left and that is not now.
+    #[serde(skip)]
+    pub next_retry: Option<String>,
     /// When it was created.
     pub created_at: String,
     /// When it finished.
     pub finished_at: Option<String>,
-    /// From creation to its end, or to now.
+    /// How long somebody was at it, up to its end or to now: the time between two commands is not counted.
     pub elapsed_ms: i64,
     /// The same per stage; stages below another one hold its children.
     pub stages: Vec<StageReport>,
@@ -115,10 +118,9 @@ pub async fn run_report(
         admitted_all: row.admitted_all,
         attended,
         only_retries: all.running == 0 && (!any_fresh || next_due.is_some_and(|due| due > now)),
-        counts: own,
+        counts: judged_counts(&counters, plan),
     };
     let status = run_status(&standing, thresholds);
-    let end = row.finished_at.unwrap_or(now);
     Ok(RunReport {
         run: row.id,
         pipeline: row.spec.pipeline.clone(),
@@ -134,11 +136,18 @@ pub async fn run_report(
         admitted_all: row.admitted_all,
         next_due: next_due.map(|due| due.to_string()),
         next_due_at: next_due,
+        next_retry: next_due.filter(|due| *due > now && !any_fresh).map(|due| due.to_string()),
         created_at: row.created_at.to_string(),
         finished_at: row.finished_at.map(|at| at.to_string()),
-        elapsed_ms: millis(end.since(row.created_at)),
+        elapsed_ms: worked_ms(row, now),
         stages: stages(&counters, plan),
     })
+}
+
+/// The time from creation to the end, less what passed while nobody was at it.
+fn worked_ms(row: &RunRow, now: Timestamp) -> i64 {
+    let end = row.idle.since.or(row.finished_at).unwrap_or(now);
+    millis(end.since(row.created_at)).saturating_sub(row.idle.before_ms).max(0)
 }
 
 fn stages(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Vec<StageReport> {
@@ -186,4 +195,52 @@ fn dead_by(counters: &[(StageNo, Metric, i64)]) -> DeadBy {
         }
     }
     dead
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::status::Control;
+    use redrive_store::{NewRun, Pause};
+
+    use super::*;
+
+    fn row(finished_at: Option<i64>, idle: (Option<i64>, i64)) -> RunRow {
+        RunRow {
+            id: RunId(1),
+            spec: NewRun {
+                pipeline: String::new(),
+                source: String::new(),
+                category: None,
+                priority: 0,
+                definition: String::new(),
+                folder: String::new(),
+            },
+            control: Control::Go,
+            reason: None,
+            cursor: None,
+            admitted_all: true,
+            duplicates: 0,
+            budget: None,
+            created_at: Timestamp(1_000),
+            finished_at: finished_at.map(Timestamp),
+            pause: Pause::default(),
+            idle: Pause { since: idle.0.map(Timestamp), before_ms: idle.1 },
+        }
+    }
+
+    #[test]
+    fn what_a_run_took_is_the_time_somebody_was_at_it() {
+        let now = Timestamp(900_000);
+        for (what, row, took) in [
+            ("somebody is at it", row(None, (None, 0)), 899_000),
+            ("it ended in a store of an older version", row(Some(3_000), (None, 0)), 2_000),
+            ("it ended and was left", row(Some(3_000), (Some(3_100), 0)), 2_100),
+            ("it was interrupted and left", row(None, (Some(3_100), 0)), 2_100),
+            ("it was sent back nine minutes later, and ended", row(Some(545_000), (None, 540_000)), 4_000),
+            ("the same, and was left", row(Some(545_000), (Some(545_100), 540_000)), 4_100),
+            ("a clock went back", row(Some(500), (None, 540_000)), 0),
+        ] {
+            assert_eq!(worked_ms(&row, now), took, "{what}");
+        }
+    }
 }

@@ -97,7 +97,8 @@ fn stage_stats(counters: &[(StageNo, Metric, i64)], no: StageNo, name: &str) -> 
             Metric::HealMillis => heal_millis += n,
             Metric::State(_)
             | Metric::Admitted
-            | Metric::Purged
+            | Metric::Purged(_)
+            | Metric::Forgotten(_)
             | Metric::DeadReason(_)
             | Metric::DeadClass(_)
             | Metric::Outcome(_)

@@ -9,4 +9,4 @@ mod session;
 pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody, expansion_key};
 pub use identity::{identity, is_gone};
 pub(crate) use session::works_on;
-pub use session::{Ending, Session, Settings, Stop};
+pub use session::{Ending, Session, Settings, Stop, leave, leave_idle};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redrive_core::id::{ItemId, ItemSeq, Rev};
 use redrive_core::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
 use redrive_core::status::Control;
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Metric, place};
 use redrive_store::{Error, ItemFilter, ItemQuery, Store, Submit, Submitted};
 
 use super::{Known, Oracle, Verdict, broken};
@@ -39,13 +39,16 @@ impl Oracle {
             let id = ItemId::derive(submit.run, None, &new.key, new.version());
             let there = self.ids.contains_key(&id) || expected.contains_key(&id);
             let gone = self.state_of(id) == Some(StateKind::Superseded);
+            let buried = !there && self.was_purged(id, id);
             match told {
-                Submitted::Admitted(as_id) if *as_id == id && !there => {
+                Submitted::Admitted(as_id) if *as_id == id && !there && !buried => {
                     expected.insert(id, (None, new.clone()));
                 }
                 Submitted::Known(as_id) | Submitted::Duplicate(as_id) if *as_id == id && there && !gone => {
                     self.hub.meet(Met::Resubmitted);
                 }
+                // What was purged is left alone, whatever else its key has.
+                Submitted::Known(as_id) if *as_id == id && buried => self.hub.meet(Met::ReadAgain),
                 Submitted::Changed(other)
                     if !submit.new_versions
                         && if there {
@@ -140,9 +143,9 @@ impl Oracle {
                     );
                 }
                 self.ids.remove(&known.item.id);
-                self.purged.insert(known.item.id);
+                self.purged.insert(seq, (known.item.id, place(&known.item)));
                 self.stand(&known.item, -1);
-                self.add(known.item.stage, Metric::Purged, 1);
+                self.add(known.item.stage, Metric::Purged(known.item.state.kind()), 1);
                 went += 1;
             }
         }
@@ -195,7 +198,6 @@ impl Oracle {
         self.stand(&item, 1);
         self.hub.score(|score| score.items += 1);
         self.admitted.insert(item.id);
-        self.purged.remove(&item.id);
         self.ids.insert(item.id, item.seq);
         if let Some(parent) = item.parent {
             self.children.entry(parent).or_default().push(item.seq);

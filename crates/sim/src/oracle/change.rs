@@ -222,7 +222,8 @@ pub(super) fn as_asked(before: Control, change: &RunChange, row: &RunRow, live: 
     let budget = change.budget.is_none() || change.budget == row.budget;
     let finished = change.finished_at.is_none_or(|at| at.filter(|_| live == 0) == row.finished_at);
     let paused = change.pause.is_none_or(|pause| pause == row.pause);
-    if (control || before == Control::Cancelled) && budget && finished && paused {
+    let idle = change.idle.is_none_or(|idle| idle == row.idle);
+    if (control || before == Control::Cancelled) && budget && finished && paused && idle {
         return Ok(());
     }
     broken("control", format!("{change:?} was asked of the run, and it is {:?}", row.control))

@@ -18,7 +18,7 @@ impl Oracle {
     /// What is wrong.
     pub fn at_the_end(&self, store: &dyn Store, lines: &[ItemId], now: Timestamp) -> Verdict {
         self.whole(store, true)?;
-        let mut ended: BTreeSet<ItemId> = self.purged.clone();
+        let mut ended: BTreeSet<ItemId> = self.purged.values().map(|(id, _)| *id).collect();
         for known in self.items.values() {
             if !known.item.state.kind().is_terminal() {
                 return broken("L7", format!("{} never ended: {:?}", known.item.key, known.item.state));
@@ -80,7 +80,9 @@ impl Oracle {
                 Some(Known { item: Item { state: State::Superseded, key, .. }, .. }) => {
                     return broken("L6", format!("the present content of {key} is superseded"));
                 }
-                None if !self.purged.contains(id) => return broken("L1", format!("line {id} is not there")),
+                None if !self.was_purged(*id, *id) => {
+                    return broken("L1", format!("line {id} is not there"));
+                }
                 _ => {}
             }
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::attempt::AttemptRecord;
-use redrive_core::event::{ChildTally, Mark};
+use redrive_core::event::{ChildTally, Mark, Place};
 use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload, State, StateKind};
 use redrive_core::status::Control;
@@ -82,7 +82,8 @@ pub struct Oracle {
     ids: BTreeMap<ItemId, ItemSeq>,
     children: BTreeMap<ItemSeq, Vec<ItemSeq>>,
     admitted: BTreeSet<ItemId>,
-    purged: BTreeSet<ItemId>,
+    /// Names of purged items, and where they stood.
+    purged: BTreeMap<ItemSeq, (ItemId, Place)>,
     workers: BTreeMap<WorkerId, Lease>,
     counts: BTreeMap<(StageNo, Metric), i64>,
     windows: BTreeMap<(WorkerId, StageNo), (u64, u64)>,
@@ -109,7 +110,7 @@ impl Oracle {
             ids: BTreeMap::new(),
             children: BTreeMap::new(),
             admitted: BTreeSet::new(),
-            purged: BTreeSet::new(),
+            purged: BTreeMap::new(),
             workers: BTreeMap::new(),
             counts: BTreeMap::new(),
             windows: BTreeMap::new(),
@@ -289,6 +290,11 @@ impl Oracle {
             }
         }
         tally
+    }
+
+    /// Whether an item with an id in this range was purged.
+    fn was_purged(&self, low: ItemId, high: ItemId) -> bool {
+        self.purged.values().any(|(id, _)| low <= *id && *id <= high)
     }
 
     fn add(&mut self, stage: StageNo, metric: Metric, n: i64) {

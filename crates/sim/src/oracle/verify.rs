@@ -9,7 +9,7 @@ use redrive_core::laws::{Case, Census, Law, check_item};
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::millis;
-use redrive_store::{ItemFilter, ItemQuery, Store};
+use redrive_store::{ItemFilter, ItemQuery, Store, TombstoneQuery};
 
 use super::{EVERY, Known, Oracle, Verdict, broken};
 use crate::hub::at_once;
@@ -51,8 +51,7 @@ impl Oracle {
             plan: Some(&self.recipe.plan),
             children: self.tally(known.item.seq),
             // A successor that was purged was there all the same.
-            has_successor: self.ids.range(low..=high).any(other)
-                || self.purged.range(low..=high).next().is_some(),
+            has_successor: self.ids.range(low..=high).any(other) || self.was_purged(low, high),
         };
         let passing = |law: Law| match law {
             // A run is cancelled parents first, in several transactions.
@@ -73,8 +72,9 @@ impl Oracle {
             | Metric::DeadClass(_)
             | Metric::Outcome(_)
             | Metric::Admitted
-            | Metric::Purged => true,
-            Metric::Failure(..)
+            | Metric::Purged(_) => true,
+            Metric::Forgotten(_)
+            | Metric::Failure(..)
             | Metric::Status(_)
             | Metric::PassedAfter(_)
             | Metric::HealedWithin(_)
@@ -99,6 +99,22 @@ impl Oracle {
         Ok(())
     }
 
+    /// L1: everything that was purged left its tombstone, and nothing else did.
+    fn tombstones(&self, store: &dyn Store, census: &mut Census) -> Verdict {
+        let query = TombstoneQuery { limit: 100_000, ..TombstoneQuery::default() };
+        let kept = at_once(store.tombstones(query)).unwrap_or_default();
+        let same = kept.len() == self.purged.len()
+            && kept
+                .iter()
+                .zip(&self.purged)
+                .all(|(kept, (seq, (id, was)))| (kept.seq, kept.id, kept.was) == (*seq, *id, Some(*was)));
+        if !same {
+            return broken("L1", format!("{} tombstones, and {} were purged", kept.len(), self.purged.len()));
+        }
+        kept.iter().for_each(|tombstone| census.observe_tombstone(tombstone.run, tombstone.was));
+        Ok(())
+    }
+
     /// Compares everything.
     pub(super) fn whole(&self, store: &dyn Store, at_rest: bool) -> Verdict {
         self.hub.score(|score| score.snapshots += 1);
@@ -108,6 +124,7 @@ impl Oracle {
             return broken("L1", format!("{} items kept, {} known", all.len(), self.items.len()));
         }
         let mut census = Census::default();
+        self.tombstones(store, &mut census)?;
         for (item, known) in all.iter().zip(self.items.values()) {
             let history = at_once(store.history(item.seq)).unwrap_or_default();
             let same_attempts = history.attempts.len() == known.attempts.len()

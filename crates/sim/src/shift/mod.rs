@@ -18,7 +18,7 @@ use redrive_core::item::Payload;
 use redrive_core::status::Control;
 use redrive_core::time::{Timestamp, millis};
 use redrive_engine::maintain;
-use redrive_engine::worker::{CallId, Desk, Ending, Halt, Stop};
+use redrive_engine::worker::{CallId, Desk, Ending, Halt, Stop, leave_idle};
 use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Store};
 
 use crate::heartbeat::Heartbeat;
@@ -59,6 +59,7 @@ pub struct Shift {
     held_back: bool,
     swept_at: Timestamp,
     pub(super) gates_read_at: Timestamp,
+    pub(super) idle_ms: Option<i64>,
     /// Whether this turn brought anything.
     pub(super) fruitful: bool,
     /// Turns that brought nothing, and since when they are counted.
@@ -88,6 +89,7 @@ impl Shift {
         let heartbeat = Heartbeat::begin(of).await?;
         let worker = of.after_pauses(row.pause.before_ms);
         let now = worker.env.clock.now();
+        let idle_ms = leave_idle(&worker.store, &row, now).await?;
         let (rows, live) = gates::first_look(&worker, now).await?;
         let mut shift = Self {
             desk: Desk::new(of.run, worker.recipe.clone(), budget)
@@ -108,6 +110,7 @@ impl Shift {
             held_back: false,
             swept_at: Timestamp(i64::MIN),
             gates_read_at: now,
+            idle_ms,
             fruitful: false,
             fruitless: (0, 0),
             closed: false,

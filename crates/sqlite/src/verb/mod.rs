@@ -15,4 +15,5 @@ pub(crate) mod purge;
 pub(crate) mod query;
 pub(crate) mod run;
 pub(crate) mod submit;
+pub(crate) mod tombstone;
 pub(crate) mod worker;

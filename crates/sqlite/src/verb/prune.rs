@@ -1,21 +1,22 @@
 //! Forgetting old finished runs, a page a call.
 
 use redrive_core::id::{ItemSeq, RunId};
-use redrive_core::tally::Deltas;
+use redrive_core::item::StateKind;
+use redrive_core::tally::{Deltas, Metric};
 use redrive_store::{Prune, Pruned};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Result;
 use crate::row::limit as sql_limit;
 use crate::verb::purge::remove;
-use crate::verb::{counter, item};
+use crate::verb::{counter, item, tombstone};
 
 /// Forgets old finished runs, at most `limit` items a call, and contents that nobody refers to any more.
 pub(crate) fn prune(tx: &Connection, prune: &Prune) -> Result<Pruned> {
     let mut pruned = Pruned::default();
     while let Some(run) = oldest(tx, prune)? {
         let left = prune.limit.saturating_sub(usize::try_from(pruned.items).unwrap_or(usize::MAX));
-        pruned.items += remove_items(tx, run, left)?;
+        remove_items(tx, run, left, &mut pruned)?;
         if has_items(tx, run)? {
             pruned.more = true;
             break;
@@ -23,6 +24,12 @@ pub(crate) fn prune(tx: &Connection, prune: &Prune) -> Result<Pruned> {
         let room = prune.limit.saturating_sub(usize::try_from(pruned.contents).unwrap_or(usize::MAX));
         pruned.contents += remove_outputs(tx, run, room)?;
         if has_outputs(tx, run)? {
+            pruned.more = true;
+            break;
+        }
+        let room = prune.limit.saturating_sub(usize::try_from(pruned.tombstones).unwrap_or(usize::MAX));
+        pruned.tombstones += tombstone::forget(tx, run, room)?;
+        if tombstone::any(tx, run)? {
             pruned.more = true;
             break;
         }
@@ -35,11 +42,16 @@ pub(crate) fn prune(tx: &Connection, prune: &Prune) -> Result<Pruned> {
 }
 
 fn oldest(tx: &Connection, prune: &Prune) -> Result<Option<RunId>> {
-    let mut select = tx.prepare_cached("SELECT min(id) FROM run WHERE finished_at < ?1")?;
-    Ok(select.query_row([prune.finished_before.0], |row| row.get::<_, Option<i64>>(0))?.map(RunId))
+    let mut select = tx.prepare_cached(
+        "SELECT min(id) FROM run WHERE finished_at < ?1 AND (?2 OR NOT EXISTS (
+             SELECT 1 FROM counter WHERE counter.run = run.id AND metric = ?3 AND n > 0))",
+    )?;
+    let dead = Metric::State(StateKind::Dead).code();
+    let asked = (prune.finished_before.0, prune.with_dead, dead);
+    Ok(select.query_row(asked, |row| row.get::<_, Option<i64>>(0))?.map(RunId))
 }
 
-fn remove_items(tx: &Connection, run: RunId, limit: usize) -> Result<u64> {
+fn remove_items(tx: &Connection, run: RunId, limit: usize, pruned: &mut Pruned) -> Result<()> {
     let mut select = tx.prepare_cached("SELECT seq FROM item WHERE run = ?1 ORDER BY seq LIMIT ?2")?;
     let page = select.query_map((run.0, sql_limit(limit)), |row| Ok(ItemSeq(row.get(0)?)))?;
     let page = page.collect::<rusqlite::Result<Vec<_>>>()?;
@@ -47,12 +59,13 @@ fn remove_items(tx: &Connection, run: RunId, limit: usize) -> Result<u64> {
     let mut deltas = Deltas::default();
     for seq in &page {
         if let Some(item) = item::one(tx, *seq)? {
-            deltas.purged(&item);
+            deltas.forgotten(&item);
+            pruned.dead += u64::from(item.state.kind() == StateKind::Dead);
         }
         remove(tx, *seq)?;
     }
-    counter::add(tx, &deltas)?;
-    Ok(page.len() as u64)
+    pruned.items += page.len() as u64;
+    counter::add(tx, &deltas)
 }
 
 fn has_items(tx: &Connection, run: RunId) -> Result<bool> {

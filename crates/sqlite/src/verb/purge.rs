@@ -7,7 +7,7 @@ use redrive_store::Operation;
 use rusqlite::Connection;
 
 use crate::error::Result;
-use crate::verb::{counter, item, operation};
+use crate::verb::{counter, item, operation, tombstone};
 
 /// Removes finished items that still have that change number, with all their descendants, leaving tombstones.
 pub(crate) fn purge(
@@ -49,10 +49,7 @@ fn family(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
 
 fn bury(tx: &Connection, seq: ItemSeq, by: OperationId, now: Timestamp, deltas: &mut Deltas) -> Result<u64> {
     let Some(item) = item::one(tx, seq)? else { return Ok(0) };
-    tx.prepare_cached(
-        "INSERT OR REPLACE INTO tombstone (id, run, key, at, operation) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute((&item.id.0, item.run.0, &*item.key, now.0, by.0))?;
+    tombstone::set(tx, &item, by, now)?;
     remove(tx, seq)?;
     deltas.purged(&item);
     Ok(1)

@@ -14,7 +14,7 @@ use crate::verb::item::collect;
 macro_rules! run_columns {
     () => {
         "id, pipeline, source, category, priority, definition, folder, control, reason, cursor, admitted_all, \
-         duplicates, budget, created_at, finished_at, paused_since, paused_ms"
+         duplicates, budget, created_at, finished_at, paused_since, paused_ms, idle_since, idle_ms"
     };
 }
 
@@ -108,7 +108,9 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
                 budget = coalesce(?4, budget), definition = coalesce(?5, definition),
                 finished_at = CASE WHEN ?6 THEN ?7 ELSE finished_at END,
                 paused_since = CASE WHEN ?8 THEN ?9 ELSE paused_since END,
-                paused_ms = CASE WHEN ?8 THEN ?10 ELSE paused_ms END
+                paused_ms = CASE WHEN ?8 THEN ?10 ELSE paused_ms END,
+                idle_since = CASE WHEN ?11 THEN ?12 ELSE idle_since END,
+                idle_ms = CASE WHEN ?11 THEN ?13 ELSE idle_ms END
          WHERE id = ?1",
     )?
     .execute(params![
@@ -122,6 +124,9 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
         change.pause.is_some(),
         change.pause.and_then(|pause| pause.since).map(|since| since.0),
         change.pause.map(|pause| pause.before_ms),
+        change.idle.is_some(),
+        change.idle.and_then(|idle| idle.since).map(|since| since.0),
+        change.idle.map(|idle| idle.before_ms),
     ])?;
     must(tx, run)
 }
@@ -195,5 +200,6 @@ fn read(row: &Row<'_>) -> Result<RunRow> {
         created_at: Timestamp(row.get(13)?),
         finished_at: row.get::<_, Option<i64>>(14)?.map(Timestamp),
         pause: Pause { since: row.get::<_, Option<i64>>(15)?.map(Timestamp), before_ms: row.get(16)? },
+        idle: Pause { since: row.get::<_, Option<i64>>(17)?.map(Timestamp), before_ms: row.get(18)? },
     })
 }

@@ -10,7 +10,7 @@ use crate::content;
 use crate::error::Result;
 use crate::row::Fields;
 use crate::sequence::Sequence;
-use crate::verb::{commit, counter, item, run};
+use crate::verb::{commit, counter, item, run, tombstone};
 
 /// Admits items to a run.
 pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>> {
@@ -34,9 +34,14 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
         deadline: submit.deadline,
         now: submit.now,
     };
+    let any_purged = tombstone::any(tx, submit.run)?;
     for new in &submit.items {
         let version = new.version();
         let id = ItemId::derive(submit.run, None, &new.key, version);
+        if any_purged && tombstone::is_all_that_is_left(tx, id)? {
+            answers.push(Submitted::Known(id));
+            continue;
+        }
         answers.push(match known(tx, id, new.origin, submit.new_versions)? {
             Some(Known::Same) => Submitted::Known(id),
             Some(Known::Elsewhere) => Submitted::Duplicate(id),

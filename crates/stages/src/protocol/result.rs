@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use redrive_core::event::Verdict;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
-use redrive_core::id::ItemId;
 use redrive_core::item::NewItem;
 use redrive_engine::handler::Input;
 use serde::{Deserialize, Deserializer};
@@ -46,9 +45,9 @@ impl<'a> Entry<'a> {
         object(raw)
     }
 
-    /// The item it names.
-    pub(super) fn id(&self) -> Option<ItemId> {
-        serde_json::from_str::<String>(self.id?.get()).ok()?.parse().ok()
+    /// The work it names.
+    pub(super) fn id(&self) -> Option<String> {
+        serde_json::from_str(self.id?.get()).ok()
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::id::{ContentHash, RunId};
+use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_core::item::NewItem;
 use serde_json::json;
 
@@ -32,7 +32,7 @@ fn verdicts(answer: &str, items: &[Input]) -> Vec<Verdict> {
 fn fill(answer: &str, items: &[Input]) -> String {
     items
         .iter()
-        .fold(answer.to_owned(), |text, item| text.replace(&format!("@{}", item.key), &item.id.to_string()))
+        .fold(answer.to_owned(), |text, item| text.replace(&format!("@{}", item.key), &item.idempotency_key))
 }
 
 fn shown(verdict: &Verdict) -> String {
@@ -56,7 +56,8 @@ fn a_request_is_one_line_with_the_payload_as_it_was() {
     assert_eq!(value["stage"], "s\"1");
     assert_eq!(value["items"][0]["key"], "a\n\"b\"");
     assert_eq!(value["items"][0]["attempt"], 2);
-    assert_eq!(value["items"][0]["id"], json!(request.items[0].id.to_string()));
+    assert_eq!(value["items"][0]["id"], json!(request.items[0].idempotency_key));
+    assert_eq!(value["items"][0]["item"], json!(request.items[0].id.to_string()));
 }
 
 #[test]

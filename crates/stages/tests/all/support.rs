@@ -29,7 +29,7 @@ pub fn fill(text: &str, request: &Request) -> String {
     request
         .items
         .iter()
-        .fold(text.to_owned(), |text, item| text.replace(&format!("@{}", item.key), &item.id.to_string()))
+        .fold(text.to_owned(), |text, item| text.replace(&format!("@{}", item.key), &item.idempotency_key))
 }
 
 /// An answer's reply in words, one for each item.

@@ -14,7 +14,7 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
-use crate::query::{Group, History, ItemFilter, ItemQuery};
+use crate::query::{Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 use crate::{Result, Store};
@@ -145,6 +145,10 @@ impl Store for MemoryStore {
 
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
         Ok(self.lock().purge(&items, operation, now))
+    }
+
+    async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>> {
+        Ok(self.lock().tombstones(&query))
     }
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {

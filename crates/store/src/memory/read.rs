@@ -9,7 +9,7 @@ use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
 use super::state::State;
-use crate::query::{Group, ItemFilter, ItemQuery};
+use crate::query::{Group, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 
 impl State {
     fn each(&self) -> impl Iterator<Item = &Item> {
@@ -57,6 +57,16 @@ impl State {
             .take(query.limit)
             .cloned()
             .collect()
+    }
+
+    pub(super) fn tombstones(&self, query: &TombstoneQuery) -> Vec<Tombstone> {
+        let later = |tombstone: &&Tombstone| query.after.is_none_or(|after| tombstone.seq > after);
+        let all = self.tombstones.values().filter(later).filter(|tombstone| query.matches(tombstone));
+        let signed = all.take(query.limit).map(|tombstone| {
+            let operation = self.operations.get(&tombstone.operation);
+            Tombstone { actor: operation.map(|operation| operation.actor.clone()), ..tombstone.clone() }
+        });
+        signed.collect()
     }
 
     pub(super) fn counters_of(&self, run: RunId) -> Vec<(StageNo, Metric, i64)> {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
-use redrive_core::item::{Item, Payload};
+use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Deltas, Metric};
 use redrive_core::time::Timestamp;
 
-use crate::query::History;
+use crate::query::{History, Tombstone};
 use crate::request::{Applied, Fact, OutputKey};
 use crate::run::{
     GateRow, NewRun, NewWorker, Operation, OperationState, Pause, Retired, RunChange, RunFilter, RunRow,
@@ -28,7 +28,7 @@ pub(super) struct State {
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) gates: BTreeMap<String, GateRow>,
     pub(super) index: super::index::Kept,
-    pub(super) tombstones: BTreeMap<ItemId, OperationId>,
+    pub(super) tombstones: BTreeMap<ItemSeq, Tombstone>,
     next_run: i64,
     next_worker: i64,
     next_operation: i64,
@@ -64,6 +64,7 @@ impl State {
             created_at: now,
             finished_at: None,
             pause: Pause::default(),
+            idle: Pause::default(),
         };
         self.runs.insert(row.id, row.clone());
         row
@@ -86,6 +87,7 @@ impl State {
             row.finished_at = finished_at.filter(|_| !live);
         }
         row.pause = change.pause.unwrap_or(row.pause);
+        row.idle = change.idle.unwrap_or(row.idle);
         Ok(row.clone())
     }
 
@@ -94,6 +96,11 @@ impl State {
         self.counters.iter().any(|((of, _, metric), n)| {
             *of == run && *n > 0 && matches!(metric, Metric::State(kind) if !kind.is_terminal())
         })
+    }
+
+    /// Whether a run has dead items.
+    pub(super) fn any_dead(&self, run: RunId) -> bool {
+        self.items.values().any(|kept| kept.item.run == run && kept.item.state.kind() == StateKind::Dead)
     }
 
     pub(super) fn list_runs(&self, filter: &RunFilter, before: Option<RunId>, limit: usize) -> Vec<RunRow> {

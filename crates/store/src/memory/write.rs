@@ -1,15 +1,15 @@
 //! The verbs that change items.
 
 use redrive_core::event::{Children, Transition};
-use redrive_core::id::{ItemId, ItemSeq, Rev, RunId};
-use redrive_core::item::{Entry, Item, Lane, NewItem, State as ItemState};
+use redrive_core::id::{ItemId, ItemSeq, OperationId, Rev, RunId};
+use redrive_core::item::{Entry, Item, Lane, NewItem, State as ItemState, StateKind};
 use redrive_core::order::{Candidate, pick};
 use redrive_core::status::Control;
-use redrive_core::tally::Deltas;
+use redrive_core::tally::{Deltas, place};
 use redrive_core::time::Timestamp;
 
 use super::state::{Kept, State};
-use crate::query::History;
+use crate::query::{History, Tombstone};
 use crate::request::{
     Applied, Change, Claim, Claimed, ClaimedItem, Commit, Prune, Pruned, Slot, Submit, Submitted,
 };
@@ -47,6 +47,7 @@ impl State {
             let version = new.version();
             let id = ItemId::derive(submit.run, None, &new.key, version);
             let answer = match self.ids.get(&id).map(|seq| &self.items[seq].item) {
+                None if self.was_purged(id) => Submitted::Known(id),
                 Some(known) if known.state == ItemState::Superseded && !submit.new_versions => {
                     Submitted::Changed(Box::new(known.clone()))
                 }
@@ -251,7 +252,7 @@ impl State {
         }
     }
 
-    pub(super) fn purge(&mut self, items: &[(ItemSeq, Rev)], operation: Operation, _now: Timestamp) -> u64 {
+    pub(super) fn purge(&mut self, items: &[(ItemSeq, Rev)], operation: Operation, now: Timestamp) -> u64 {
         let operation = self.save_operation(operation);
         let mut deltas = Deltas::default();
         let mut gone = 0;
@@ -266,14 +267,32 @@ impl State {
             for seq in self.with_descendants(*seq) {
                 if let Some(kept) = self.items.remove(&seq) {
                     self.ids.remove(&kept.item.id);
-                    self.tombstones.insert(kept.item.id, operation);
                     deltas.purged(&kept.item);
+                    self.bury(&kept.item, operation, now);
                     gone += 1;
                 }
             }
         }
         self.count(&deltas);
         gone
+    }
+
+    fn bury(&mut self, item: &Item, operation: OperationId, at: Timestamp) {
+        let tombstone = Tombstone {
+            seq: item.seq,
+            id: item.id,
+            run: item.run,
+            key: item.key.clone(),
+            was: Some(place(item)),
+            at,
+            operation,
+            actor: None,
+        };
+        self.tombstones.insert(item.seq, tombstone);
+    }
+
+    fn was_purged(&self, id: ItemId) -> bool {
+        self.tombstones.values().any(|tombstone| tombstone.id == id)
     }
 
     /// An item and everything that came from it.
@@ -296,6 +315,7 @@ impl State {
             .values()
             .filter(|run| run.finished_at.is_some_and(|at| at < prune.finished_before))
             .map(|run| run.id)
+            .filter(|run| prune.with_dead || !self.any_dead(*run))
             .collect();
         for run in old {
             let left = prune.limit - usize::try_from(pruned.items).unwrap_or(prune.limit).min(prune.limit);
@@ -305,7 +325,8 @@ impl State {
             for seq in of_run.iter().take(left) {
                 if let Some(kept) = self.items.remove(seq) {
                     self.ids.remove(&kept.item.id);
-                    deltas.purged(&kept.item);
+                    deltas.forgotten(&kept.item);
+                    pruned.dead += u64::from(kept.item.state.kind() == StateKind::Dead);
                     pruned.items += 1;
                 }
             }
@@ -314,6 +335,9 @@ impl State {
                 pruned.more = true;
                 return pruned;
             }
+            let before = self.tombstones.len();
+            self.tombstones.retain(|_, tombstone| tombstone.run != run);
+            pruned.tombstones += (before - self.tombstones.len()) as u64;
             self.counters.retain(|(of, _, _), _| *of != run);
             self.runs.remove(&run);
             pruned.runs += 1;

@@ -191,11 +191,13 @@ impl Pass<'_> {
         if matches!(report.status, RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::PausedBudget)
         {
             // What waits for somebody is due at no time.
-            (report.next_due, report.next_due_at) = (None, None);
+            (report.next_due, report.next_due_at, report.next_retry) = (None, None, None);
         }
         let parts = report.stages.iter().filter(|stage| stage.below.is_some());
-        if report.status == RunStatus::Completed && parts.map(|stage| stage.counts.dead).sum::<u64>() > 0 {
-            // Every file is there, but not all of each.
+        if report.status == RunStatus::Completed
+            && parts.map(|stage| stage.counts.dead + stage.counts.purged).sum::<u64>() > 0
+        {
+            // Every file is there, but not all of each; what was purged is not there either.
             report.status = RunStatus::PartialSuccess;
         }
         let tally = tally.lock().unwrap_or_else(PoisonError::into_inner).clone();

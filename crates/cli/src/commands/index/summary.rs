@@ -228,7 +228,7 @@ fn words(pass: &Pass<'_>, passed: &Passed, figures: &Figures<'_>) -> String {
     if let Some(reason) = report.reason.as_ref().or(figures.last_failure.as_ref()) {
         text.push_str(&format!("\n  because {}", short(reason, 300)));
     }
-    if let Some(due) = report.next_due.as_ref().filter(|_| report.status != RunStatus::Interrupted) {
+    if let Some(due) = &report.next_retry {
         text.push_str(&format!("\n  next retry due {due}"));
     }
     text

@@ -13,8 +13,10 @@ use super::wait;
 /// An item of a call.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// Its id.
+    /// What names the work: its id for the handler.
     pub id: String,
+    /// Its id for operators.
+    pub item: String,
     /// Its key.
     pub key: String,
     /// The number of the attempt, as the engine gave it.
@@ -247,6 +249,7 @@ impl Log {
                     let key = super::text(&item["key"]);
                     Item {
                         id: super::text(&item["id"]),
+                        item: super::text(&item["item"]),
                         attempt: super::count(&item["attempt"]),
                         payload: item["payload"].clone(),
                         before: before(&key),
@@ -257,7 +260,14 @@ impl Log {
             None => {
                 let text = asked_for(&body);
                 let before = before(&text);
-                vec![Item { id: text.clone(), attempt: 0, payload: body, before, key: text }]
+                vec![Item {
+                    id: text.clone(),
+                    item: String::new(),
+                    attempt: 0,
+                    payload: body,
+                    before,
+                    key: text,
+                }]
             }
         };
         let call = Call { stage, items, headers, at: wait::now() };

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
-use redrive_core::id::StageNo;
+use redrive_core::id::{RunId, StageNo, WorkerId};
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
-use redrive_core::time::Timestamp;
-use redrive_store::{Error, Retired, RunChange, RunRow};
+use redrive_core::time::{Timestamp, millis};
+use redrive_store::{Error, Pause, Retired, RunChange, RunRow, Store};
 
 use super::super::desk::{Blocked, Halt, NeedsSomebody};
 use super::{Ending, Loop};
@@ -133,11 +133,9 @@ impl Loop {
         }
         self.leave_gates().await;
         let budget = self.desk.saved_budget();
-        let kept = self
-            .session
-            .store
-            .change_run(self.desk.run(), RunChange { budget, ..RunChange::default() })
-            .await;
+        let (store, run) = (&*self.session.store, self.desk.run());
+        let idle = leave(store, run, self.heartbeat.worker(), self.idle_ms, env.clock.now()).await;
+        let kept = store.change_run(run, RunChange { budget, idle, ..RunChange::default() }).await;
         if let Err(error) = kept {
             tracing::warn!(%error, "could not save the failure budget");
         }
@@ -152,6 +150,37 @@ impl Loop {
             work.handler.close().await;
         }
     }
+}
+
+/// Somebody is at a run again: the time since it was left is none that it took. Returns how long it was left alone so
+/// far; `None` for a run that has ended, which stays as it is.
+///
+/// # Errors
+/// When the store fails.
+pub async fn leave_idle(store: &dyn Store, row: &RunRow, now: Timestamp) -> Result<Option<i64>, Error> {
+    if row.finished_at.is_some() {
+        return Ok(None);
+    }
+    let Some(since) = row.idle.since else { return Ok(Some(row.idle.before_ms)) };
+    let before_ms = row.idle.before_ms.saturating_add(millis(now.since(since)));
+    let idle = Some(Pause { since: None, before_ms });
+    store.change_run(row.id, RunChange { idle, ..RunChange::default() }).await?;
+    Ok(Some(before_ms))
+}
+
+/// What is to be written down when a worker leaves a run: from now on nobody is at it, unless others are.
+pub async fn leave(
+    store: &dyn Store,
+    run: RunId,
+    worker: WorkerId,
+    idle_ms: Option<i64>,
+    now: Timestamp,
+) -> Option<Pause> {
+    let others = store.workers().await.ok()?;
+    let others = others
+        .iter()
+        .any(|other| other.id != worker && other.lease_until >= now && super::works_on(other, run));
+    idle_ms.filter(|_| !others).map(|before_ms| Pause { since: Some(now), before_ms })
 }
 
 /// Why nothing can go on before somebody acts: every gate in the way waits for that, and not for an operator only, who

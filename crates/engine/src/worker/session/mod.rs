@@ -5,6 +5,8 @@ mod claim;
 mod end;
 mod gates;
 
+pub use end::{leave, leave_idle};
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -129,6 +131,8 @@ struct Loop {
     held_back: bool,
     swept_at: Timestamp,
     gates_read_at: Timestamp,
+    /// For how long nobody was at the run before; `None` when it had ended already.
+    idle_ms: Option<i64>,
 }
 
 impl Session {
@@ -151,6 +155,7 @@ impl Session {
         .await?;
         let (sender, replies) = mpsc::unbounded_channel();
         let now = self.env.clock.now();
+        let idle_ms = leave_idle(&*self.store, &run, now).await?;
         let gates = if self.recipe.gates.is_empty() { Vec::new() } else { self.store.gates().await? };
         let live: Vec<String> =
             self.store.workers().await?.iter().map(|worker| worker.id.to_string()).collect();
@@ -173,6 +178,7 @@ impl Session {
             held_back: false,
             swept_at: Timestamp(i64::MIN),
             gates_read_at: now,
+            idle_ms,
         };
         let ending = work.run().await;
         work.close(&ending).await;

@@ -1,0 +1,251 @@
+//! Nothing rewrites history: what was purged is counted and told, what is pruned is named, statistics are of all items.
+
+use crate::support::{Answer, Call, Names, Place, Server, count, key, keys, names, one_stage, samples, text};
+use serde_json::{Value, json};
+
+const ITEMS: usize = 10;
+/// Items 2 to 9 die.
+const DEAD: u64 = 8;
+
+/// Two items pass, all others are refused.
+fn mostly_bad(call: &Call) -> Answer {
+    match call.item().payload["n"].as_u64() {
+        Some(0 | 1) => Answer::all(call),
+        _ => Answer::status(422, "not like this"),
+    }
+}
+
+fn failed_run() -> (Server, Place) {
+    let server = Server::start(mostly_bad);
+    let place = Place::with(&one_stage(&server.stage()), &samples(ITEMS));
+    place.run_pipeline(4);
+    (server, place)
+}
+
+fn sum_of_all_but(counts: &Value, name: &str) -> u64 {
+    let counts = counts.as_object().expect("an object");
+    counts.iter().filter(|(state, _)| *state != name).map(|(_, n)| count(n)).sum()
+}
+
+#[test]
+fn a_purge_never_makes_a_status_better() {
+    let (server, place) = failed_run();
+    let before = place.json(&["show", "r1"]);
+    assert_eq!((&before["status"], &before["counts"]["purged"]), (&json!("failed"), &json!(0)));
+    place.run(&["dead", "purge", "--all", "--yes"]).expect(0);
+    for report in [&place.json(&["show", "r1"]), &place.json(&["runs"])["runs"][0]] {
+        assert_eq!(report["status"], "failed");
+        let counts = &report["counts"];
+        assert_eq!((&counts["admitted"], &counts["purged"]), (&json!(ITEMS), &json!(DEAD)));
+        assert_eq!((&counts["succeeded"], &counts["dead"]), (&json!(2), &json!(0)));
+        assert_eq!(sum_of_all_but(counts, "admitted"), ITEMS as u64, "the counts add up");
+        assert_eq!(report["stages"][0]["counts"], *counts);
+    }
+    let told = place.run(&["show", "r1"]).expect(0).stdout;
+    assert!(told.contains("10 admitted") && told.contains("8 purged"), "{told}");
+    place.check();
+    // The same command once more has nothing to do, pays nothing, and says what it said.
+    let calls = server.count();
+    place.run(&["resume", "r1"]).expect(4);
+    assert_eq!(server.count(), calls);
+    place.check();
+}
+
+#[test]
+fn a_purged_item_is_told_by_explain_and_by_dead_show() {
+    let (_server, place) = failed_run();
+    let life = place.json(&["explain", &key(3)]);
+    let id = text(&life["item"]["id"]);
+    let mut place = place;
+    place.set("USER", "mallory");
+    place.run(&["dead", "purge", "--item", &key(3), "--yes"]).expect(0);
+    for args in [["explain", &key(3)], ["explain", &id], ["explain", &id[..8]]] {
+        let left = place.json(&args);
+        let item = &left["item"];
+        assert_eq!((&item["id"], &item["key"], &item["run"]), (&json!(id), &json!(key(3)), &json!("r1")));
+        assert_eq!((&item["state"], &item["was"]), (&json!("purged"), &json!("dead")));
+        assert_eq!((&item["stage"], &item["reason"]), (&json!("work"), &json!("final")));
+        assert_eq!((&item["by"], &item["operation"]), (&json!("mallory"), &json!("op1")));
+        assert!(item["purged_at"].is_string() && left["attempts"] == json!([]), "{left}");
+    }
+    let told = place.run(&["dead", "show", &key(3)]).expect(0).stdout;
+    for part in [&*key(3), "purged", "mallory", "op1", "dead (final)", "work"] {
+        assert!(told.contains(part), "no {part:?} in {told}");
+    }
+    // What works on items says what became of it, instead of that it never was.
+    let refused = place.run(&["kill", &key(3)]).expect(2).stderr;
+    assert!(refused.contains("was purged") && refused.contains("explain"), "{refused}");
+    // The same key in another run is another item.
+    place.run(&["run", "p.toml", "--new"]).expect(4);
+    let both = place.run(&["explain", &key(3)]).expect(2).stderr;
+    assert!(both.contains("in r1, purged") && both.contains("in r2)"), "{both}");
+    assert_eq!(place.json(&["explain", &key(3), "--run", "r1"])["item"]["state"], "purged");
+    place.check();
+}
+
+#[test]
+fn a_purged_line_that_is_read_again_is_no_new_work() {
+    let server = Server::start(mostly_bad);
+    let place = Place::with(&one_stage(&server.stage()), &samples(ITEMS));
+    // Admission is broken off, so that the source is read again from an earlier place.
+    place.run_with(&["run", "p.toml"], &[("REDRIVE_CRASH_AT", "admit.after_submit")]);
+    place.run_pipeline(4);
+    place.run(&["dead", "purge", "--all", "--yes"]).expect(0);
+    let calls = server.count();
+    let again = place.run(&["resume", "r1", "--json"]).expect(4).json();
+    assert_eq!(server.count(), calls);
+    assert_eq!(
+        (count(&again["counts"]["admitted"]), count(&again["counts"]["purged"])),
+        (ITEMS as u64, DEAD)
+    );
+    place.check();
+}
+
+#[test]
+fn prune_spares_dead_letters_unless_told_and_names_them() {
+    let (_server, place) = failed_run();
+    let good = Server::good();
+    place.write("good.toml", one_stage(&good.stage()).replace("\"test\"", "\"good\""));
+    place.run(&["run", "good.toml"]).expect(0);
+    // The question names what goes and what stays.
+    let asked = place.run(&["prune", "--older-than", "0s"]).expect(2).stderr;
+    for part in ["1 runs with 8 dead items are spared", "--with-dead", "Forget 1 runs", "10 items"] {
+        assert!(asked.contains(part), "no {part:?} in {asked}");
+    }
+    let asked = place.run(&["prune", "--older-than", "0s", "--with-dead"]).expect(2).stderr;
+    assert!(asked.contains("Forget 2 runs") && asked.contains("20 items, 8 of them dead letters"), "{asked}");
+    let pruned = place.json(&["prune", "--older-than", "0s", "--yes"]);
+    assert_eq!((&pruned["runs"], &pruned["items"], &pruned["dead"]), (&json!(1), &json!(10), &json!(0)));
+    assert_eq!(pruned["spared"], json!({ "runs": 1, "dead": DEAD }));
+    assert_eq!(
+        place.dead_keys(),
+        keys(ITEMS).difference(&names([key(0), key(1)])).cloned().collect::<Names>()
+    );
+    let told = place.run(&["prune", "--older-than", "0s", "--yes"]).expect(0).stdout;
+    assert!(told.contains("forgot 0 runs") && told.contains("spared"), "{told}");
+    place.check();
+    let taken = place.json(&["prune", "--older-than", "0s", "--with-dead", "--yes"]);
+    assert_eq!((&taken["runs"], &taken["dead"]), (&json!(1), &json!(DEAD)));
+    assert_eq!(taken["spared"], json!({ "runs": 0, "dead": 0 }));
+    assert!(place.dead().is_empty());
+    place.check();
+}
+
+#[test]
+fn a_run_whose_dead_letters_were_purged_is_pruned_with_its_tombstones() {
+    let (_server, place) = failed_run();
+    place.run(&["dead", "purge", "--all", "--yes"]).expect(0);
+    let pruned = place.json(&["prune", "--older-than", "0s", "--yes"]);
+    assert_eq!(
+        (&pruned["runs"], &pruned["items"], &pruned["tombstones"]),
+        (&json!(1), &json!(2), &json!(DEAD))
+    );
+    let gone = place.run(&["explain", &key(3)]).expect(2).stderr;
+    assert!(gone.contains("no item has the id or key"), "{gone}");
+    place.check();
+}
+
+#[test]
+fn an_edited_item_is_told_from_a_repeated_one_by_its_id() {
+    // A handler that remembers what it was asked by the id, as a `command` handler has to.
+    let server = Server::start(|call| {
+        let bad =
+            call.stage == "work" && call.item().key == key(1) && call.item().payload.get("good").is_none();
+        if bad { Answer::status(422, "not like this") } else { Answer::all(call) }
+    });
+    let stage = |name: &str| format!("[[stage]]\nname = \"{name}\"\n{}\n", server.stage());
+    let place = Place::with(&format!("{}{}", one_stage(&server.stage()), stage("after")), &samples(3));
+    place.run_pipeline(3);
+    let exported = place.run(&["dead", "export"]).expect(0).stdout;
+    let mut line: Value = serde_json::from_str(exported.trim()).expect("JSON");
+    line["item"]["payload"] = json!({ "id": key(1), "n": 1, "good": true });
+    place.start_with(&["dead", "import", "-"], &[], format!("{line}\n").as_bytes()).finish().expect(0);
+    place.run(&["resume", "r1"]).expect(0);
+    let mut by_id: std::collections::BTreeMap<String, Names> = std::collections::BTreeMap::new();
+    for call in server.calls() {
+        let item = call.item();
+        let asked = format!("{} at {}: {}", item.key, call.stage, item.payload);
+        by_id.entry(item.id.clone()).or_default().insert(asked);
+        assert_eq!(call.headers["idempotency-key"], item.id, "of one item the header is the id");
+        let public = text(&place.json(&["explain", &item.key])["item"]["id"]);
+        assert_eq!(item.item, public, "operators know it by the other id");
+    }
+    assert!(by_id.values().all(|asked| asked.len() == 1), "one id, one work: {by_id:#?}");
+    assert_eq!(by_id.len(), 3 + 3 + 1, "three items at two stages, and one of them edited");
+    place.check();
+}
+
+#[test]
+fn the_table_of_runs_adds_up() {
+    let server = Server::start(|call| match call.item().payload["n"].as_u64() {
+        Some(0) => Answer::results(&[json!({ "id": call.item().id, "filtered": "dull" })]),
+        Some(1) => Answer::status(422, "not like this"),
+        _ => Answer::all(call),
+    });
+    let place = Place::with(&one_stage(&server.stage()), &samples(ITEMS));
+    place.run_pipeline(3);
+    let heads = |table: &str| {
+        table.lines().next().unwrap_or_default().split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let table = place.run(&["runs"]).expect(0).stdout;
+    let expected =
+        ["RUN", "PIPELINE", "STATUS", "ADMITTED", "SUCCEEDED", "FILTERED", "DEAD", "TOOK", "SOURCE"];
+    assert_eq!(heads(&table), expected, "states that no run has are left out");
+    place.run(&["dead", "purge", "--all", "--yes"]).expect(0);
+    // Another run that waits: nobody is at it.
+    let held = Server::good();
+    held.hold();
+    place.write(
+        "open.toml",
+        one_stage(&format!("{}\nconcurrency = 2\n", held.stage())).replace("\"test\"", "\"open\""),
+    );
+    let started = place.start(&["run", "open.toml"]);
+    held.until_open(2);
+    place.until_json(&["show", "r2"], |report| report["admitted_all"] == true);
+    let table = place.run(&["runs"]).expect(0).stdout;
+    held.release();
+    started.finish().expect(0);
+    let heads = heads(&table);
+    for row in table.lines().skip(1) {
+        let cells: Vec<&str> = row.split_whitespace().collect();
+        let n = |at: usize| cells[at].replace(',', "").parse::<u64>().unwrap_or_else(|_| panic!("{row}"));
+        let admitted = heads.iter().position(|head| head == "ADMITTED").expect("there");
+        let took = heads.iter().position(|head| head == "TOOK").expect("there");
+        assert_eq!((admitted + 1..took).map(n).sum::<u64>(), n(admitted), "{table}");
+    }
+    assert!(heads.contains(&"PURGED".to_owned()) && heads.contains(&"RUNNING".to_owned()), "{table}");
+}
+
+#[test]
+fn the_time_between_a_run_and_its_redrive_is_not_what_it_took() {
+    let server = Server::start(|call| match call.item().before {
+        0 if call.item().key == key(1) => Answer::status(422, "not yet"),
+        _ => Answer::all(call),
+    });
+    let place = Place::with(&one_stage(&server.stage()), &samples(3));
+    let begun = wait::now();
+    let first = place.run(&["run", "p.toml", "--json"]).expect(3);
+    let (took, waited) = (first.took, wait::now());
+    wait::until("two seconds have passed", || waited.elapsed() > Duration::from_secs(2));
+    let second = place.run(&["dead", "redrive", "--all", "--work", "--json"]).expect(0);
+    let shown = place.json(&["show", "r1"]);
+    let elapsed = Duration::from_millis(count(&shown["elapsed_ms"]));
+    assert!(elapsed <= took + second.took, "{elapsed:?} of {took:?} and {:?}", second.took);
+    assert!(elapsed + Duration::from_secs(2) <= begun.elapsed());
+}
+
+#[test]
+fn no_retry_is_announced_for_what_was_never_tried() {
+    let server = Server::good();
+    server.hold();
+    let place = Place::with(&one_stage(&format!("{}\nconcurrency = 2\n", server.stage())), &samples(ITEMS));
+    let started = place.start(&["run", "p.toml"]);
+    server.until_open(2);
+    place.until_json(&["show", "r1"], |report| report["admitted_all"] == true);
+    place.run(&["pause", "r1"]).expect(0);
+    server.release();
+    let paused = started.finish().expect(5).stdout;
+    let shown = place.run(&["show", "r1"]).expect(0).stdout;
+    assert!(shown.contains("waiting"), "{shown}");
+    assert!(!paused.contains("next retry due") && !shown.contains("next retry due"), "{paused}{shown}");
+}
