@@ -1,6 +1,10 @@
 //! Nothing rewrites history: what was purged is counted and told, what is pruned is named, statistics are of all items.
 
-use crate::support::{Answer, Call, Names, Place, Server, count, key, keys, names, one_stage, samples, text};
+use std::time::Duration;
+
+use crate::support::{
+    Answer, Call, Names, Place, Server, count, key, keys, names, one_stage, samples, text, wait,
+};
 use serde_json::{Value, json};
 
 const ITEMS: usize = 10;

@@ -14,7 +14,7 @@ pub fn item(key: &str, payload: &str) -> Input {
         key: key.into(),
         attempt: 1,
         payload: payload.as_bytes().into(),
-        idempotency_key: format!("once-{key}").into(),
+        idempotency_key: format!("once-{}", key.replace(|c: char| !c.is_alphanumeric(), "_")).into(),
     }
 }
 
