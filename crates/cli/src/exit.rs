@@ -109,6 +109,8 @@ impl From<redrive_store::Error> for Failure {
             E::Newer { .. } => Self::usage(message).hint("use the version of redrive that made it, or a newer one"),
             E::Foreign(_) => Self::usage(message).hint("name another file with --store sqlite:PATH; this one was left as it is"),
             E::Open(_) => Self::usage(message).hint("name another place with --store sqlite:PATH"),
+            E::ReadOnly(_) => Self::usage(message)
+                .hint("`check`, `runs`, `show`, `search` and the like work on it; to change it, its file and its folder have to be writable"),
             E::Corrupt(_) => Self::internal(message)
                 .hint("the file was left as it is; `redrive doctor` says more, `sqlite3 FILE .recover` may save what is left"),
             E::Full(_) => Self::internal(message).hint("make room; the same command then goes on, nothing is lost"),

@@ -8,7 +8,9 @@ use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, RunId};
 use redrive_core::item::{NewItem, Payload, StateKind};
 use redrive_core::status::Control;
-use redrive_store::{Applied, Change, Commit, Error, OperationKind, OutputKey, RunChange, Store, Submit};
+use redrive_store::{
+    Applied, Change, Commit, Content, Error, OperationKind, OutputKey, RunChange, Store, Submit,
+};
 
 use crate::world::{LEASE, SPLIT, STORE, World, failed, new_operation, new_worker, passed};
 
@@ -158,7 +160,7 @@ pub(crate) async fn contents_of_every_size_come_back(store: Arc<dyn Store>) {
                 let before = world.store.payload(held.item.seq).await.expect("payload").expect("there");
                 assert_eq!(world.commit(vec![transition]).await, [Applied::Done]);
                 let after = world.store.payload(held.item.seq).await.expect("payload");
-                assert_eq!(after, Some(if changed { new } else { before }));
+                assert_eq!(after, Some(if changed { Content::Whole(new) } else { before }));
             }
         }
     }

@@ -41,6 +41,7 @@ pub(crate) const CASES: &[(&str, IndexCaseFn)] = table! {
         a_late_edition_gives_way;
     document: files_come_back_as_they_were_seen, odd_paths_are_paths_of_their_own, documents_come_in_pages,
         documents_come_in_the_order_asked_for, a_refusal_does_not_mark_what_is_published,
+        the_first_reason_of_a_refusal_stays, a_collection_that_is_gone_takes_no_refusal,
         looking_again_replaces_how_it_looked, nothing_asked_is_nothing_answered;
     collection: a_root_is_opened_once, settings_change_for_one_collection, dimensions_are_learnt_once,
         a_dropped_collection_takes_its_documents, numbers_of_collections_are_not_given_again,

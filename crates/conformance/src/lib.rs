@@ -16,6 +16,7 @@ mod oracle;
 mod outbox;
 mod paging;
 mod retention;
+mod snapshot;
 mod submit;
 mod usage;
 mod world;
@@ -74,7 +75,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
         a_purged_child_that_is_given_again_is_admitted_and_purged_anew, prune_goes_in_pages,
         prune_leaves_young_and_unfinished_runs, prune_spares_runs_with_dead_items_unless_told,
-        numbers_of_items_are_not_given_again;
+        numbers_of_items_are_not_given_again, outputs_are_forgotten_with_the_run_that_wrote_them_last;
     operations: a_saved_operation_gets_a_number, progress_replaces_the_operation, runs_change_as_told,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,
@@ -86,6 +87,7 @@ const CASES: &[(&str, CaseFn)] = table! {
     usage: usage_comes_back_with_the_attempt, a_turned_away_item_is_kept_as_decided, usage_is_counted_per_stage,
         a_stale_attempt_consumes_nothing, sums_of_usage_stop_at_the_largest_number, a_purge_leaves_what_was_consumed,
         a_pruned_run_leaves_no_counters_of_usage;
+    snapshot: a_snapshot_stays_as_it_was, a_snapshot_refuses_to_be_written, what_was_just_written_is_whole;
     oracle: random_lives_0, random_lives_1, random_lives_2, random_lives_3, random_lives_4, random_lives_5;
 };
 

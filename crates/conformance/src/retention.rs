@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use redrive_core::event::{Event, Verdict};
 use redrive_core::failure::Class;
-use redrive_core::id::{ItemSeq, Rev, StageNo};
-use redrive_core::item::{Item, NewItem, StateKind};
+use redrive_core::id::{ContentHash, ItemSeq, Rev, StageNo};
+use redrive_core::item::{Item, NewItem, Payload, StateKind};
 use redrive_core::tally::{Metric, place};
 use redrive_store::{
-    Operation, OperationKind, OperationState, Prune, RunChange, Store, Submit, Submitted, Tombstone,
-    TombstoneQuery,
+    Applied, Change, Commit, Operation, OperationKind, OperationState, OutputKey, Prune, RunChange, Store,
+    Submit, Submitted, Tombstone, TombstoneQuery,
 };
 
 use crate::world::{PART, SPLIT, START, World, failed, new_operation, passed, split};
@@ -249,8 +249,46 @@ pub(crate) async fn numbers_of_items_are_not_given_again(store: Arc<dyn Store>) 
     assert!(matches!(submitted[..], [Submitted::Admitted(_)]));
     let other = world.claim_one(SPLIT).await;
     assert!(other.seq > dead.seq, "a token that slept through the purge must not fit another item");
-    assert_eq!(world.commit(vec![late]).await, [redrive_store::Applied::Stale]);
+    assert_eq!(world.commit(vec![late]).await, [Applied::Stale]);
     assert_eq!(world.item(&other).await, other);
+}
+
+pub(crate) async fn outputs_are_forgotten_with_the_run_that_wrote_them_last(store: Arc<dyn Store>) {
+    let (old, new) = (World::new(store.clone()).await, World::new(store.clone()).await);
+    let key = |name: &str| OutputKey { config: 7, input: ContentHash::of(&[name.as_bytes()]) };
+    // Both runs have `shared`, and the younger one wrote it last.
+    for (world, names) in [(&old, ["a", "b", "shared"]), (&new, ["c", "shared", "d"])] {
+        world.admit(&names).await;
+        for held in world.claim(SPLIT, 3).await {
+            let output: Payload = Arc::from(format!("{} of {}", held.item.key, world.run).into_bytes());
+            let transition = world.decide(&held.item, Event::Finished(Verdict::Output(Some(output))));
+            let change = Change { output: Some(key(&held.item.key)), ..Change::from(transition) };
+            let commit = Commit { changes: vec![change], now: world.now, ..Commit::default() };
+            assert_eq!(store.commit(commit).await, Ok(vec![Applied::Done]));
+            let current = world.item(&held.item).await;
+            world.happen(&current, Event::CancelRequested).await;
+        }
+    }
+    finish(&old).await;
+    let prune = Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: false, limit: 2 };
+    let mut pages = Vec::new();
+    loop {
+        let pruned = store.prune(prune).await.expect("prune");
+        pages.push((pruned.items, pruned.contents, pruned.runs));
+        if !pruned.more {
+            break;
+        }
+    }
+    assert_eq!(
+        pages,
+        [(2, 0, 0), (1, 2, 1)],
+        "three items in pages of two, and the two outputs with the last"
+    );
+    let left = store.outputs(["a", "b", "shared", "c", "d"].map(key).to_vec()).await.expect("outputs");
+    let there: Vec<bool> = left.iter().map(Option::is_some).collect();
+    assert_eq!(there, [false, false, true, true, true]);
+    let shared = format!("shared of {}", new.run);
+    assert_eq!(left[2].as_deref(), Some(shared.as_bytes()));
 }
 
 async fn tombstones(world: &World, query: TombstoneQuery) -> Vec<Tombstone> {

@@ -81,7 +81,7 @@ pub(crate) async fn content_that_was_superseded_is_not_simply_known(store: Arc<d
     let answers = world.store.submit(submit.clone()).await.expect("submit");
     assert_eq!(answers, [Submitted::Changed(Box::new(gone.clone()))]);
     assert_eq!(world.store.run(world.run).await.expect("run").expect("it").cursor, None);
-    let back = world.decide(&gone, Event::Restored { payload: (*b"a").into() });
+    let back = world.decide(&gone, Event::Restored { payload: Some((*b"a").into()) });
     let restored = Submit { new_versions: true, changes: vec![back.into()], ..submit };
     assert_eq!(world.store.submit(restored.clone()).await, Ok(vec![Submitted::Known(old.id)]));
     assert_eq!(world.items().await[0].state.kind(), redrive_core::item::StateKind::Waiting);

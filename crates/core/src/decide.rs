@@ -61,6 +61,7 @@ pub fn decide(item: &Item, event: Event, plan: &Plan, at: Moment) -> Result<Tran
         Event::Interrupted => desk.interrupted(),
         Event::LeaseExpired => desk.lease_expired(),
         Event::DeadlinePassed => desk.deadline_passed(),
+        Event::ContentDamaged { what } => desk.content_damaged(&what),
         Event::ChildrenSettled(tally) => desk.children_settled(tally),
         Event::ChildReopened { stage } => desk.child_reopened(stage),
         Event::CancelRequested => desk.cancelled(),
@@ -345,7 +346,7 @@ impl Desk<'_> {
         Ok(next)
     }
 
-    fn restored(&self, payload: Payload) -> Result<Transition, Illegal> {
+    fn restored(&self, payload: Option<Payload>) -> Result<Transition, Illegal> {
         match self.item.state {
             State::Superseded => {}
             // It was cancelled with a parent that was given up and lives again.
@@ -363,7 +364,7 @@ impl Desk<'_> {
             next.after.stage = StageNo(0);
         }
         next.mark = Some(self.mark("restored", "its content is the present one again"));
-        next.payload = Some(payload);
+        next.payload = payload;
         Ok(next)
     }
 

@@ -28,6 +28,11 @@ pub enum Event {
     LeaseExpired,
     /// Its deadline passed before it was started.
     DeadlinePassed,
+    /// Its content was found damaged when it was taken: there is nothing to start with.
+    ContentDamaged {
+        /// In what way, in the store's words.
+        what: String,
+    },
     /// All of its children are finished.
     ChildrenSettled(ChildTally),
     /// A child of it lives again, so that it has to join once more.
@@ -41,8 +46,8 @@ pub enum Event {
     Superseded,
     /// Its content, superseded before, is the present one again.
     Restored {
-        /// The content it was submitted with; that of a child, which goes on where it was, is what it has.
-        payload: Payload,
+        /// The content it was submitted with; `None` for a child, which goes on where it was with what it has.
+        payload: Option<Payload>,
     },
     /// An operator sends it back from the dead.
     Redriven {

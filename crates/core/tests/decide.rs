@@ -11,7 +11,7 @@ use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
-use redrive_core::policy::{Cause, Policy, PolicySpec, preset};
+use redrive_core::policy::{Cause, Policy, PolicySpec, RetryOn, preset};
 use redrive_core::time::Timestamp;
 
 fn policy(name: &str) -> Policy {
@@ -296,6 +296,28 @@ fn a_redrive_is_a_new_generation_from_the_stage_that_failed() {
     assert_eq!(back.deadline, Some(Timestamp(3_600_009)));
 }
 
+#[test]
+fn an_item_whose_content_is_damaged_is_dead_whatever_its_policy_says() {
+    let stubborn = PolicySpec { retry_on: Some(RetryOn::All), ..PolicySpec::of_preset("self-healing") };
+    let stubborn = stubborn.build().expect("it is valid");
+    for policy in [stubborn, policy("sample"), policy("none"), policy("daemon")] {
+        let plan = plan(policy);
+        let held = claimed(&waiting(), &plan, 0);
+        let next = step(&held, Event::ContentDamaged { what: "it has other bytes".to_owned() }, &plan, 5);
+        assert_eq!(next.after.state, State::Dead { reason: DeadReason::Final });
+        let last = next.after.last.expect("it says why");
+        assert_eq!(
+            (last.class, &*last.message),
+            (Class::Final, "its content is damaged: it has other bytes")
+        );
+        let record = next.record.expect("the attempt is recorded");
+        assert_eq!((record.attempt, record.outcome), (1, Outcome::Failed));
+        assert_eq!(next.payload, None);
+    }
+    let event = Event::ContentDamaged { what: String::new() };
+    assert!(decide(&waiting(), event, &plan(policy("sample")), at(0)).is_err(), "only what is held was read");
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         Just(Event::Claimed { worker: WorkerId(1) }),
@@ -314,7 +336,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::CancelRequested),
         Just(Event::Superseded),
         (0_i64..100_000).prop_map(|due| Event::Redriven { due: Timestamp(due), payload: None }),
-        Just(Event::Restored { payload: (*b"1").into() }),
+        Just(Event::Restored { payload: Some((*b"1").into()) }),
+        Just(Event::ContentDamaged { what: "gone".to_owned() }),
         Just(Event::Killed { why: "so".into() }),
     ]
 }

@@ -230,7 +230,7 @@ async fn give_way(
     let mut changes = Vec::new();
     for version in versions {
         let (event, below) = if version.id == present {
-            (Event::Restored { payload: item.payload.clone() }, Vec::new())
+            (Event::Restored { payload: Some(item.payload.clone()) }, Vec::new())
         } else {
             (Event::Superseded, live_descendants(store, &version).await?)
         };

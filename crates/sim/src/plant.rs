@@ -10,9 +10,9 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Fact, GateRow, Group, History, ItemFilter, ItemQuery, MemoryStore,
-    NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow,
-    Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
+    Applied, Claim, Claimed, Commit, Content, Damage, Fact, GateRow, Group, History, ItemFilter, ItemQuery,
+    MemoryStore, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
+    RunFilter, RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -183,7 +183,7 @@ impl Store for Planted {
         self.inner.item(seq).await
     }
 
-    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>> {
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Content>> {
         self.inner.payload(seq).await
     }
 
@@ -262,5 +262,13 @@ impl Store for Planted {
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {
         self.inner.prune(prune).await
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot> {
+        self.inner.snapshot().await
+    }
+
+    async fn damage(&self, limit: usize) -> Result<Vec<Damage>> {
+        self.inner.damage(limit).await
     }
 }

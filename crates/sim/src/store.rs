@@ -10,9 +10,9 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Error, Fact, GateRow, Group, History, ItemFilter, ItemQuery, NewRun,
-    NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store,
-    Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
+    Applied, Claim, Claimed, Commit, Content, Damage, Error, Fact, GateRow, Group, History, ItemFilter,
+    ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
+    RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -224,7 +224,7 @@ impl Store for FaultyStore {
         self.read(self.inner.item(seq)).await
     }
 
-    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>> {
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Content>> {
         self.read(self.inner.payload(seq)).await
     }
 
@@ -294,5 +294,13 @@ impl Store for FaultyStore {
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {
         self.write(Verb::Other, "prune", self.inner.prune(prune), |_, _, _| Ok(())).await
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot> {
+        self.read(self.inner.snapshot()).await
+    }
+
+    async fn damage(&self, limit: usize) -> Result<Vec<Damage>> {
+        self.read(self.inner.damage(limit)).await
     }
 }

@@ -44,14 +44,19 @@ impl Fault {
         }
     }
 
-    /// Whether SQLite found the file damaged, or not to be its own.
+    /// Whether SQLite found the file damaged, or not to be its own, or a value is not of its kind.
     pub(crate) fn is_damage(&self) -> bool {
         match self {
             Self::Store(error) => matches!(error, Error::Corrupt(_)),
-            Self::Sql(error) => matches!(
-                error.sqlite_error_code(),
-                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-            ),
+            Self::Sql(error) => matches!(translate(error, Path::new("")), Error::Corrupt(_)),
+        }
+    }
+
+    /// What happened, without the file it happened to.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Store(error) => error.to_string(),
+            Self::Sql(error) => error.to_string(),
         }
     }
 }
@@ -68,7 +73,8 @@ fn translate(error: &rusqlite::Error, path: &Path) -> Error {
         Some(ErrorCode::DiskFull) => Error::Full(text),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Corrupt(text),
         Some(ErrorCode::SystemIoFailure) => Error::Unavailable(text),
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Error::Open(text),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Error::Open(text),
+        Some(ErrorCode::ReadOnly) => Error::ReadOnly(text),
         _ => match error {
             rusqlite::Error::InvalidColumnType(..)
             | rusqlite::Error::FromSqlConversionFailure(..)
@@ -96,7 +102,7 @@ mod tests {
         assert!(matches!(of(ffi::SQLITE_NOTADB), Error::Corrupt(_)));
         assert!(matches!(of(ffi::SQLITE_IOERR_FSYNC), Error::Unavailable(_)));
         assert!(matches!(of(ffi::SQLITE_CANTOPEN), Error::Open(_)));
-        assert!(matches!(of(ffi::SQLITE_READONLY), Error::Open(_)));
+        assert!(matches!(of(ffi::SQLITE_READONLY), Error::ReadOnly(_)));
         assert!(matches!(of(ffi::SQLITE_CONSTRAINT), Error::Internal(_)));
     }
 }

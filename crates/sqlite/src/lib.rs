@@ -11,6 +11,7 @@ mod content;
 mod error;
 mod health;
 mod index;
+mod look;
 mod migrate;
 mod open;
 mod options;
@@ -19,8 +20,9 @@ mod row;
 mod sequence;
 mod store;
 mod verb;
+mod way;
 mod writer;
 
-pub use health::{library_version, quick_check};
+pub use health::{library_version, log_bytes};
 pub use options::{CRASH_POINTS, CrashHook, FaultHook, INDEX_WRITE, Options, Synchronous};
 pub use store::SqliteStore;

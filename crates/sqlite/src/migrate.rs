@@ -3,8 +3,8 @@
 use redrive_store::Error;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::error::Result;
-use crate::open::APPLICATION_ID;
+use crate::error::{Fault, Result};
+use crate::look::APPLICATION_ID;
 use crate::options::{CrashHook, MID_MIGRATION};
 
 /// One step of the schema.
@@ -23,6 +23,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 3, sql: include_str!("../migrations/0003_index.sql") },
     Migration { number: 4, sql: include_str!("../migrations/0004_words_only.sql") },
     Migration { number: 5, sql: include_str!("../migrations/0005_history.sql") },
+    Migration { number: 6, sql: include_str!("../migrations/0006_sums.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
@@ -31,6 +32,22 @@ pub(crate) fn refuse_newer(conn: &Connection, migrations: &[Migration]) -> Resul
     let known = migrations.last().map_or(0, |migration| migration.number);
     if found > known {
         return Err(Error::Newer { found, known }.into());
+    }
+    if found < 0 {
+        return Err(Error::Corrupt(format!("its schema has the number {found}, which none has")).into());
+    }
+    Ok(())
+}
+
+/// Refuses a file that would have to be brought forward first.
+pub(crate) fn refuse_older(conn: &Connection, migrations: &[Migration]) -> Result<()> {
+    let (found, known) = (version(conn)?, migrations.last().map_or(0, |migration| migration.number));
+    if found < known {
+        let told = format!(
+            "it has schema {found} of an older version, and this version reads schema {known}: somebody who may write it \
+             has to open it once"
+        );
+        return Err(Error::ReadOnly(told).into());
     }
     Ok(())
 }
@@ -46,13 +63,29 @@ pub(crate) fn forward(conn: &Connection, migrations: &[Migration], crash: CrashH
         if version(&tx)? >= migration.number {
             continue;
         }
-        tx.execute_batch(migration.sql)?;
+        tx.execute_batch(migration.sql).map_err(|error| not_as_left(error, migration.number))?;
         tx.pragma_update(None, "application_id", APPLICATION_ID)?;
         tx.pragma_update(None, "user_version", migration.number)?;
         crash(MID_MIGRATION);
         tx.commit()?;
     }
     Ok(())
+}
+
+/// A step that SQLite does not understand stands on something else than the step before it left: the number of the schema,
+/// or the schema itself, is damaged. SQLite's own words for that repeat the whole step.
+fn not_as_left(error: rusqlite::Error, number: i64) -> Fault {
+    match error {
+        rusqlite::Error::SqlInputError { msg, .. } => not_as_left_says(&msg, number),
+        rusqlite::Error::SqliteFailure(code, Some(msg)) if code.code == rusqlite::ErrorCode::Unknown => {
+            not_as_left_says(&msg, number)
+        }
+        error => error.into(),
+    }
+}
+
+fn not_as_left_says(what: &str, number: i64) -> Fault {
+    Error::Corrupt(format!("its schema has the number {}, but is not as that: {what}", number - 1)).into()
 }
 
 /// Refuses a file whose tables are not as the steps it has would have made them: a damaged schema still parses, and
@@ -93,7 +126,7 @@ mod tests {
     use redrive_core::time::Timestamp;
 
     use super::*;
-    use crate::open;
+    use crate::open::{self, Missing};
     use crate::options::Options;
     use crate::verb::{counter, gate, history, tombstone};
 
@@ -121,19 +154,19 @@ mod tests {
     fn an_older_schema_is_brought_forward_and_keeps_its_rows() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.db");
-        let old = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        let old = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
         old.execute(
             "INSERT INTO worker (name, identity, lease_until, started_at) VALUES ('w', 'i', 1, 1)",
             [],
         )
         .unwrap();
         drop(old);
-        let new = open::writer(&path, &Options::default(), &and(NEXT)).unwrap();
+        let new = open::writer(&path, &Options::default(), &and(NEXT), Missing::Create).unwrap();
         assert_eq!(schema(&new), (LAST + 1, true));
         let kept: i64 = new.query_row("SELECT count(*) FROM worker", [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 1);
         drop(new);
-        let refused = open::writer(&path, &Options::default(), MIGRATIONS);
+        let refused = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create);
         assert!(matches!(refused, Err(Error::Newer { found, known: LAST }) if found == LAST + 1));
     }
 
@@ -141,7 +174,7 @@ mod tests {
     fn a_file_of_schema_1_keeps_its_attempts_and_gets_gates() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one.db");
-        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..1]).unwrap();
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..1], Missing::Create).unwrap();
         old.execute_batch(
             "INSERT INTO attempt VALUES (7, 0, 1, 1, 10, 20, 4, 0, 3, 503, 'no', 1500, 1, 2, 9);
              INSERT INTO attempt VALUES (7, 0, 1, 2, 30, 40, 0, NULL, NULL, NULL, NULL, NULL, NULL, 2, 9);
@@ -152,7 +185,7 @@ mod tests {
         drop(old);
         // The second time it is opened with the schema it then has.
         for _ in 0..2 {
-            let new = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+            let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
             assert_eq!(version(&new).unwrap(), LAST);
             let attempts = history::of(&new, ItemSeq(7)).unwrap().attempts;
             let failed = AttemptRecord {
@@ -186,7 +219,7 @@ mod tests {
             assert_eq!(counter::of_run(&new, RunId(1)).unwrap().len(), 2);
             assert_eq!(gate::all(&new).unwrap(), []);
         }
-        let refused = open::writer(&path, &Options::default(), &MIGRATIONS[..1]);
+        let refused = open::writer(&path, &Options::default(), &MIGRATIONS[..1], Missing::Create);
         assert!(matches!(refused, Err(Error::Newer { known: 1, .. })));
     }
 
@@ -194,7 +227,7 @@ mod tests {
     fn what_was_purged_in_a_file_of_schema_3_counts_as_dead_and_matches_its_tombstones() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("three.db");
-        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..3]).unwrap();
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..3], Missing::Create).unwrap();
         // Run 1: two purged at two stages. Run 2: three counted, of which one was submitted again (and so has no tombstone
         // that tells the truth) and one went with a run that was being forgotten.
         old.execute_batch(
@@ -206,7 +239,7 @@ mod tests {
         )
         .unwrap_or_else(|error| panic!("{error}"));
         drop(old);
-        let new = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
         let purged = |stage, n| (StageNo(stage), Metric::Purged(StateKind::Dead), n);
         let kept = counter::of_run(&new, RunId(1)).unwrap();
         assert_eq!(kept, [(StageNo(0), Metric::Admitted, 5), purged(0, 1), purged(1, 1)]);
@@ -226,8 +259,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for round in 0..20 {
             let path = folder.path().join(format!("{round}.db"));
-            drop(open::writer(&path, &Options::default(), &MIGRATIONS[..1]).unwrap());
-            let open = || open::writer(&path, &Options::default(), MIGRATIONS).map(|conn| version(&conn));
+            drop(open::writer(&path, &Options::default(), &MIGRATIONS[..1], Missing::Create).unwrap());
+            let open = || {
+                open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create)
+                    .map(|conn| version(&conn))
+            };
             std::thread::scope(|scope| {
                 let openers: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
                 for opener in openers {
@@ -241,9 +277,9 @@ mod tests {
     fn a_step_that_breaks_off_leaves_the_old_schema() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.db");
-        drop(open::writer(&path, &Options::default(), MIGRATIONS).unwrap());
-        assert!(open::writer(&path, &Options::default(), &and(BROKEN)).is_err());
-        let again = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        drop(open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap());
+        assert!(open::writer(&path, &Options::default(), &and(BROKEN), Missing::Create).is_err());
+        let again = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
         assert_eq!(schema(&again), (LAST, false));
     }
 
@@ -251,11 +287,12 @@ mod tests {
     fn a_process_that_dies_in_a_step_leaves_the_old_schema() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.db");
-        drop(open::writer(&path, &Options::default(), MIGRATIONS).unwrap());
+        drop(open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap());
         let dies = Options { crash_hook: |point| panic!("died at {point}"), ..Options::default() };
-        let died = std::panic::catch_unwind(|| open::writer(&path, &dies, &and(NEXT)).map(drop));
+        let died =
+            std::panic::catch_unwind(|| open::writer(&path, &dies, &and(NEXT), Missing::Create).map(drop));
         assert!(died.is_err(), "the crash point was met");
-        let again = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        let again = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
         assert_eq!(schema(&again), (LAST, false));
     }
 }

@@ -4,9 +4,9 @@
 //! version is left byte for byte as it was. Our mark (`application_id`) is the first thing a new file gets, in a
 //! transaction of its own, so that a crash during creation leaves a file that is known to be ours.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::time::Duration;
 
 use redrive_store::Error;
@@ -14,19 +14,30 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{Fault, Result};
+use crate::look::{APPLICATION_ID, Found, look};
 use crate::migrate::{self, Migration};
 use crate::options::Options;
+use crate::way::Way;
 
-/// "RDRV": says that a file is ours.
-pub(crate) const APPLICATION_ID: i32 = 0x5244_5256;
 /// Oldest library with every fix to write-ahead logging that we rely on.
 const OLDEST_LIBRARY: i32 = 3_051_003;
 /// Files up to this size are checked as a whole when they are opened; it takes milliseconds.
 const CHECKED_BYTES: u64 = 16 << 20;
 /// How long one try to open waits for a neighbour.
 const TURN: Duration = Duration::from_millis(40);
-const HEADER: usize = 100;
-const MAGIC: &[u8] = b"SQLite format 3\0";
+/// How often a file that has nothing in it yet is looked at again: a neighbour may be making it.
+const TURNS_TO_FILL: u128 = 20;
+/// A log that grew beyond this, because somebody read for long, is cut to it when it begins anew.
+const LOG_BYTES: i64 = 64 << 20;
+
+/// What may be made of a path where there is no store yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// A new one.
+    Create,
+    /// Nothing: it has to be there.
+    Refuse,
+}
 
 /// Opens or creates the file for the one connection that writes.
 ///
@@ -36,14 +47,18 @@ pub(crate) fn writer(
     path: &Path,
     options: &Options,
     migrations: &[Migration],
+    missing: Missing,
 ) -> std::result::Result<Connection, Error> {
     check_library()?;
-    create_file(path)?;
     let mut turns = options.busy_timeout.as_millis() / TURN.as_millis();
+    let mut turns_to_fill = TURNS_TO_FILL;
     loop {
-        match try_writer(path, options, migrations) {
+        match try_writer(path, options, migrations, missing) {
             Err(Error::Busy(_)) if turns > 0 => turns -= 1,
-            opened => return opened,
+            Ok(Tried::Unfilled(_)) if turns_to_fill > 0 => turns_to_fill -= 1,
+            Ok(Tried::Unfilled(found)) => return Err(unfilled(path, found)),
+            Ok(Tried::Opened(conn)) => return Ok(conn),
+            Err(error) => return Err(error),
         }
         #[expect(
             clippy::disallowed_methods,
@@ -53,27 +68,53 @@ pub(crate) fn writer(
     }
 }
 
+/// How a try went.
+enum Tried {
+    Opened(Connection),
+    /// There is nothing in it, and nothing is to be put into it.
+    Unfilled(Found),
+}
+
+fn unfilled(path: &Path, found: Found) -> Error {
+    let path = path.display();
+    Error::Open(match found {
+        Found::Nothing => format!("there is no store at {path}"),
+        Found::Empty => format!(
+            "{path} is empty: it has 0 bytes. If it was a store, it was cut off, and what it held is gone from it"
+        ),
+        Found::Blank | Found::Ours => format!("{path} is a database with nothing in it, not a store"),
+    })
+}
+
 fn try_writer(
     path: &Path,
     options: &Options,
     migrations: &[Migration],
-) -> std::result::Result<Connection, Error> {
-    let new = match inspect(path)? {
-        Found::New => true,
-        Found::Ours => false,
+    missing: Missing,
+) -> std::result::Result<Tried, Error> {
+    let new = match (look(path)?, missing) {
+        (Found::Ours, _) => false,
+        (found, Missing::Refuse) => return Ok(Tried::Unfilled(found)),
+        (Found::Nothing, Missing::Create) => {
+            create_file(path)?;
+            true
+        }
+        (Found::Empty | Found::Blank, Missing::Create) => true,
     };
     let open = || -> Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(path, flags)?;
+        // SQLite opens a file that may not be written to be read, and says so only when something is written.
+        if conn.is_readonly(rusqlite::MAIN_DB)? {
+            return Err(Error::ReadOnly(format!("{} may not be written by this user", path.display())).into());
+        }
         // Until the file is known to be good, nothing of its log is moved into it.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         conn.busy_timeout(TURN)?;
         if new {
             conn.pragma_update(None, "application_id", APPLICATION_ID)?;
         }
-        migrate::refuse_newer(&conn, migrations)?;
-        check_whole(&conn, path)?;
-        migrate::check_schema(&conn, migrations)?;
+        check_sound(&conn, path, migrations)?;
         write_ahead(&conn)?;
         settings(&conn, options)?;
         migrate::forward(&conn, migrations, options.crash_hook)?;
@@ -81,20 +122,58 @@ fn try_writer(
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         Ok(conn)
     };
-    open().map_err(|fault| fault.at(path))
+    open().map(Tried::Opened).map_err(|fault| fault.at(path))
+}
+
+/// Refuses a file that a newer version has written, or that is damaged as far as a look at the start can tell.
+fn check_sound(conn: &Connection, path: &Path, migrations: &[Migration]) -> Result<()> {
+    migrate::refuse_newer(conn, migrations)?;
+    check_whole(conn, path)?;
+    migrate::check_schema(conn, migrations)
 }
 
 /// Opens an existing store for a connection that only reads.
-pub(crate) fn reader(path: &Path, options: &Options) -> std::result::Result<Connection, Error> {
+pub(crate) fn reader(path: &Path, options: &Options, way: Way) -> std::result::Result<Connection, Error> {
     let open = || -> Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags)?;
+        let conn = match way.address(path) {
+            Some(address) => Connection::open_with_flags(address, flags | OpenFlags::SQLITE_OPEN_URI)?,
+            None => Connection::open_with_flags(path, flags)?,
+        };
         conn.busy_timeout(options.busy_timeout)?;
         settings(&conn, options)?;
         conn.pragma_update(None, "query_only", true)?;
         Ok(conn)
     };
     open().map_err(|fault| fault.at(path))
+}
+
+/// Finds the way to a store that this process may not write, and sees whether it can be used as it is.
+pub(crate) fn way_to_read(
+    path: &Path,
+    options: &Options,
+    migrations: &[Migration],
+) -> std::result::Result<Way, Error> {
+    check_library()?;
+    match look(path)? {
+        Found::Ours => {}
+        found => return Err(unfilled(path, found)),
+    }
+    let way = Way::without_writing(path)?;
+    let sound = reader(path, options, way).and_then(|conn| {
+        let sound = check_sound(&conn, path, migrations);
+        sound.and_then(|()| migrate::refuse_older(&conn, migrations)).map_err(|fault| fault.at(path))
+    });
+    match (sound, way) {
+        (Err(Error::Open(_)), Way::Guest) => {
+            let path = path.display();
+            Err(Error::Open(format!(
+                "{path} cannot be read as it is: {path}-wal holds what is not in the file yet, and to read both \
+                 {path}-shm has to be there and readable, or somebody who may write there has to open it once"
+            )))
+        }
+        (sound, way) => sound.map(|()| way),
+    }
 }
 
 /// Opens a store that lives as long as its connection.
@@ -139,6 +218,7 @@ fn settings(conn: &Connection, options: &Options) -> Result<()> {
     conn.pragma_update(None, "mmap_size", 0)?;
     // The log grows to about 16 MB before it is moved into the file: moving it after every few commits was a tenth of all work.
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
+    conn.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
     if let Some(pages) = options.max_pages {
         conn.pragma_update(None, "max_page_count", pages)?;
     }
@@ -154,83 +234,34 @@ fn create_file(path: &Path) -> std::result::Result<(), Error> {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         builder.create(folder).map_err(|error| refused(folder, error))?;
+        let_in(folder, 0o700).map_err(|error| refused(folder, error))?;
     }
     let mut file = OpenOptions::new();
     file.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut file, 0o600);
     match file.open(path) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(refused(path, error)),
-        // Made now, or there already: by us before, by a neighbour that starts at the same moment, or by somebody else.
-        Ok(_) | Err(_) => Ok(()),
+        Ok(_) => let_in(path, 0o600).map_err(|error| refused(path, error)),
+        // A neighbour that starts at the same moment has made it.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(refused(path, error)),
     }
 }
 
-enum Found {
-    New,
-    Ours,
-}
-
-/// Says whose file it is, from its first bytes, without SQLite touching it.
-fn inspect(path: &Path) -> std::result::Result<Found, Error> {
-    let refused = |error: std::io::Error| Error::Open(format!("{}: {error}", path.display()));
-    let mut header = Vec::with_capacity(HEADER);
-    let file = File::open(path).map_err(refused)?;
-    (&file).take(HEADER as u64).read_to_end(&mut header).map_err(refused)?;
-    if header.is_empty() {
-        return Ok(Found::New);
+/// Gives the owner back what a strange umask took from what was just made: a store that nobody can open is of no use.
+fn let_in(path: &Path, owner: u32) -> std::io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mut now = std::fs::metadata(path)?.permissions();
+        if now.mode() & owner != owner {
+            now.set_mode(now.mode() | owner);
+            std::fs::set_permissions(path, now)?;
+        }
     }
-    let number = |at: usize| header.get(at..at + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
-    let ours = number(68) == Some(APPLICATION_ID.cast_unsigned());
-    let damaged = |why: &str| Err(Error::Corrupt(format!("{}: {why}", path.display())));
-    if !header.starts_with(MAGIC) {
-        return if ours {
-            damaged("its header is damaged")
-        } else {
-            Err(Error::Foreign(path.display().to_string()))
-        };
-    }
-    if header.len() < HEADER {
-        return damaged("it was cut off within its header");
-    }
-    if !ours {
-        return if number(68) == Some(0) && is_empty_database(path) {
-            Ok(Found::New)
-        } else {
-            Err(Error::Foreign(path.display().to_string()))
-        };
-    }
-    // Pages that the header counts can be in the log as long as there is one. Looked at in this order (header, log,
-    // length), a neighbour that is moving its log into the file right now is not mistaken for damage.
-    let page_size = match u64::from(u16::from_be_bytes([header[16], header[17]])) {
-        1 => 65_536,
-        size => size,
-    };
-    let promised = page_size * u64::from(number(28).unwrap_or(0));
-    let logged = std::fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
-    let length = file.metadata().map_err(refused)?.len();
-    if promised > length && !logged {
-        return damaged(&format!("it was cut off: {length} of {promised} bytes are there"));
-    }
-    Ok(Found::Ours)
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
-}
-
-/// Whether a database without a mark is one that nobody has put anything into.
-fn is_empty_database(path: &Path) -> bool {
-    let look = || -> rusqlite::Result<bool> {
-        let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        let version: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok(version == 0 && tables == 0)
-    };
-    look().unwrap_or(false)
+    #[cfg(not(unix))]
+    let _ = (path, owner);
+    Ok(())
 }
 
 /// Reads through a small file once, so that damage is found before work is built upon it.

@@ -1,7 +1,7 @@
 //! The store itself: each verb is handed to the thread that does it.
 
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
@@ -10,21 +10,22 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Error, Fact, GateRow, Group, History, ItemFilter, ItemQuery, NewRun,
-    NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter, RunRow, Store,
-    Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
+    Applied, Claim, Claimed, Commit, Content, Damage, Error, Fact, GateRow, Group, History, ItemFilter,
+    ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
+    RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
 use crate::error::Result as Made;
 use crate::migrate::MIGRATIONS;
-use crate::open;
+use crate::open::{self, Missing};
 use crate::options::{FaultHook, INDEX_WRITE, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
-    claim, commit, counter, gate, history, item, operation, outbox, output, prune, purge, query, run, submit,
-    tombstone, worker,
+    claim, commit, counter, damage, gate, history, item, operation, outbox, output, prune, purge, query, run,
+    submit, tombstone, worker,
 };
+use crate::way::Way;
 use crate::writer::{Refused, Writer, transact};
 
 /// A store in one SQLite file.
@@ -34,12 +35,22 @@ pub struct SqliteStore {
     fault_hook: FaultHook,
 }
 
-/// Where verbs run. The readers come first: fields are dropped in order, and the last connection to go has to be the
-/// writer's, which moves the log into the file.
+/// Where verbs run.
 #[derive(Debug)]
 enum Side {
-    Threads { readers: Readers, writer: Writer },
+    Threads(Threads),
     Inline(Mutex<Connection>),
+}
+
+/// The threads of a file. The readers come first: fields are dropped in order, and the last connection to go has to be the
+/// writer's, which moves the log into the file.
+#[derive(Debug)]
+struct Threads {
+    readers: Readers,
+    writer: Option<Writer>,
+    path: PathBuf,
+    options: Options,
+    way: Way,
 }
 
 impl SqliteStore {
@@ -47,12 +58,52 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Corrupt`] and [`Error::Newer`] for a file that cannot be used, which is then left
-    /// as it was; [`Error::Open`] when it cannot be opened or created there.
+    /// as it was; [`Error::Open`] when it cannot be opened or created there, [`Error::ReadOnly`] when it may not be written.
     pub fn open(path: &Path, options: Options) -> Result<Self> {
-        let conn = open::writer(path, &options, MIGRATIONS)?;
+        Self::to_write(path, options, Missing::Create)
+    }
+
+    /// Opens the store in this file, which has to be there.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`], and [`Error::Open`] where there is no store: no file, or one with nothing in it.
+    pub fn open_existing(path: &Path, options: Options) -> Result<Self> {
+        Self::to_write(path, options, Missing::Refuse)
+    }
+
+    /// Opens the store in this file, which has to be there, to be read. Where neither the file nor its folder may be
+    /// written it is read as it is, and verbs that write are refused.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open_existing`], save [`Error::ReadOnly`]: that only where the file would have to be brought forward.
+    pub fn open_to_read(path: &Path, options: Options) -> Result<Self> {
+        match Self::open_existing(path, options) {
+            // SQLite says that it cannot open a file when it is the log beside it that it cannot make.
+            Err(Error::ReadOnly(_) | Error::Open(_)) => {}
+            opened => return opened,
+        }
+        Self::open_without_writing(path, options)
+    }
+
+    /// Opens the store in this file as it is, without making, changing or leaving anything there. Verbs that write are refused.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open_to_read`].
+    pub fn open_without_writing(path: &Path, options: Options) -> Result<Self> {
+        let way = open::way_to_read(path, &options, MIGRATIONS)?;
+        Self::threads(path, options, None, way)
+    }
+
+    fn to_write(path: &Path, options: Options, missing: Missing) -> Result<Self> {
+        let conn = open::writer(path, &options, MIGRATIONS, missing)?;
         let writer = Writer::start(conn, path.to_path_buf(), options.crash_hook)?;
-        let readers = Readers::start(path, &options)?;
-        Ok(Self { side: Side::Threads { readers, writer }, fault_hook: options.fault_hook })
+        Self::threads(path, options, Some(writer), Way::Shared)
+    }
+
+    fn threads(path: &Path, options: Options, writer: Option<Writer>, way: Way) -> Result<Self> {
+        let readers = Readers::start(path, &options, way)?;
+        let threads = Threads { readers, writer, path: path.to_path_buf(), options, way };
+        Ok(Self { side: Side::Threads(threads), fault_hook: options.fault_hook })
     }
 
     /// Makes an empty store that lives in memory and runs every verb at once, on the calling thread.
@@ -63,13 +114,36 @@ impl SqliteStore {
         Ok(Self { side: Side::Inline(Mutex::new(open::in_memory(MIGRATIONS)?)), fault_hook: |_| false })
     }
 
+    /// Whether the store can only be read.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        matches!(&self.side, Side::Threads(Threads { writer: None, .. }))
+    }
+
+    /// The same store as it is now.
+    fn frozen(&self) -> Result<Self> {
+        let side = match &self.side {
+            Side::Threads(Threads { path, options, way, .. }) => {
+                let readers = Readers::frozen(path, options, *way)?;
+                let (path, options, way) = (path.clone(), *options, *way);
+                Side::Threads(Threads { readers, writer: None, path, options, way })
+            }
+            Side::Inline(conn) => {
+                let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
+                Side::Inline(Mutex::new(copy(&conn).map_err(|error| in_memory_error(error.into()))?))
+            }
+        };
+        Ok(Self { side, fault_hook: self.fault_hook })
+    }
+
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         rows: usize,
         work: impl Fn(&Connection) -> Made<T> + Send + 'static,
     ) -> Result<T> {
         match &self.side {
-            Side::Threads { writer, .. } => writer.write(rows, work).await,
+            Side::Threads(Threads { writer: Some(writer), .. }) => writer.write(rows, work).await,
+            Side::Threads(Threads { path, .. }) => Err(Error::ReadOnly(path.display().to_string())),
             Side::Inline(conn) => {
                 let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
                 transact(&conn, |_| {}, work).map_err(Refused::fault).map_err(in_memory_error)
@@ -82,13 +156,21 @@ impl SqliteStore {
         work: impl FnOnce(&Connection) -> Made<T> + Send + 'static,
     ) -> Result<T> {
         match &self.side {
-            Side::Threads { readers, .. } => readers.read(work).await,
+            Side::Threads(Threads { readers, .. }) => readers.read(work).await,
             Side::Inline(conn) => {
                 let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
                 snapshot(&conn, work).map_err(in_memory_error)
             }
         }
     }
+}
+
+/// Copies a store that lives in memory; the copy is not to be written.
+fn copy(conn: &Connection) -> rusqlite::Result<Connection> {
+    let mut copied = Connection::open_in_memory()?;
+    rusqlite::backup::Backup::new(conn, &mut copied)?.step(-1)?;
+    copied.pragma_update(None, "query_only", true)?;
+    Ok(copied)
 }
 
 fn in_memory_error(fault: crate::error::Fault) -> Error {
@@ -179,7 +261,7 @@ impl Store for SqliteStore {
         self.read(move |conn| item::one(conn, seq)).await
     }
 
-    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>> {
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Content>> {
         self.read(move |conn| item::payload(conn, seq)).await
     }
 
@@ -241,5 +323,14 @@ impl Store for SqliteStore {
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {
         self.write(prune.limit, move |tx| prune::prune(tx, &prune)).await
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot> {
+        let frozen = Arc::new(self.frozen()?);
+        Ok(Snapshot { store: frozen.clone(), index: frozen })
+    }
+
+    async fn damage(&self, limit: usize) -> Result<Vec<Damage>> {
+        self.read(move |conn| damage::all(conn, limit)).await
     }
 }

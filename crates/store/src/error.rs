@@ -32,6 +32,9 @@ pub enum Error {
     /// The store cannot be opened or created where it was asked for.
     #[error("cannot open the store: {0}")]
     Open(String),
+    /// The store can be read and not be written: nothing was written.
+    #[error("the store can only be read: {0}")]
+    ReadOnly(String),
     /// A mistake in the program.
     #[error("internal store error: {0}")]
     Internal(String),
@@ -48,6 +51,7 @@ impl Error {
             | Self::Newer { .. }
             | Self::NotFound(_)
             | Self::Open(_)
+            | Self::ReadOnly(_)
             | Self::Internal(_) => false,
         }
     }

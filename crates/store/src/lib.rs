@@ -14,16 +14,16 @@ mod store;
 pub use error::Error;
 pub use index::Index;
 pub use memory::MemoryStore;
-pub use query::{Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
+pub use query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 pub use request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, Fact, OutputKey, Prune, Pruned, Slot,
-    Submit, Submitted,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, Fact, OutputKey, Prune,
+    Pruned, Slot, Submit, Submitted,
 };
 pub use run::{
     GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause, Retired, RunChange,
     RunFilter, RunRow, WorkerRow,
 };
-pub use store::Store;
+pub use store::{Snapshot, Store};
 
 /// What every verb of a store answers with.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -6,7 +6,7 @@ use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::{Mark, Place};
 use redrive_core::failure::Class;
 use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo};
-use redrive_core::item::{DeadReason, Item, StateKind};
+use redrive_core::item::{DeadReason, Item, Payload, StateKind};
 use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,37 @@ pub struct ItemQuery {
     pub after: Option<ItemSeq>,
     /// At most so many.
     pub limit: usize,
+}
+
+/// A content as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// As it was written.
+    Whole(Payload),
+    /// Not as it was written, and in what way.
+    Damaged(String),
+}
+
+impl Content {
+    /// The content, where it is as it was written.
+    #[must_use]
+    pub fn whole(self) -> Option<Payload> {
+        match self {
+            Self::Whole(payload) => Some(payload),
+            Self::Damaged(_) => None,
+        }
+    }
+}
+
+/// Something that a store holds and that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// The item it belongs to, where it belongs to one.
+    pub item: Option<ItemId>,
+    /// That item's key.
+    pub key: Option<String>,
+    /// In what way it is damaged.
+    pub what: String,
 }
 
 /// Dead items with alike errors.

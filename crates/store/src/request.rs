@@ -86,6 +86,8 @@ pub struct Slot {
 pub struct Claimed {
     /// Items, now running, each with its attempt number and fencing token, by slot and order of submission.
     pub items: Vec<ClaimedItem>,
+    /// Items that are running likewise, but whose content is damaged.
+    pub damaged: Vec<DamagedItem>,
     /// When the earliest item that is not due yet will be, over all slots.
     pub next_due: Option<Timestamp>,
 }
@@ -97,6 +99,15 @@ pub struct ClaimedItem {
     pub item: Item,
     /// Its content.
     pub payload: Payload,
+}
+
+/// One claimed item that there is nothing to work on with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DamagedItem {
+    /// As it is now.
+    pub item: Item,
+    /// In what way its content is damaged.
+    pub what: String,
 }
 
 /// Transitions to be written in one transaction.

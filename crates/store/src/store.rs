@@ -1,5 +1,7 @@
 //! The trait itself.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
@@ -8,7 +10,8 @@ use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
 use crate::Result;
-use crate::query::{Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
+use crate::index::Index;
+use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 
@@ -67,7 +70,7 @@ pub trait Store: Send + Sync {
     /// Reads one item.
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>>;
     /// Reads an item's content; `None` when there is no such item.
-    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>>;
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Content>>;
     /// Reads an item's history.
     async fn history(&self, seq: ItemSeq) -> Result<History>;
     /// Counts an item's children by how they stand.
@@ -78,7 +81,7 @@ pub trait Store: Send + Sync {
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)>;
     /// Reads the largest groups of dead items.
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>>;
-    /// Looks up kept outputs.
+    /// Looks up kept outputs. One that is damaged is not there: it can be made again.
     async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>>;
 
     /// Removes finished items that still have that change number, with all their descendants, leaving tombstones, and
@@ -103,6 +106,19 @@ pub trait Store: Send + Sync {
     async fn facts_passed_on(&self, upto: i64) -> Result<()>;
     /// Forgets old finished runs, some items a call.
     async fn prune(&self, prune: Prune) -> Result<Pruned>;
+
+    /// Takes a snapshot: all that is read from it is as it is now, whatever is written meanwhile.
+    async fn snapshot(&self) -> Result<Snapshot>;
+    /// Reads everything that is kept through and names what is not as it was written, at most so many.
+    async fn damage(&self, limit: usize) -> Result<Vec<Damage>>;
+}
+
+/// A store and its index as they were at one moment. Verbs that write are refused: [`Error::ReadOnly`](crate::Error).
+pub struct Snapshot {
+    /// The items.
+    pub store: Arc<dyn Store>,
+    /// The index.
+    pub index: Arc<dyn Index>,
 }
 
 /// The trait stays usable as `dyn Store`.

@@ -1,33 +1,30 @@
 //! `redrive check`.
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use redrive_core::id::RunId;
-use redrive_engine::report::check as prove;
-use redrive_store::{RunFilter, RunRow};
+use redrive_engine::report::{CheckReport, Runs, check as prove};
 
-use super::{Answer, Context, known_run};
-use crate::exit::{self, Failure};
+use super::{Answer, Context};
+use crate::exit;
 use crate::output::text::{count, safe};
 use crate::output::{json, lines};
-use crate::wiring::{self, Stores};
+use crate::wiring;
 
-/// Proves the laws over everything the store holds.
+/// Proves the laws over everything the store holds, and that all of it is as it was written.
 pub async fn check(context: &Context, run: Option<RunId>) -> Answer {
-    let Stores { store, index } = wiring::existing_store(&context.global.store)?;
-    let rows = match run {
-        Some(_) => vec![known_run(&*store, run).await?.row],
-        None => all_runs(&*store).await?,
-    };
-    let by_id: BTreeMap<RunId, &RunRow> = rows.iter().map(|row| (row.id, row)).collect();
-    let plan = |run: RunId| by_id.get(&run).and_then(|row| wiring::plan_of(row));
-    let report = prove(&*store, Some(&*index), &rows, plan, context.env.clock.now()).await?;
-    let code = if report.ok { ExitCode::SUCCESS } else { exit::broken() };
+    let store = context.store_to_read()?;
+    let wanted = run.map_or(Runs::All, Runs::One);
+    let report = prove(&*store, wanted, wiring::plan_of, context.env.clock.now()).await?;
     if context.global.json {
         json(&report)?;
-        return Ok(code);
+    } else {
+        lines(&words(&report))?;
     }
+    Ok(if report.ok { ExitCode::SUCCESS } else { exit::broken() })
+}
+
+fn words(report: &CheckReport) -> String {
     let mut text = String::new();
     for law in &report.laws {
         let verdict = if law.ok { "holds".to_owned() } else { format!("BROKEN {} times", count(law.broken)) };
@@ -40,23 +37,23 @@ pub async fn check(context: &Context, run: Option<RunId>) -> Answer {
             text.push_str(&format!("       {item}{}\n", safe(&violation.what)));
         }
     }
+    let verdict = match report.damage.len() {
+        0 => "holds".to_owned(),
+        n => format!("DAMAGED {n} times"),
+    };
+    text.push_str(&format!("{:<4} {:<76} {verdict}\n", "file", "everything is as it was written"));
+    for damage in &report.damage {
+        let item = match (damage.item, &damage.key) {
+            (Some(item), Some(key)) => format!("{item} ({}): ", safe(key)),
+            _ => String::new(),
+        };
+        text.push_str(&format!("       {item}{}\n", safe(&damage.what)));
+    }
     text.push_str(&format!(
         "{} runs, {} items, {} attempts",
-        rows.len(),
+        count(report.runs),
         count(report.items),
         count(report.attempts)
     ));
-    lines(&text)?;
-    Ok(code)
-}
-
-async fn all_runs(store: &dyn redrive_store::Store) -> Result<Vec<RunRow>, Failure> {
-    let mut rows: Vec<RunRow> = Vec::new();
-    loop {
-        let page = store.runs(RunFilter::default(), rows.last().map(|row| row.id), 500).await?;
-        if page.is_empty() {
-            return Ok(rows);
-        }
-        rows.extend(page);
-    }
+    text
 }

@@ -15,6 +15,11 @@ use crate::output::text::{safe, span};
 use crate::output::{json, lines};
 use crate::wiring;
 
+/// Damages that are listed.
+const SHOWN: usize = 20;
+/// A log above this is told.
+const LARGE_LOG: u64 = 256 << 20;
+
 #[derive(Debug, Serialize)]
 struct Finding {
     what: String,
@@ -63,27 +68,41 @@ async fn look_at_store(context: &Context) -> Vec<Finding> {
         Ok(path) => path,
         Err(failure) => return vec![bad("store", failure.message())],
     };
-    if !path.exists() {
+    if matches!(path.try_exists(), Ok(false)) && path.symlink_metadata().is_err() {
         return vec![good("store", format!("{}: not there yet, the first run makes it", path.display()))];
     }
-    let mut findings = Vec::new();
-    match redrive_sqlite::quick_check(&path) {
-        Ok(()) => findings.push(good("store file", format!("{}: sound", path.display()))),
-        Err(error) => return vec![bad("store file", error.to_string())],
+    match look_into(context, &path).await {
+        Ok(findings) => findings,
+        Err(failure) => vec![bad("store file", failure.message())],
     }
-    match open_and_count(context).await {
-        Ok((runs, workers)) => {
-            findings.push(good("runs", runs));
-            findings.extend(workers);
-        }
-        Err(failure) => findings.push(bad("store", failure.message())),
-    }
-    findings
 }
 
-async fn open_and_count(context: &Context) -> Result<(String, Vec<Finding>), Failure> {
-    let store = wiring::existing_store(&context.global.store)?.store;
-    let now = context.env.clock.now();
+/// Reads the whole store through, and what it says of runs and workers.
+async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Failure> {
+    let store = context.store_to_read()?.snapshot().await?.store;
+    let damage = store.damage(SHOWN).await?;
+    let mut findings = Vec::new();
+    if damage.is_empty() {
+        findings.push(good("store file", format!("{}: sound", path.display())));
+    }
+    findings.extend(damage.iter().map(|damage| match (damage.item, &damage.key) {
+        (Some(item), Some(key)) => bad("item", format!("{item} ({key}): {}", damage.what)),
+        _ => bad("store file", format!("{}: {}", path.display(), damage.what)),
+    }));
+    let log = redrive_sqlite::log_bytes(path);
+    if log > LARGE_LOG {
+        let told = format!(
+            "{}-wal has {} MB: somebody has been reading for long, or a process was stopped; it begins anew when nobody reads what is in it",
+            path.display(),
+            log >> 20
+        );
+        findings.push(good("log", told));
+    }
+    findings.extend(runs_and_workers(&*store, context.env.clock.now()).await?);
+    Ok(findings)
+}
+
+async fn runs_and_workers(store: &dyn redrive_store::Store, now: Timestamp) -> Result<Vec<Finding>, Failure> {
     let unfinished = store.runs(RunFilter { unfinished: true, ..RunFilter::default() }, None, 100).await?;
     let names: Vec<String> = unfinished.iter().map(|row| row.id.to_string()).collect();
     let runs = if names.is_empty() {
@@ -91,7 +110,7 @@ async fn open_and_count(context: &Context) -> Result<(String, Vec<Finding>), Fai
     } else {
         format!("unfinished: {}", names.join(", "))
     };
-    let mut findings = Vec::new();
+    let mut findings = vec![good("runs", runs)];
     for worker in store.workers().await? {
         findings.push(if worker.lease_until >= now {
             good("worker", format!("{} ({}) alive", worker.id, worker.spec.name))
@@ -107,9 +126,9 @@ async fn open_and_count(context: &Context) -> Result<(String, Vec<Finding>), Fai
         });
     }
     for row in &unfinished {
-        findings.extend(starved(&*store, row.id, now).await?);
+        findings.extend(starved(store, row.id, now).await?);
     }
-    Ok((runs, findings))
+    Ok(findings)
 }
 
 /// An item that waits long past its due time is starved, which is not a failure but worth knowing.

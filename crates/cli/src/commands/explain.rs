@@ -16,7 +16,7 @@ use crate::wiring;
 
 /// Tells one item's whole life.
 pub async fn explain(context: &Context, name: &str, run: Option<RunId>) -> Answer {
-    let store = context.store()?;
+    let store = context.store_to_read()?;
     let item = match one_of(&*store, name, run).await? {
         Found::Item(item) => *item,
         Found::Tombstone(tombstone) => return tell_tombstone(context, &*store, &tombstone).await,
@@ -112,6 +112,9 @@ fn words(life: &Explanation) -> String {
     }
     if let Some(payload) = &item.payload {
         text.push_str(&format!("  content {}\n", short(payload.get(), 200)));
+    }
+    if let Some(damage) = &item.damage {
+        text.push_str(&format!("  its content is damaged: {}\n", safe(damage)));
     }
     if !life.attempts.is_empty() {
         text.push('\n');

@@ -12,7 +12,7 @@ use crate::output::{json, lines};
 
 /// Shows what failed in a run.
 pub async fn failures(context: &Context, run: Option<RunId>, limit: usize) -> Answer {
-    let store = context.store()?;
+    let store = context.store_to_read()?;
     let known = known_run(&*store, run).await?;
     let report = find(&*store, &known.row, &known.plan, context.env.clock.now(), limit).await?;
     if context.global.json {

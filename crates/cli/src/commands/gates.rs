@@ -21,7 +21,7 @@ const RUNS: usize = 1_000;
 
 /// Shows the gates, or changes one.
 pub async fn gates(context: &Context, command: Option<GatesCommand>) -> Answer {
-    let store = context.store()?;
+    let store = if command.is_none() { context.store_to_read()? } else { context.store()? };
     match command {
         None => {}
         Some(GatesCommand::Pause { name, why }) => pause(context, &*store, &name, &why).await?,

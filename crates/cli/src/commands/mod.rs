@@ -86,6 +86,11 @@ impl Context {
         Ok(wiring::existing_store(&self.global.store)?.store)
     }
 
+    /// The store, which has to be there, for a command that only reads.
+    pub fn store_to_read(&self) -> Result<Arc<dyn Store>, Failure> {
+        Ok(wiring::store_to_read(&self.global.store)?.store)
+    }
+
     /// Tells what can be done next, unless nobody wants to hear it.
     pub fn hint(&self, hint: &str) {
         if !self.global.quiet {

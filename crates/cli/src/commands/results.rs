@@ -35,7 +35,7 @@ pub async fn results(context: &Context, args: ResultsArgs) -> Answer {
         }
         None => None,
     };
-    let store = context.store()?;
+    let store = context.store_to_read()?;
     if let Some(target) = &mut target {
         target.spare_runs(&*store).await?;
     }

@@ -15,7 +15,7 @@ use crate::wiring;
 
 /// Lists runs, newest first.
 pub async fn runs(context: &Context, pipeline: Option<String>, limit: usize) -> Answer {
-    let store = context.store()?;
+    let store = context.store_to_read()?;
     let rows = store.runs(RunFilter { pipeline, ..RunFilter::default() }, None, limit.min(1_000)).await?;
     let mut reports: Vec<RunReport> = Vec::new();
     for row in &rows {

@@ -56,7 +56,7 @@ pub enum Mode {
 
 /// Finds passages.
 pub async fn search(context: &Context, args: SearchArgs) -> Answer {
-    let stores = wiring::existing_store(&context.global.store)?;
+    let stores = wiring::store_to_read(&context.global.store)?;
     let collections = chosen(&stores.index.collections().await?, &args)?;
     let query = args.query.join(" ");
     if query.trim().is_empty() {

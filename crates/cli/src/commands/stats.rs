@@ -53,7 +53,7 @@ impl IndexStats {
 
 /// Shows how reliable the stages of a run are.
 pub async fn stats(context: &Context, run: Option<RunId>) -> Answer {
-    let Stores { store, index } = wiring::existing_store(&context.global.store)?;
+    let Stores { store, index } = wiring::store_to_read(&context.global.store)?;
     let known = known_run(&*store, run).await?;
     let stats = gather(&*store, known.row.id, &known.row.spec.pipeline, &known.plan).await?;
     let mut shelves = Vec::new();

@@ -3,6 +3,7 @@
 mod handlers;
 mod shelf;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use redrive_store::{Index, RunRow, Store};
 
 use crate::exit::Failure;
 use crate::output::note;
+use crate::output::text::safe;
 
 pub use shelf::{EmbedSettings, ParseSettings, Shelf, check_keys, embedding_of, query_vector, walk_of};
 
@@ -29,21 +31,53 @@ pub struct Stores {
     pub index: Arc<dyn Index>,
 }
 
-/// Opens the store, and makes it when it is not there.
+/// How a store is opened.
+fn options() -> Options {
+    Options { crash_hook: crash::point, fault_hook: fault::strikes, ..Options::default() }
+}
+
+impl From<SqliteStore> for Stores {
+    fn from(store: SqliteStore) -> Self {
+        let store = Arc::new(store);
+        Self { store: store.clone(), index: store }
+    }
+}
+
+/// Opens the store, and makes it when it is not there. A file that was there with nothing in it is told.
 pub fn open_store(url: &str) -> Result<Stores, Failure> {
-    let options = Options { crash_hook: crash::point, fault_hook: fault::strikes, ..Options::default() };
-    let store = Arc::new(SqliteStore::open(&store_path(url)?, options)?);
-    Ok(Stores { store: store.clone(), index: store })
+    let path = store_path(url)?;
+    let empty = std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() == 0);
+    let store = SqliteStore::open(&path, options())?;
+    if empty {
+        note(&format!(
+            "warning: {} was there and empty (0 bytes): a new store begins in it",
+            safe(&path.display().to_string())
+        ));
+    }
+    Ok(store.into())
 }
 
 /// Opens a store that has to be there.
 pub fn existing_store(url: &str) -> Result<Stores, Failure> {
+    let path = there(url)?;
+    Ok(SqliteStore::open_existing(&path, options())?.into())
+}
+
+/// Opens a store that has to be there, for a command that only reads: it need not be allowed to write.
+pub fn store_to_read(url: &str) -> Result<Stores, Failure> {
+    let path = there(url)?;
+    Ok(SqliteStore::open_to_read(&path, options())?.into())
+}
+
+fn there(url: &str) -> Result<PathBuf, Failure> {
     let path = store_path(url)?;
-    if !path.exists() {
+    let missing = std::fs::symlink_metadata(&path)
+        .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory));
+    if missing {
         return Err(Failure::usage(format!("there is no store at {}", path.display()))
             .hint("`redrive index DIR` and `redrive run PIPELINE.toml` make one, or name another with --store sqlite:PATH"));
     }
-    open_store(url)
+    Ok(path)
 }
 
 /// The file a store's URL names.
@@ -83,9 +117,9 @@ pub fn definition(text: &str, file: &str) -> Result<Definition, Failure> {
 
 /// Tells one problem of a pipeline file.
 pub fn tell(problem: &Problem) {
-    note(&crate::output::text::safe(&problem.to_string()));
+    note(&safe(&problem.to_string()));
     if let Some(hint) = &problem.hint {
-        note(&format!("  hint: {}", crate::output::text::safe(hint)));
+        note(&format!("  hint: {}", safe(hint)));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redrive_store::Error;
 use redrive_store::index::{Doc, Refused, Seen, SeenAs};
 
 use super::Both;
@@ -140,6 +141,25 @@ pub(super) async fn a_refusal_does_not_mark_what_is_published(both: Arc<dyn Both
     assert_eq!(shelf.doc("a").await, Some(Doc { refused: expected, ..published }));
     assert_eq!(shelf.doc("b").await.expect("there").refused, Some((version("1"), String::new())));
     assert_eq!(shelf.both.size(shelf.no()).await.expect("size").refused, 2);
+}
+
+pub(super) async fn the_first_reason_of_a_refusal_stays(both: Arc<dyn Both>) {
+    let shelf = Shelf::new(both).await;
+    for why in ["first", "second"] {
+        shelf.both.refuse(shelf.no(), vec![refused("a", "1", why)]).await.expect("refuse");
+    }
+    let why = |doc: Option<Doc>| doc.and_then(|doc| doc.refused);
+    assert_eq!(why(shelf.doc("a").await), Some((version("1"), "first".to_owned())));
+    shelf.both.refuse(shelf.no(), vec![refused("a", "2", "another version")]).await.expect("refuse");
+    assert_eq!(why(shelf.doc("a").await), Some((version("2"), "another version".to_owned())));
+}
+
+pub(super) async fn a_collection_that_is_gone_takes_no_refusal(both: Arc<dyn Both>) {
+    let shelf = Shelf::new(both).await;
+    shelf.both.drop_collection(shelf.no()).await.expect("drop");
+    let refusal = shelf.both.refuse(shelf.no(), vec![refused("a", "1", "why")]).await;
+    assert!(matches!(refusal, Err(Error::NotFound(_))), "{refusal:?}");
+    assert_eq!(shelf.both.refuse(shelf.no(), Vec::new()).await, Ok(()));
 }
 
 pub(super) async fn looking_again_replaces_how_it_looked(both: Arc<dyn Both>) {

@@ -190,7 +190,8 @@ impl Lives {
         let claim = Claim { worker, slots, now: self.now };
         let mut answers = Vec::new();
         for store in &self.stores {
-            let Claimed { items, next_due } = store.claim(claim.clone()).await.expect("claim");
+            let Claimed { items, damaged, next_due } = store.claim(claim.clone()).await.expect("claim");
+            assert_eq!(damaged, []);
             let known = Items::of(&**store, self.run).await;
             let items: Vec<_> =
                 items.into_iter().map(|held| (known.plain(&held.item), mark(&held.payload))).collect();

@@ -87,7 +87,7 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
     let (mut payloads, mut histories, mut tallies) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for (id, item) in &items.by_id {
         let payload = store.payload(item.seq).await.expect("payload");
-        payloads.insert(*id, payload.map(|payload| mark(&payload)));
+        payloads.insert(*id, payload.map(|payload| mark(&payload.whole().expect("whole"))));
         histories.insert(*id, whole_millis(store.history(item.seq).await.expect("history")));
         tallies.insert(*id, store.children(item.seq).await.expect("children"));
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Desk, Illegal};
 use crate::attempt::Outcome;
 use crate::event::Transition;
-use crate::failure::{Class, Failure};
+use crate::failure::{Class, Failure, Kind};
 use crate::fingerprint::fingerprint;
 use crate::id::WorkerId;
 use crate::item::{DeadReason, LastFailure, State};
@@ -132,6 +132,15 @@ impl Desk<'_> {
             }
             Fate::Wait(_) | Fate::Dead(_) => fate,
         }
+    }
+
+    /// Death, whatever the policy says: no rule of it is about what a store has lost, and another try would read the same.
+    pub(super) fn content_damaged(&self, what: &str) -> Result<Transition, Illegal> {
+        let held = self.held("only a running item's content is read")?;
+        let text = format!("its content is damaged: {what}");
+        let failure = Failure::new(Class::Final, Kind::Input, text);
+        let spent = Spent { failures: self.item.failures.saturating_add(1), ..self.spent() };
+        Ok(self.met_with(held, &failure, false, spent, Outcome::Failed, Fate::Dead(DeadReason::Final)))
     }
 
     pub(super) fn deadline_passed(&self) -> Result<Transition, Illegal> {

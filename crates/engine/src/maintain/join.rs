@@ -81,8 +81,7 @@ async fn bring_back(
         // The parent's change number moves on as well: it may have been superseded again meanwhile.
         let mut decided = vec![decide(&parent, Event::ChildReopened { stage: parent.stage }, plan, at())];
         for child in &gone {
-            let Some(payload) = store.payload(child.seq).await? else { continue };
-            decided.push(decide(child, Event::Restored { payload }, plan, at()));
+            decided.push(decide(child, Event::Restored { payload: None }, plan, at()));
         }
         let changes = decided.into_iter().flatten().map(Change::from).collect();
         let unless_cancelled = Some(parent.run);

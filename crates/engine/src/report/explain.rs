@@ -7,7 +7,7 @@ use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{History, ItemFilter, ItemQuery, Result, RunRow, Store};
+use redrive_store::{Content, History, ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -75,6 +75,9 @@ pub struct ItemView {
     /// Its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload: Option<Box<RawValue>>,
+    /// In what way its content is damaged, where it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
 }
 
 impl ItemView {
@@ -112,6 +115,21 @@ impl ItemView {
             updated_at: item.updated_at.to_string(),
             deadline: item.deadline.map(|deadline| deadline.to_string()),
             payload: None,
+            damage: None,
+        }
+    }
+
+    /// Adds the content, or what is wrong with it.
+    fn with_content(&mut self, content: Content) {
+        match content {
+            Content::Damaged(what) => self.damage = Some(what),
+            Content::Whole(payload) => {
+                let text = String::from_utf8(payload.to_vec()).ok();
+                self.payload = text.and_then(|text| RawValue::from_string(text).ok());
+                if self.payload.is_none() {
+                    self.damage = Some("it is no longer JSON".to_owned());
+                }
+            }
         }
     }
 }
@@ -199,11 +217,9 @@ pub async fn explain(
     if let Some(parent) = item.parent {
         view.parent = store.item(parent).await?.map(|parent| parent.id);
     }
-    let payload = store.payload(item.seq).await?;
-    view.payload = payload.and_then(|payload| {
-        let text = String::from_utf8(payload.to_vec()).ok()?;
-        RawValue::from_string(text).ok()
-    });
+    if let Some(content) = store.payload(item.seq).await? {
+        view.with_content(content);
+    }
     if let (None, Some(_)) = (&view.message, &item.last) {
         let failed = attempts.iter().rev().find_map(|row| row.failure.as_ref());
         view.message = failed.map(|failure| failure.message.to_string());

@@ -11,7 +11,7 @@ mod stats;
 mod tombstone;
 mod usage;
 
-pub use check::{CheckReport, LawReport, check};
+pub use check::{CheckReport, LawReport, Runs, check};
 pub use counts::{all_counts, live_items};
 pub use explain::{AttemptView, Explanation, ItemView, MarkView, explain, find_item};
 pub use failures::{FailedItem, FailureReport, failures};

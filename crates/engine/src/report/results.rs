@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::plan::Plan;
-use redrive_store::{Error, ItemFilter, ItemQuery, OutputKey, Result, Store};
+use redrive_store::{Content, Error, ItemFilter, ItemQuery, OutputKey, Result, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -137,10 +137,7 @@ impl<'a> ResultReader<'a> {
     /// When the store fails as a whole; damage to this item is its own matter.
     pub async fn read(&mut self, mut item: Item) -> Result<Outcome> {
         for _ in 0..LOOKS {
-            let found = match self.payload(&item).await {
-                Err(Error::Corrupt(why)) => return Ok(left_out(&item, why)),
-                found => found?,
-            };
+            let found = self.payload(&item).await?;
             // A content that was read while the item moved on may be another stage's.
             match self.store.item(item.seq).await? {
                 None => return Ok(Outcome::Never),
@@ -148,6 +145,9 @@ impl<'a> ResultReader<'a> {
                 Some(_) => {
                     return match found {
                         Found::Content(payload) => self.line(&item, &payload).await,
+                        Found::Damaged(what) => {
+                            Ok(left_out(&item, format!("its content is damaged: {what}")))
+                        }
                         Found::NotKept => Ok(Outcome::NotKept),
                         Found::NotYet => Ok(Outcome::NotYet),
                         Found::Never => Ok(Outcome::Never),
@@ -162,7 +162,13 @@ impl<'a> ResultReader<'a> {
         let state = item.state.kind();
         let live = !state.is_terminal();
         let none = || if live { Found::NotYet } else { Found::Never };
-        let present = async || Ok(self.store.payload(item.seq).await?.map_or(Found::Never, Found::Content));
+        let present = async || {
+            Ok(match self.store.payload(item.seq).await? {
+                Some(Content::Whole(payload)) => Found::Content(payload),
+                Some(Content::Damaged(what)) => Found::Damaged(what),
+                None => Found::Never,
+            })
+        };
         let stage = match self.wanted {
             Wanted::Succeeded if state == StateKind::Succeeded => return present().await,
             Wanted::Succeeded => return Ok(none()),
@@ -229,6 +235,7 @@ impl<'a> ResultReader<'a> {
 /// What the store has of an item.
 enum Found {
     Content(Payload),
+    Damaged(String),
     NotKept,
     NotYet,
     Never,

@@ -153,7 +153,7 @@ impl Oracle {
             (Some(Outcome::Succeeded | Outcome::Reused), _) => self.script.output(stage, &known.payload),
             (Some(Outcome::Expanded), _) if transition.payload.is_some() => Some(known.payload.clone()),
             (_, "restored") if known.item.parent.is_none() => Some(known.first.clone()),
-            (_, "restored") => Some(known.payload.clone()),
+            (_, "restored") => None,
             (_, "reopened") if transition.after.stage != stage => known.expanded.clone(),
             (_, "redriven") => return Ok(()),
             _ => None,

@@ -6,6 +6,7 @@ use redrive_core::attempt::Outcome;
 use redrive_core::id::ItemId;
 use redrive_core::item::{Item, State};
 use redrive_core::time::Timestamp;
+use redrive_engine::report::Runs;
 use redrive_store::Store;
 
 use super::{Known, Oracle, Verdict, broken};
@@ -91,10 +92,8 @@ impl Oracle {
 
     /// `redrive check` says the same.
     fn engine_agrees(&self, store: &dyn Store, now: Timestamp) -> Verdict {
-        let row = at_once(store.run(self.run)).ok().flatten();
-        let rows: Vec<_> = row.into_iter().collect();
         let plan = self.recipe.plan.clone();
-        match at_once(redrive_engine::report::check(store, None, &rows, |_| Some(plan.clone()), now)) {
+        match at_once(redrive_engine::report::check(store, Runs::All, |_| Some(plan.clone()), now)) {
             Ok(report) => match report.laws.iter().flat_map(|law| &law.violations).next() {
                 Some(found) => broken("check", format!("{}: {}", found.law, found.what)),
                 None => Ok(()),

@@ -9,7 +9,7 @@ use redrive_core::laws::{Case, Census, Law, check_item};
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::millis;
-use redrive_store::{ItemFilter, ItemQuery, Store, TombstoneQuery};
+use redrive_store::{Content, ItemFilter, ItemQuery, Store, TombstoneQuery};
 
 use super::{EVERY, Known, Oracle, Verdict, broken};
 use crate::hub::at_once;
@@ -138,7 +138,8 @@ impl Oracle {
                     format!("{} or its history is not as it was to be: {item:?} {history:?}", known.item.key);
                 return broken("L3", what);
             }
-            if at_once(store.payload(item.seq)).ok().flatten().as_ref() != Some(&known.payload) {
+            if at_once(store.payload(item.seq)).ok().flatten() != Some(Content::Whole(known.payload.clone()))
+            {
                 return broken("L5", format!("the content of {} is not as it was to be", known.item.key));
             }
             self.laws(known, at_rest)?;

@@ -275,12 +275,13 @@ impl Shift {
         now: Timestamp,
     ) -> Result<(), Error> {
         let claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
-        self.claimed_nothing = claimed.items.is_empty();
+        self.claimed_nothing = claimed.items.is_empty() && claimed.damaged.is_empty();
         self.fruitful |= !self.claimed_nothing;
         for item in &claimed.items {
             self.called.remove(&(item.item.id, item.item.attempt));
         }
         self.next_due = claimed.next_due;
+        self.desk.accept_damaged(claimed.damaged);
         let asked = self.desk.reusable(&claimed.items);
         let mut known = BTreeMap::new();
         if !asked.is_empty() {

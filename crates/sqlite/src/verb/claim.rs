@@ -5,7 +5,7 @@ use redrive_core::item::State;
 use redrive_core::order::{Candidate, pick};
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
-use redrive_store::{Claim, Claimed, ClaimedItem, Slot};
+use redrive_store::{Claim, Claimed, ClaimedItem, Content, DamagedItem, Slot};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::content;
@@ -69,7 +69,7 @@ fn take(tx: &Connection, claim: &Claim, chosen: &[ItemSeq], claimed: &mut Claime
     let mut select = tx.prepare_cached(concat!(
         "SELECT ",
         item_columns!(),
-        ", payload, content FROM item WHERE seq = ?1"
+        ", payload, content, payload_sum FROM item WHERE seq = ?1"
     ))?;
     let mut update = tx.prepare_cached(
         "UPDATE item SET state = 1, lane = 1, due = NULL, cause = NULL, worker = ?2, since = ?3, rev = ?4,
@@ -81,14 +81,17 @@ fn take(tx: &Connection, claim: &Claim, chosen: &[ItemSeq], claimed: &mut Claime
         let mut rows = select.query([seq.0])?;
         let Some(found) = rows.next()? else { continue };
         let mut item = row::item(found)?;
-        let payload = content::read(tx, found, ITEM_COLUMNS)?;
+        let content = content::read(tx, found, ITEM_COLUMNS)?;
         drop(rows);
         item.state = State::Running { worker: claim.worker, since: claim.now };
         item.rev = item.rev.next();
         item.attempt = item.attempt.saturating_add(1);
         item.updated_at = claim.now;
         update.execute((seq.0, claim.worker.0, claim.now.0, item.rev.0, item.attempt))?;
-        claimed.items.push(ClaimedItem { item, payload });
+        match content {
+            Content::Whole(payload) => claimed.items.push(ClaimedItem { item, payload }),
+            Content::Damaged(what) => claimed.damaged.push(DamagedItem { item, what }),
+        }
     }
     Ok(())
 }

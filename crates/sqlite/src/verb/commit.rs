@@ -29,7 +29,7 @@ const MOVE: &str = concat!("UPDATE item SET ", moved_columns!(), " WHERE seq = ?
 const MOVE_WITH_PAYLOAD: &str = concat!(
     "UPDATE item SET ",
     moved_columns!(),
-    ", payload = ?26, content = ?27 WHERE seq = ?1 AND rev = ?2"
+    ", payload = ?26, content = ?27, payload_sum = ?28 WHERE seq = ?1 AND rev = ?2"
 );
 
 /// The parameters of [`MOVE`], in the order of [`moved_columns`].
@@ -194,7 +194,7 @@ impl<'tx> Desk<'tx> {
         let columns = content::keep(self.tx, payload, None)?;
         let fields = Fields::of(item);
         let mut update = self.tx.prepare_cached(MOVE_WITH_PAYLOAD)?;
-        Ok(update.execute(moved!(item, guard, fields, columns.payload, columns.hash()))? == 1)
+        Ok(update.execute(moved!(item, guard, fields, columns.payload, columns.hash(), columns.sum))? == 1)
     }
 
     fn has_rev(&self, item: &Item, rev: i64) -> Result<bool> {

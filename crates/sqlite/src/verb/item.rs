@@ -2,8 +2,9 @@
 
 use redrive_core::event::ChildTally;
 use redrive_core::id::{ItemSeq, RunId};
-use redrive_core::item::{Item, Payload, StateKind};
+use redrive_core::item::{Item, StateKind};
 use redrive_core::time::Timestamp;
+use redrive_store::Content;
 use rusqlite::{Connection, OptionalExtension, Row, Rows};
 
 use crate::content;
@@ -27,8 +28,8 @@ pub(crate) fn one(conn: &Connection, seq: ItemSeq) -> Result<Option<Item>> {
 }
 
 /// Reads one item's content.
-pub(crate) fn payload(conn: &Connection, seq: ItemSeq) -> Result<Option<Payload>> {
-    let mut select = conn.prepare_cached("SELECT payload, content FROM item WHERE seq = ?1")?;
+pub(crate) fn payload(conn: &Connection, seq: ItemSeq) -> Result<Option<Content>> {
+    let mut select = conn.prepare_cached("SELECT payload, content, payload_sum FROM item WHERE seq = ?1")?;
     let mut rows = select.query([seq.0])?;
     rows.next()?.map(|row| content::read(conn, row, 0)).transpose()
 }

@@ -3,6 +3,7 @@
 pub(crate) mod claim;
 pub(crate) mod commit;
 pub(crate) mod counter;
+pub(crate) mod damage;
 pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod index;

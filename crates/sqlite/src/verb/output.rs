@@ -2,7 +2,7 @@
 
 use redrive_core::id::RunId;
 use redrive_core::item::Payload;
-use redrive_store::OutputKey;
+use redrive_store::{Content, OutputKey};
 use rusqlite::{Connection, params};
 
 use crate::content;
@@ -12,22 +12,25 @@ use crate::error::Result;
 pub(crate) fn keep(tx: &Connection, key: &OutputKey, run: RunId, payload: &Payload) -> Result<()> {
     let columns = content::keep(tx, payload, None)?;
     tx.prepare_cached(
-        "INSERT INTO output (config, input, run, payload, content) VALUES (?1, ?2, ?3, ?4, ?5)
+        "INSERT INTO output (config, input, run, payload, content, payload_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (config, input) DO UPDATE
-         SET run = excluded.run, payload = excluded.payload, content = excluded.content",
+         SET run = excluded.run, payload = excluded.payload, content = excluded.content,
+             payload_sum = excluded.payload_sum",
     )?
-    .execute(params![key.config, key.input.0, run.0, columns.payload, columns.hash()])?;
+    .execute(params![key.config, key.input.0, run.0, columns.payload, columns.hash(), columns.sum])?;
     Ok(())
 }
 
-/// Looks outputs up.
+/// Looks outputs up. One that is damaged is not there.
 pub(crate) fn find(conn: &Connection, keys: &[OutputKey]) -> Result<Vec<Option<Payload>>> {
-    let mut select =
-        conn.prepare_cached("SELECT payload, content FROM output WHERE config = ?1 AND input = ?2")?;
+    let mut select = conn.prepare_cached(
+        "SELECT payload, content, payload_sum FROM output WHERE config = ?1 AND input = ?2",
+    )?;
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         let mut rows = select.query((key.config, &key.input.0))?;
-        found.push(rows.next()?.map(|row| content::read(conn, row, 0)).transpose()?);
+        let output = rows.next()?.map(|row| content::read(conn, row, 0)).transpose()?;
+        found.push(output.and_then(Content::whole));
     }
     Ok(found)
 }

@@ -108,9 +108,9 @@ pub(crate) fn insert(tx: &Connection, item: &Item, new: &NewItem) -> Result<()> 
     tx.prepare_cached(
         "INSERT INTO item (seq, id, run, parent, key, version, origin, stage, state, lane, due, generation, rev,
                            attempt, failures, throttles, crashes, dead_reason, class, kind, message, grp, shared,
-                           created_at, updated_at, deadline, payload, content)
+                           created_at, updated_at, deadline, payload, content, payload_sum)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, 0, 0, 0, 0, 0, 0, ?11, ?12, ?13, ?14, ?15, ?16,
-                 ?17, ?17, ?18, ?19, ?20)",
+                 ?17, ?17, ?18, ?19, ?20, ?21)",
     )?
     .execute(params![
         item.seq.0,
@@ -133,6 +133,7 @@ pub(crate) fn insert(tx: &Connection, item: &Item, new: &NewItem) -> Result<()> 
         item.deadline.map(|deadline| deadline.0),
         content.payload,
         content.hash(),
+        content.sum,
     ])?;
     Ok(())
 }

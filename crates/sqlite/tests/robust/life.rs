@@ -11,7 +11,7 @@ use redrive_core::order::Order;
 use redrive_core::time::Timestamp;
 use redrive_sqlite::{Options, SqliteStore};
 use redrive_store::index::{Scope, WordsQuery};
-use redrive_store::{Claim, Error, Index, ItemQuery, NewRun, NewWorker, Slot, Store, Submit};
+use redrive_store::{Claim, Content, Error, Index, ItemQuery, NewRun, NewWorker, Slot, Store, Submit};
 
 use crate::shelf::{chunks, filled};
 
@@ -81,7 +81,11 @@ pub(crate) fn survey(bytes: &[u8], path: &Path) -> Result<Vec<String>, Error> {
     block_on(async {
         let mut seen = Vec::new();
         for item in store.items(ItemQuery { limit: usize::MAX, ..ItemQuery::default() }).await? {
-            seen.push(format!("{item:?} {:?}", store.payload(item.seq).await?));
+            let content = store.payload(item.seq).await?;
+            if let Some(Content::Damaged(what)) = content {
+                return Err(Error::Corrupt(what));
+            }
+            seen.push(format!("{item:?} {content:?}"));
             seen.push(format!("{:?}", store.history(item.seq).await?));
         }
         seen.push(format!("{:?}", store.counters(RunId(1)).await?));

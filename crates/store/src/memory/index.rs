@@ -15,7 +15,7 @@ use crate::index::{
 };
 use crate::{Error, Index, Result, RunFilter};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Kept {
     /// Names, and how many numbers their vectors have.
     models: Vec<(String, u32)>,
@@ -138,7 +138,7 @@ impl Index for MemoryStore {
     }
 
     async fn open_collection(&self, new: NewCollection, now: Timestamp) -> Result<Collection> {
-        let index = &mut self.lock().index;
+        let index = &mut self.change()?.index;
         if let Some(there) = index.collections.values().find(|collection| collection.spec.root == new.root) {
             return Ok(there.clone());
         }
@@ -157,19 +157,19 @@ impl Index for MemoryStore {
     }
 
     async fn change_settings(&self, collection: CollectionNo, settings: String) -> Result<()> {
-        if let Some(kept) = self.lock().index.collections.get_mut(&collection) {
+        if let Some(kept) = self.change()?.index.collections.get_mut(&collection) {
             kept.spec.settings = settings;
         }
         Ok(())
     }
 
     async fn learn_dimensions(&self, model: ModelNo, dimensions: u32) -> Result<u32> {
-        let known = self.lock().index.learn(model, dimensions);
+        let known = self.change()?.index.learn(model, dimensions);
         known.ok_or_else(|| Error::NotFound(format!("model {}", model.0)))
     }
 
     async fn drop_collection(&self, collection: CollectionNo) -> Result<()> {
-        let index = &mut self.lock().index;
+        let index = &mut self.change()?.index;
         index.collections.remove(&collection);
         index.docs.retain(|_, (key, _)| key.collection != collection);
         index.chunks.retain(|_, chunk| chunk.doc.collection != collection);
@@ -177,7 +177,7 @@ impl Index for MemoryStore {
     }
 
     async fn drop_model(&self, name: &str) -> Result<bool> {
-        let index = &mut self.lock().index;
+        let index = &mut self.change()?.index;
         if index.collections.values().any(|collection| collection.spec.model == name) {
             return Ok(false);
         }
@@ -206,7 +206,7 @@ impl Index for MemoryStore {
     }
 
     async fn observe(&self, collection: CollectionNo, seen: Vec<Seen>) -> Result<()> {
-        let index = &mut self.lock().index;
+        let index = &mut self.change()?.index;
         index.require(collection)?;
         for Seen { path, kind, seen } in seen {
             let doc = index.doc(&DocKey { collection, path });
@@ -217,10 +217,13 @@ impl Index for MemoryStore {
     }
 
     async fn refuse(&self, collection: CollectionNo, refused: Vec<Refused>) -> Result<()> {
-        let index = &mut self.lock().index;
+        let index = &mut self.change()?.index;
         for Refused { path, version, why } in refused {
+            index.require(collection)?;
             let doc = index.doc(&DocKey { collection, path });
-            if doc.published != Some(version) {
+            // What is noted already is not noted again: the first reason stays.
+            let noted = doc.refused.as_ref().is_some_and(|(noted, _)| *noted == version);
+            if doc.published != Some(version) && !noted {
                 doc.refused = Some((version, why));
             }
         }
@@ -233,7 +236,7 @@ impl Index for MemoryStore {
     }
 
     async fn drop_unused_vectors(&self, limit: usize) -> Result<u64> {
-        let state = &mut *self.lock();
+        let state = &mut *self.change()?;
         let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
         if !state.list_runs(&unfinished, None, 1).is_empty() {
             return Ok(0);

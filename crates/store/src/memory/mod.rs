@@ -5,7 +5,7 @@ mod read;
 mod state;
 mod write;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
@@ -14,16 +14,17 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
-use crate::query::{Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
+use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
-use crate::{Result, Store};
+use crate::{Error, Result, Snapshot, Store};
 use state::State;
 
 /// A store in memory. Nothing in it survives the process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Mutex<State>,
+    frozen: bool,
 }
 
 impl MemoryStore {
@@ -37,16 +38,24 @@ impl MemoryStore {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The maps, for a verb that writes.
+    fn change(&self) -> Result<MutexGuard<'_, State>> {
+        if self.frozen {
+            return Err(Error::ReadOnly("it is a snapshot".to_owned()));
+        }
+        Ok(self.lock())
+    }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
     async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow> {
-        Ok(self.lock().create_run(new, now))
+        Ok(self.change()?.create_run(new, now))
     }
 
     async fn begin_run(&self, new: NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
-        let mut state = self.lock();
+        let mut state = self.change()?;
         Ok(match state.list_runs(&RunFilter::unfinished_of(&new), None, 1).pop() {
             Some(row) => (row, false),
             None => (state.create_run(new, now), true),
@@ -54,7 +63,7 @@ impl Store for MemoryStore {
     }
 
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
-        self.lock().change_run(run, change)
+        self.change()?.change_run(run, change)
     }
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
@@ -66,15 +75,15 @@ impl Store for MemoryStore {
     }
 
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
-        Ok(self.lock().register(new, lease_until, now))
+        Ok(self.change()?.register(new, lease_until, now))
     }
 
     async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
-        Ok(self.lock().renew(worker, lease_until))
+        Ok(self.change()?.renew(worker, lease_until))
     }
 
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
-        self.lock().retire(worker, how);
+        self.change()?.retire(worker, how);
         Ok(())
     }
 
@@ -83,15 +92,15 @@ impl Store for MemoryStore {
     }
 
     async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>> {
-        self.lock().submit(submit)
+        self.change()?.submit(submit)
     }
 
     async fn claim(&self, claim: Claim) -> Result<Claimed> {
-        Ok(self.lock().claim(&claim))
+        Ok(self.change()?.claim(&claim))
     }
 
     async fn commit(&self, commit: Commit) -> Result<Vec<Applied>> {
-        self.lock().commit(commit)
+        self.change()?.commit(commit)
     }
 
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
@@ -114,8 +123,8 @@ impl Store for MemoryStore {
         Ok(self.lock().items.get(&seq).map(|kept| kept.item.clone()))
     }
 
-    async fn payload(&self, seq: ItemSeq) -> Result<Option<Payload>> {
-        Ok(self.lock().items.get(&seq).map(|kept| kept.payload.clone()))
+    async fn payload(&self, seq: ItemSeq) -> Result<Option<Content>> {
+        Ok(self.lock().items.get(&seq).map(|kept| Content::Whole(kept.payload.clone())))
     }
 
     async fn history(&self, seq: ItemSeq) -> Result<History> {
@@ -140,11 +149,11 @@ impl Store for MemoryStore {
 
     async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
         let state = self.lock();
-        Ok(keys.iter().map(|key| state.outputs.get(key).cloned()).collect())
+        Ok(keys.iter().map(|key| state.outputs.get(key).map(|(_, output)| output.clone())).collect())
     }
 
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
-        Ok(self.lock().purge(&items, operation, now))
+        Ok(self.change()?.purge(&items, operation, now))
     }
 
     async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>> {
@@ -152,7 +161,7 @@ impl Store for MemoryStore {
     }
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {
-        Ok(self.lock().save_operation(operation))
+        Ok(self.change()?.save_operation(operation))
     }
 
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
@@ -164,7 +173,7 @@ impl Store for MemoryStore {
     }
 
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>> {
-        let mut state = self.lock();
+        let mut state = self.change()?;
         Ok(gates.into_iter().map(|gate| state.save_gate(gate)).collect())
     }
 
@@ -173,11 +182,21 @@ impl Store for MemoryStore {
     }
 
     async fn facts_passed_on(&self, upto: i64) -> Result<()> {
-        self.lock().facts.retain(|seq, _| *seq > upto);
+        self.change()?.facts.retain(|seq, _| *seq > upto);
         Ok(())
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {
-        Ok(self.lock().prune(prune))
+        Ok(self.change()?.prune(prune))
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot> {
+        let frozen = Arc::new(Self { state: Mutex::new(self.lock().clone()), frozen: true });
+        Ok(Snapshot { store: frozen.clone(), index: frozen })
+    }
+
+    /// What is in memory is as it was written.
+    async fn damage(&self, _limit: usize) -> Result<Vec<Damage>> {
+        Ok(Vec::new())
     }
 }

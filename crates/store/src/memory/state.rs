@@ -16,14 +16,15 @@ use crate::run::{
 };
 use crate::{Error, Result};
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct State {
     pub(super) runs: BTreeMap<RunId, RunRow>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) items: BTreeMap<ItemSeq, Kept>,
     pub(super) ids: BTreeMap<ItemId, ItemSeq>,
     pub(super) counters: BTreeMap<(RunId, StageNo, Metric), i64>,
-    pub(super) outputs: BTreeMap<OutputKey, Payload>,
+    /// Each with the run that wrote it last, and is forgotten with it.
+    pub(super) outputs: BTreeMap<OutputKey, (RunId, Payload)>,
     pub(super) facts: BTreeMap<i64, Fact>,
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) gates: BTreeMap<String, GateRow>,

@@ -213,7 +213,7 @@ impl State {
         deltas.transition(&transition);
         let Transition { after, payload, record, children, effect, mark, .. } = transition;
         if let (Some(key), Some(payload)) = (output, &payload) {
-            self.outputs.insert(key, payload.clone());
+            self.outputs.insert(key, (after.run, payload.clone()));
         }
         if let Some(mut fact) = fact {
             self.last_fact += 1;
@@ -332,6 +332,17 @@ impl State {
             }
             self.count(&deltas);
             if of_run.len() > left {
+                pruned.more = true;
+                return pruned;
+            }
+            let room = prune.limit - usize::try_from(pruned.contents).unwrap_or(prune.limit).min(prune.limit);
+            let outputs: Vec<_> =
+                self.outputs.iter().filter(|(_, (of, _))| *of == run).map(|(key, _)| *key).collect();
+            for key in outputs.iter().take(room) {
+                self.outputs.remove(key);
+                pruned.contents += 1;
+            }
+            if outputs.len() > room {
                 pruned.more = true;
                 return pruned;
             }

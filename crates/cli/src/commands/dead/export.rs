@@ -29,7 +29,7 @@ pub async fn export(context: &Context, typed: &DeadFilter, output: Option<&Path>
     let existing = if overwrite { Existing::Replaced } else { Existing::Kept };
     let guard = Guard::of_store(&context.global.store)?;
     let mut target = output.map(|path| Target::look("--output", path, existing, guard)).transpose()?;
-    let store = context.store()?;
+    let store = context.store_to_read()?;
     if let Some(target) = &mut target {
         target.spare_runs(&*store).await?;
     }
@@ -38,25 +38,25 @@ pub async fn export(context: &Context, typed: &DeadFilter, output: Option<&Path>
         Some(target) => target.open().await?,
         None => Sink::standard_output()?,
     };
-    let mut exported = Exported { context, store: &*store, runs: BTreeMap::new(), written: 0, left_out: 0 };
+    let mut exported = Exported { context, store: &*store, runs: BTreeMap::new(), written: 0, damaged: 0 };
     for filter in filters {
         exported.all(filter, &mut sink).await?;
     }
-    let Exported { written, left_out, .. } = exported;
+    let Exported { written, damaged, .. } = exported;
     // What was edited is worth more than the news that nothing is dead.
     let untouched = written == 0 && target.as_ref().is_some_and(Target::holds_something);
     if !untouched {
         sink.finish()?;
     }
     if let (Some(target), true) = (&target, context.global.json) {
-        json(&serde_json::json!({ "file": target.shown(), "written": written, "left_out": left_out }))?;
+        json(&serde_json::json!({ "file": target.shown(), "written": written, "damaged": damaged }))?;
     }
     if !context.global.quiet {
         let kept =
             target.as_ref().filter(|_| untouched).map(|target| format!("; {} is as it was", target.shown()));
         note(&format!("{} dead items written{}", count(written), kept.unwrap_or_default()));
     }
-    Ok(if left_out == 0 { ExitCode::SUCCESS } else { exit::broken() })
+    Ok(if damaged == 0 { ExitCode::SUCCESS } else { exit::broken() })
 }
 
 /// An export under way.
@@ -65,7 +65,7 @@ struct Exported<'a> {
     store: &'a dyn Store,
     runs: BTreeMap<RunId, KnownRun>,
     written: u64,
-    left_out: u64,
+    damaged: u64,
 }
 
 impl Exported<'_> {
@@ -90,15 +90,14 @@ impl Exported<'_> {
             Entry::Vacant(place) => place.insert(known_run(self.store, Some(item.run)).await?),
         };
         let now = self.context.env.clock.now();
-        let life = match explain(self.store, &known.row, item, &known.plan, None, now).await {
-            // The damage is this item's; the others are worth having.
-            Err(redrive_store::Error::Corrupt(why)) => {
-                self.left_out += 1;
-                note(&safe(&format!("{} ({}) is left out: {why}", item.key, item.id)));
-                return Ok(());
-            }
-            life => life?,
-        };
+        let life = explain(self.store, &known.row, item, &known.plan, None, now).await?;
+        if let Some(damage) = &life.item.damage {
+            self.damaged += 1;
+            note(&safe(&format!(
+                "{} ({}) is written without its content, which is damaged: {damage}",
+                item.key, item.id
+            )));
+        }
         let mut line = serde_json::to_vec(&life).map_err(|error| Failure::internal(error.to_string()))?;
         line.push(b'\n');
         sink.put(&line)?;

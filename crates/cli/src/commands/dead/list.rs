@@ -60,7 +60,7 @@ impl Plans {
 
 /// Lists dead items.
 pub async fn list(context: &Context, typed: &DeadFilter, limit: usize, after: Option<&str>) -> Answer {
-    let store = context.store()?;
+    let store = context.store_to_read()?;
     let filters = resolve(&*store, typed, context.env.clock.now()).await?;
     let limit = limit.clamp(1, MOST);
     let (first, mut after) = read_cursor(after)?;
@@ -158,7 +158,7 @@ fn read_cursor(cursor: Option<&str>) -> Result<(usize, Option<ItemSeq>), Failure
 
 /// Shows dead items grouped by alike errors.
 pub async fn groups(context: &Context, typed: &DeadFilter, limit: usize) -> Answer {
-    let store = context.store()?;
+    let store = context.store_to_read()?;
     let limit = limit.clamp(1, MOST);
     let mut merged: BTreeMap<String, Group> = BTreeMap::new();
     for filter in resolve(&*store, typed, context.env.clock.now()).await? {

@@ -46,7 +46,7 @@ fn said_which(filter: &DeadFilter, all: bool, verb: &str) -> Result<(), Failure>
 
 async fn purge(context: &Context, which: &DeadFilter, all: bool, dry_run: bool, yes: bool) -> Answer {
     said_which(which, all, "removed")?;
-    let store = context.store()?;
+    let store = if dry_run { context.store_to_read()? } else { context.store()? };
     let filters = filter::resolve(&*store, which, context.env.clock.now()).await?;
     let mut items = 0;
     for filter in &filters {
@@ -79,7 +79,7 @@ fn told(context: &Context, changed: u64, skipped: u64, dry_run: bool, verb: &str
 }
 
 async fn operations(context: &Context, stop: Option<OperationId>, limit: usize) -> Answer {
-    let store = context.store()?;
+    let store = if stop.is_none() { context.store_to_read()? } else { context.store()? };
     if let Some(operation) = stop
         && !admin::stop_operation(&*store, operation, context.env.clock.now()).await?
     {

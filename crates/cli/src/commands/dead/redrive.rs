@@ -66,7 +66,8 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
         }
         None => None,
     };
-    let stores = wiring::existing_store(&context.global.store)?;
+    let opened = if args.dry_run { wiring::store_to_read } else { wiring::existing_store };
+    let stores = opened(&context.global.store)?;
     let store = stores.store.clone();
     if let Some(results) = &mut results {
         results.spare_runs(&*store).await?;

@@ -72,7 +72,7 @@ pub(super) async fn list(context: &Context, definition: &Definition, root: &str)
 
 /// The files that an index knows it cannot have as they are; none where there is no store yet.
 async fn refused(context: &Context, root: &str) -> Result<Vec<Entry>, Failure> {
-    let Ok(stores) = wiring::existing_store(&context.global.store) else { return Ok(Vec::new()) };
+    let Ok(stores) = wiring::store_to_read(&context.global.store) else { return Ok(Vec::new()) };
     let mut refused = Vec::new();
     for collection in stores.index.collections().await? {
         if collection.spec.root != root {

@@ -10,7 +10,7 @@ use redrive_core::tally::Metric;
 use redrive_ingest::payload::FilePayload;
 use redrive_ingest::worker::NOT_A_TEXT;
 use redrive_store::index::Refused;
-use redrive_store::{ItemFilter, ItemQuery, RunFilter, RunRow};
+use redrive_store::{Content, ItemFilter, ItemQuery, RunFilter, RunRow};
 
 use crate::exit::Failure;
 use crate::wiring::{Shelf, Stores};
@@ -80,7 +80,7 @@ async fn remember_of(stores: &Stores, shelf: &Shelf, run: RunId, state: StateKin
         after = Some(last.seq);
         let mut refused = Vec::new();
         for (item, why) in page.iter().filter_map(|item| why(item).map(|why| (item, why))) {
-            let Some(payload) = stores.store.payload(item.seq).await? else { continue };
+            let Some(Content::Whole(payload)) = stores.store.payload(item.seq).await? else { continue };
             let Ok(file) = serde_json::from_slice::<FilePayload>(&payload) else { continue };
             refused.push(Refused { path: Arc::from(file.path.to_string()), version: file.hash, why });
         }

@@ -7,7 +7,7 @@ use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::item::Payload;
 use redrive_core::order::reserved;
 use redrive_core::time::Timestamp;
-use redrive_store::{ClaimedItem, OutputKey, Slot};
+use redrive_store::{ClaimedItem, DamagedItem, OutputKey, Slot};
 
 use super::{Desk, Ended, Ready};
 use crate::recipe::StageWork;
@@ -62,6 +62,17 @@ impl Desk {
     pub(super) fn output_key(&self, claimed: &ClaimedItem) -> Option<OutputKey> {
         let config = self.recipe.work(claimed.item.stage)?.reuse?;
         Some(OutputKey { config, input: ContentHash::of(&[&claimed.payload]) })
+    }
+
+    /// Takes claimed items in whose content is damaged: there is nothing to call a handler with.
+    pub fn accept_damaged(&mut self, damaged: Vec<DamagedItem>) {
+        for DamagedItem { item, what } in damaged {
+            if let Some(desk) = self.stages.get_mut(item.stage.index()) {
+                desk.given = desk.given.saturating_add(1);
+            }
+            let claimed = ClaimedItem { item, payload: Payload::from([]) };
+            self.ended.push_back(Ended::new(claimed, Event::ContentDamaged { what }));
+        }
     }
 
     /// Takes claimed items in. `slots` is what was asked for; `known` are outputs that need no call.

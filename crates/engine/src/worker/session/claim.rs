@@ -102,7 +102,12 @@ impl Loop {
         now: Timestamp,
     ) -> Result<(), Error> {
         let claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
-        self.claimed_nothing = claimed.items.is_empty();
+        self.claimed_nothing = claimed.items.is_empty() && claimed.damaged.is_empty();
+        for damaged in &claimed.damaged {
+            let (item, key, what) = (damaged.item.id, &damaged.item.key, &damaged.what);
+            tracing::warn!(%item, %key, what, "the content of an item is damaged; it is dead");
+        }
+        self.desk.accept_damaged(claimed.damaged);
         self.next_due = claimed.next_due;
         let asked = self.desk.reusable(&claimed.items);
         let mut known = BTreeMap::new();
