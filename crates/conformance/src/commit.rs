@@ -166,6 +166,41 @@ pub(crate) async fn contents_of_every_size_come_back(store: Arc<dyn Store>) {
     }
 }
 
+pub(crate) async fn contents_come_with_their_items_until_they_are_too_many(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let large: Payload = vec![b'7'; 5_000].into();
+    let new = |key: &str, payload: Payload, n| NewItem::new(key.to_owned(), payload, n);
+    let items = vec![
+        new("a", Arc::from(*b"1"), 0),
+        new("b", large.clone(), 1),
+        new("c", Arc::from(*b"3"), 2),
+        new("d", Arc::from(*b"4"), 3),
+    ];
+    world.store.submit(Submit { items, ..world.submission(&[]) }).await.expect("submit");
+    let all = world.items().await;
+    let seqs: Vec<_> = all.iter().map(|item| item.seq).collect();
+    let read = async |seqs: Vec<_>, most| {
+        let found = world.store.contents(seqs, most).await.expect("contents");
+        found.into_iter().map(|(item, content)| (item, content.whole().expect("whole"))).collect::<Vec<_>>()
+    };
+    let whole = read(seqs.clone(), usize::MAX).await;
+    assert_eq!(whole.iter().map(|(item, _)| item).collect::<Vec<_>>(), all.iter().collect::<Vec<_>>());
+    assert_eq!(whole[1].1, large);
+    let backwards: Vec<_> = seqs.iter().rev().copied().collect();
+    assert_eq!(read(backwards, usize::MAX).await, whole.iter().rev().cloned().collect::<Vec<_>>());
+    assert_eq!(read(seqs.clone(), 0).await, whole[..1], "at least one");
+    assert_eq!(read(seqs.clone(), 1).await, whole[..1]);
+    assert_eq!(read(seqs.clone(), 2).await, whole[..2], "the one that goes over is whole");
+    assert_eq!(read(seqs[2..].to_vec(), 2).await, whole[2..]);
+    // An item and its content are of one moment.
+    let held = world.claim_one(SPLIT).await;
+    let moved = world.happen(&held, passed()).await;
+    let found = read(vec![redrive_core::id::ItemSeq(9_999), held.seq], usize::MAX).await;
+    let content = world.store.payload(held.seq).await.expect("payload").and_then(Content::whole);
+    assert_eq!(found, [(moved, content.expect("there"))], "what is not there is left out");
+    assert_eq!(read(Vec::new(), usize::MAX).await, []);
+}
+
 pub(crate) async fn outputs_are_found_by_what_was_done_to_what(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     world.admit(&["a", "b"]).await;

@@ -48,7 +48,7 @@ use table;
 const CASES: &[(&str, CaseFn)] = table! {
     commit: stale_token_cannot_commit, all_or_nothing_writes_nothing_when_one_is_stale, others_commit_beside_a_stale_one,
         run_and_operation_change_with_the_items, unknown_run_fails_the_whole_commit, a_purged_item_is_stale,
-        attempts_are_kept_in_order, contents_of_every_size_come_back, outputs_are_found_by_what_was_done_to_what,
+        attempts_are_kept_in_order, contents_of_every_size_come_back, contents_come_with_their_items_until_they_are_too_many, outputs_are_found_by_what_was_done_to_what,
         counters_equal_a_recount_after_every_step;
     lease: a_retired_worker_gets_nothing, a_lost_worker_is_not_renewed_back, an_expired_worker_gets_nothing,
         a_renewed_worker_goes_on, orphans_are_those_without_a_living_holder, the_clock_may_step_back,

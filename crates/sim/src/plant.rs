@@ -187,6 +187,10 @@ impl Store for Planted {
         self.inner.payload(seq).await
     }
 
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+        self.inner.contents(items, most).await
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
         self.inner.history(seq).await
     }

@@ -228,6 +228,10 @@ impl Store for FaultyStore {
         self.read(self.inner.payload(seq)).await
     }
 
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+        self.read(self.inner.contents(items, most)).await
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
         self.read(self.inner.history(seq)).await
     }

@@ -265,6 +265,10 @@ impl Store for SqliteStore {
         self.read(move |conn| item::payload(conn, seq)).await
     }
 
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+        self.read(move |conn| item::contents(conn, &items, most)).await
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
         self.read(move |conn| history::of(conn, seq)).await
     }

@@ -100,6 +100,15 @@ impl Content {
             Self::Damaged(_) => None,
         }
     }
+
+    /// How many bytes it has, as far as they could be read.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Whole(payload) => payload.len(),
+            Self::Damaged(_) => 0,
+        }
+    }
 }
 
 /// Something that a store holds and that is not as it was written.

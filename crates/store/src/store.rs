@@ -71,6 +71,9 @@ pub trait Store: Send + Sync {
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>>;
     /// Reads an item's content; `None` when there is no such item.
     async fn payload(&self, seq: ItemSeq) -> Result<Option<Content>>;
+    /// Reads items with their contents, in the order asked for, each pair as it is at one moment. What is not there is left
+    /// out. At least one is read, and no more after `most` bytes: ask for the rest again.
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>>;
     /// Reads an item's history.
     async fn history(&self, seq: ItemSeq) -> Result<History>;
     /// Counts an item's children by how they stand.

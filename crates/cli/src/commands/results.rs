@@ -200,19 +200,15 @@ impl Follow<'_> {
     async fn look(&mut self, row: &RunRow, sink: &mut Sink, written: &mut Written) -> Result<(), Failure> {
         let mut reader = ResultReader::all(self.store, row.id, self.wanted).after(self.below);
         let mut gapless = true;
-        while let Some(item) = reader.next().await? {
-            let seq = item.seq;
-            if !self.given.contains(&seq) {
-                let outcome = reader.read(item).await?;
-                let ended = outcome != ResultOutcome::NotYet;
-                if written.take(outcome, self.form, sink)? {
-                    self.given.insert(seq);
-                    self.without.remove(&seq);
-                } else if ended {
-                    self.without.insert(seq);
-                }
-                gapless &= ended;
+        while let Some((seq, outcome)) = reader.next(&self.given).await? {
+            let (known, ended) = (outcome == ResultOutcome::Known, outcome != ResultOutcome::NotYet);
+            if written.take(outcome, self.form, sink)? {
+                self.given.insert(seq);
+                self.without.remove(&seq);
+            } else if ended && !known {
+                self.without.insert(seq);
             }
+            gapless &= ended;
             if gapless {
                 self.below = Some(seq);
                 self.given.remove(&seq);
@@ -233,10 +229,8 @@ impl Follow<'_> {
     ) -> Result<(), Failure> {
         let mut reader = ResultReader::all(self.store, row.id, self.wanted);
         for seq in std::mem::take(&mut self.without) {
-            if let Some(item) = self.store.item(seq).await? {
-                let outcome = reader.read(item).await?;
-                written.take(outcome, self.form, sink)?;
-            }
+            let outcome = reader.one(seq).await?;
+            written.take(outcome, self.form, sink)?;
         }
         Ok(())
     }

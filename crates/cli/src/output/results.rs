@@ -1,5 +1,7 @@
 //! Results on their way out: one line for each, and a word about those that are left out.
 
+use std::collections::BTreeSet;
+
 use redrive_core::id::RunId;
 use redrive_engine::report::{LeftOut, ResultOutcome, ResultReader, Wanted};
 use redrive_store::Store;
@@ -62,7 +64,7 @@ impl Written {
                 }
             }
             ResultOutcome::NotKept => self.not_kept += 1,
-            ResultOutcome::NotYet | ResultOutcome::Never => return Ok(false),
+            ResultOutcome::NotYet | ResultOutcome::Never | ResultOutcome::Known => return Ok(false),
         }
         Ok(true)
     }
@@ -80,8 +82,7 @@ impl Written {
         sink: &mut Sink,
     ) -> Result<(), Failure> {
         let mut reader = ResultReader::all(store, run, wanted);
-        while let Some(item) = reader.next().await? {
-            let outcome = reader.read(item).await?;
+        while let Some((_, outcome)) = reader.next(&BTreeSet::new()).await? {
             self.take(outcome, form, sink)?;
             if sink.reader_left() {
                 break;

@@ -1,9 +1,9 @@
 //! What became of items: one line for each, and why there is none for some.
 //!
-//! Items are read page by page and contents one at a time, so that a run of any size takes little memory. A content that
+//! Items are read page by page and contents a few at a time, so that a run of any size takes little memory. A content that
 //! cannot be read, or is not JSON, concerns its own item only.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{Item, Payload, StateKind};
@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 const PAGE: usize = 500;
-/// An item that moves on while it is read is read again so often, and then left for the next look.
-const LOOKS: usize = 8;
+/// So many bytes of contents are read at once.
+const AHEAD: usize = 4 << 20;
 
 /// Which results are wanted.
 #[derive(Debug, Clone)]
@@ -70,6 +70,8 @@ pub enum Outcome {
     NotYet,
     /// It has none.
     Never,
+    /// It is one of those that were not to be read again.
+    Known,
 }
 
 /// An item whose result cannot be told.
@@ -92,110 +94,143 @@ pub struct ResultReader<'a> {
     open: bool,
     page: VecDeque<Item>,
     after: Option<ItemSeq>,
+    /// Contents that were read together with one before them.
+    ahead: BTreeMap<ItemSeq, (Item, Content)>,
     parent: Option<(ItemSeq, ItemId)>,
+}
+
+/// Where the result of an item is.
+enum Place {
+    /// It is the content that the item has now.
+    Present,
+    /// It may be among the outputs that are kept.
+    Kept,
+    /// It is nowhere.
+    Nowhere(Outcome),
 }
 
 impl<'a> ResultReader<'a> {
     /// Reads every result there is now.
     #[must_use]
     pub fn all(store: &'a dyn Store, run: RunId, wanted: &'a Wanted) -> Self {
-        Self { store, run, wanted, open: false, page: VecDeque::new(), after: None, parent: None }
+        let (page, ahead) = (VecDeque::new(), BTreeMap::new());
+        Self { store, run, wanted, open: false, page, after: None, ahead, parent: None }
     }
 
     /// Reads on after an item, those that have no result yet as well.
     #[must_use]
     pub fn after(self, after: Option<ItemSeq>) -> Self {
-        Self { after, open: true, page: VecDeque::new(), ..self }
+        Self { after, open: true, ..self }
     }
 
-    /// The next item.
+    /// The next item, and what there is of it unless it is one of `known`.
     ///
     /// # Errors
-    /// When the store fails.
-    pub async fn next(&mut self) -> Result<Option<Item>> {
+    /// When the store fails as a whole; damage to one item is its own matter.
+    pub async fn next(&mut self, known: &BTreeSet<ItemSeq>) -> Result<Option<(ItemSeq, Outcome)>> {
         if self.page.is_empty() {
-            let filter = ItemFilter {
-                run: Some(self.run),
-                state: (!self.open && matches!(self.wanted, Wanted::Succeeded))
-                    .then_some(StateKind::Succeeded),
-                top: !matches!(self.wanted, Wanted::Of(stage) if stage.nested),
-                ..ItemFilter::default()
-            };
-            let page = self.store.items(ItemQuery { filter, after: self.after, limit: PAGE }).await?;
-            self.page = page.into();
+            self.page = self.read_page().await?.into();
         }
-        let next = self.page.pop_front();
-        if let Some(item) = &next {
-            self.after = Some(item.seq);
+        let Some(item) = self.page.pop_front() else { return Ok(None) };
+        let seq = item.seq;
+        self.after = Some(seq);
+        if known.contains(&seq) {
+            return Ok(Some((seq, Outcome::Known)));
         }
-        Ok(next)
-    }
-
-    /// What there is of an item.
-    ///
-    /// # Errors
-    /// When the store fails as a whole; damage to this item is its own matter.
-    pub async fn read(&mut self, mut item: Item) -> Result<Outcome> {
-        for _ in 0..LOOKS {
-            let found = self.payload(&item).await?;
-            // A content that was read while the item moved on may be another stage's.
-            match self.store.item(item.seq).await? {
-                None => return Ok(Outcome::Never),
-                Some(now) if now.rev != item.rev => item = now,
-                Some(_) => {
-                    return match found {
-                        Found::Content(payload) => self.line(&item, &payload).await,
-                        Found::Damaged(what) => {
-                            Ok(left_out(&item, format!("its content is damaged: {what}")))
-                        }
-                        Found::NotKept => Ok(Outcome::NotKept),
-                        Found::NotYet => Ok(Outcome::NotYet),
-                        Found::Never => Ok(Outcome::Never),
-                    };
+        let outcome = match self.place(&item) {
+            Place::Nowhere(outcome) => outcome,
+            Place::Kept => self.kept(&item).await?,
+            Place::Present => {
+                if !self.ahead.contains_key(&seq) {
+                    self.read_ahead(seq, known).await?;
+                }
+                match self.ahead.remove(&seq) {
+                    Some((item, content)) => self.told(&item, content).await?,
+                    None => Outcome::Never,
                 }
             }
-        }
-        Ok(Outcome::NotYet)
+        };
+        Ok(Some((seq, outcome)))
     }
 
-    async fn payload(&self, item: &Item) -> Result<Found> {
-        let state = item.state.kind();
-        let live = !state.is_terminal();
-        let none = || if live { Found::NotYet } else { Found::Never };
-        let present = async || {
-            Ok(match self.store.payload(item.seq).await? {
-                Some(Content::Whole(payload)) => Found::Content(payload),
-                Some(Content::Damaged(what)) => Found::Damaged(what),
-                None => Found::Never,
-            })
+    /// What there is of one item now.
+    ///
+    /// # Errors
+    /// As for [`ResultReader::next`].
+    pub async fn one(&mut self, seq: ItemSeq) -> Result<Outcome> {
+        match self.store.contents(vec![seq], 0).await?.pop() {
+            Some((item, content)) => self.told(&item, content).await,
+            None => Ok(Outcome::Never),
+        }
+    }
+
+    async fn read_page(&self) -> Result<Vec<Item>> {
+        let succeeded = !self.open && matches!(self.wanted, Wanted::Succeeded);
+        let filter = ItemFilter {
+            run: Some(self.run),
+            state: succeeded.then_some(StateKind::Succeeded),
+            top: !matches!(self.wanted, Wanted::Of(stage) if stage.nested),
+            ..ItemFilter::default()
         };
+        self.store.items(ItemQuery { filter, after: self.after, limit: PAGE }).await
+    }
+
+    /// Reads the content of an item, and of those behind it as far as they are small.
+    async fn read_ahead(&mut self, seq: ItemSeq, known: &BTreeSet<ItemSeq>) -> Result<()> {
+        let behind = self.page.iter().filter(|item| !known.contains(&item.seq));
+        let behind = behind.filter(|item| matches!(self.place(item), Place::Present)).map(|item| item.seq);
+        let seqs = std::iter::once(seq).chain(behind).collect();
+        let found = self.store.contents(seqs, AHEAD).await?;
+        self.ahead = found.into_iter().map(|(item, content)| (item.seq, (item, content))).collect();
+        Ok(())
+    }
+
+    /// What there is of an item that was read with its content. It may have moved on since it was listed.
+    async fn told(&mut self, item: &Item, content: Content) -> Result<Outcome> {
+        match (self.place(item), content) {
+            (Place::Nowhere(outcome), _) => Ok(outcome),
+            (Place::Kept, _) => self.kept(item).await,
+            (Place::Present, Content::Whole(payload)) => self.line(item, &payload).await,
+            (Place::Present, Content::Damaged(what)) => {
+                Ok(left_out(item, format!("its content is damaged: {what}")))
+            }
+        }
+    }
+
+    fn place(&self, item: &Item) -> Place {
+        let state = item.state.kind();
+        let none = || Place::Nowhere(if state.is_terminal() { Outcome::Never } else { Outcome::NotYet });
         let stage = match self.wanted {
-            Wanted::Succeeded if state == StateKind::Succeeded => return present().await,
-            Wanted::Succeeded => return Ok(none()),
+            Wanted::Succeeded if state == StateKind::Succeeded => return Place::Present,
+            Wanted::Succeeded => return none(),
             Wanted::Of(stage) => stage,
         };
         match stage.passed(item) {
             // A newer version has taken its place.
-            _ if state == StateKind::Superseded => Ok(Found::Never),
-            None => Ok(Found::Never),
-            Some(passed) if passed <= stage.at => Ok(none()),
-            Some(passed) if passed == stage.at + 1 => present().await,
-            Some(_) => self.kept(item, stage).await,
+            _ if state == StateKind::Superseded => Place::Nowhere(Outcome::Never),
+            None => Place::Nowhere(Outcome::Never),
+            Some(passed) if passed <= stage.at => none(),
+            Some(passed) if passed == stage.at + 1 => Place::Present,
+            Some(_) => Place::Kept,
         }
     }
 
     /// Follows kept outputs from what the item was submitted with: each is what the next stage was given.
-    async fn kept(&self, item: &Item, stage: &StageOutputs) -> Result<Found> {
+    async fn kept(&mut self, item: &Item) -> Result<Outcome> {
+        let Wanted::Of(stage) = self.wanted else { return Ok(Outcome::NotKept) };
         let mut input = item.version;
         let mut output: Option<Payload> = None;
         for (_, mark) in &stage.list[..=stage.at] {
-            let Some(config) = *mark else { return Ok(Found::NotKept) };
+            let Some(config) = *mark else { return Ok(Outcome::NotKept) };
             let found = self.store.outputs(vec![OutputKey { config, input }]).await?.into_iter().next();
-            let Some(payload) = found.flatten() else { return Ok(Found::NotKept) };
+            let Some(payload) = found.flatten() else { return Ok(Outcome::NotKept) };
             input = ContentHash::of(&[&payload]);
             output = Some(payload);
         }
-        Ok(output.map_or(Found::NotKept, Found::Content))
+        match output {
+            Some(payload) => self.line(item, &payload).await,
+            None => Ok(Outcome::NotKept),
+        }
     }
 
     async fn line(&mut self, item: &Item, payload: &[u8]) -> Result<Outcome> {
@@ -230,15 +265,6 @@ impl<'a> ResultReader<'a> {
         self.parent = Some((parent, id));
         Ok(id)
     }
-}
-
-/// What the store has of an item.
-enum Found {
-    Content(Payload),
-    Damaged(String),
-    NotKept,
-    NotYet,
-    Never,
 }
 
 fn left_out(item: &Item, why: String) -> Outcome {

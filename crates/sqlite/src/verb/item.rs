@@ -34,6 +34,21 @@ pub(crate) fn payload(conn: &Connection, seq: ItemSeq) -> Result<Option<Content>
     rows.next()?.map(|row| content::read(conn, row, 0)).transpose()
 }
 
+/// Reads items with their contents, and no more after so many bytes.
+pub(crate) fn contents(conn: &Connection, items: &[ItemSeq], most: usize) -> Result<Vec<(Item, Content)>> {
+    let (mut found, mut bytes) = (Vec::with_capacity(items.len()), 0);
+    for seq in items {
+        if let (Some(item), Some(content)) = (one(conn, *seq)?, payload(conn, *seq)?) {
+            bytes += content.bytes();
+            found.push((item, content));
+            if bytes >= most {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Counts an item's children by how they stand.
 pub(crate) fn children(conn: &Connection, parent: ItemSeq) -> Result<ChildTally> {
     let mut tally = ChildTally::default();

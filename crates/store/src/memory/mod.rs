@@ -127,6 +127,18 @@ impl Store for MemoryStore {
         Ok(self.lock().items.get(&seq).map(|kept| Content::Whole(kept.payload.clone())))
     }
 
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+        let (state, mut found, mut bytes) = (self.lock(), Vec::new(), 0);
+        for kept in items.iter().filter_map(|seq| state.items.get(seq)) {
+            found.push((kept.item.clone(), Content::Whole(kept.payload.clone())));
+            bytes += kept.payload.len();
+            if bytes >= most {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
         Ok(self.lock().items.get(&seq).map(|kept| kept.history.clone()).unwrap_or_default())
     }
