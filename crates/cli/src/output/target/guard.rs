@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use redrive_core::id::ContentHash;
-use redrive_ingest::walk::{Found, Skipped, Step, WalkOptions, walk};
+use redrive_ingest::walk::{Found, SkipReason, Skipped, Step, WalkOptions, walk};
 use redrive_pipeline::{Definition, FilesDef, SourceKind, StageKind};
 use redrive_store::{RunFilter, Store};
 
@@ -135,13 +135,28 @@ impl Guard {
             let mut steps = walk(root, options).ok()?;
             let root = steps.root().to_owned();
             let listed = steps.any(|step| match step {
-                Step::Found(Found { rel, .. }) | Step::Skipped(Skipped { rel: Some(rel), .. }) => {
-                    same(&root.join(rel.as_path()))
+                Step::Found(Found { rel, .. }) => same(&root.join(rel.as_path())),
+                Step::Skipped(Skipped { rel, why }) => {
+                    is_item_but_for_its_state(&why) && rel.is_some_and(|rel| same(&root.join(rel.as_path())))
                 }
-                Step::Skipped(Skipped { rel: None, .. }) => false,
             });
             listed.then(|| format!("a file of the source {}", root.display()))
         })
+    }
+}
+
+/// Whether what was left out would be an item if it were smaller, of another kind, or readable.
+fn is_item_but_for_its_state(why: &SkipReason) -> bool {
+    match why {
+        SkipReason::TooLarge { .. } | SkipReason::Binary | SkipReason::Denied | SkipReason::Io(_) => true,
+        SkipReason::Ignored
+        | SkipReason::Hidden
+        | SkipReason::Generated
+        | SkipReason::Own
+        | SkipReason::Symlink
+        | SkipReason::Loop
+        | SkipReason::Special
+        | SkipReason::Vanished => false,
     }
 }
 
