@@ -55,6 +55,10 @@ impl Index for SqliteStore {
         self.write(1, move |tx| collection::learn_dimensions(tx, model, dimensions)).await
     }
 
+    async fn renew_collection(&self, new: NewCollection) -> Result<bool> {
+        self.write(2, move |tx| collection::renew(tx, &new)).await
+    }
+
     async fn drop_collection(&self, no: CollectionNo) -> Result<()> {
         self.write(1, move |tx| collection::remove(tx, no)).await
     }

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
     use crate::open::{self, Missing};
     use crate::options::Options;
-    use crate::verb::{counter, gate, history, tombstone};
+    use crate::verb::{counter, gate, history, index, tombstone};
 
     const LAST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
     const NEXT: Migration = Migration {
@@ -252,6 +252,33 @@ mod tests {
         };
         assert_eq!((ids(1).len(), ids(2).len()), (2, 1));
         assert_eq!((ids(1)[0].was, ids(1)[0].actor.as_deref()), (None, Some("ann")));
+    }
+
+    #[test]
+    fn files_that_schema_3_has_seen_are_read_once_more_and_its_chunks_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("three.db");
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..3]).unwrap();
+        old.execute_batch(
+            "INSERT INTO model VALUES (1, 'm', 1);
+             INSERT INTO collection VALUES (1, '/here', 1, '{}', 0);
+             INSERT INTO vector VALUES (1, 1, zeroblob(16), 1.0, x'01');
+             INSERT INTO doc (no, collection, path, kind, seen_size, seen_time, seen_hash) VALUES (1, 1, 'a', 'text', 5, 7, zeroblob(16));
+             INSERT INTO chunk VALUES (1, 1, 'k', zeroblob(16), 1, 0, NULL, 1, 1, 0, 5, '', 'walrus');
+             INSERT INTO words (rowid, context, text) VALUES (1, '', 'walrus');",
+        )
+        .unwrap();
+        drop(old);
+        let new = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        let collection = redrive_core::index::CollectionNo(1);
+        let docs = index::doc::after(&new, collection, 0, 9).unwrap();
+        let seen = docs[0].seen.unwrap();
+        assert_eq!((seen.size, seen.stamp), (5, None));
+        let scope = redrive_store::index::Scope { collections: vec![collection], ..Default::default() };
+        let words = vec!["walrus".to_owned()];
+        let query = redrive_store::index::WordsQuery { words, scope, count: 9 };
+        assert_eq!(index::search::containing(&new, &query).unwrap().len(), 1);
+        assert_eq!(index::faults(&new, 9).unwrap(), Vec::<String>::new());
     }
 
     #[test]

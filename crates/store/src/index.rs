@@ -29,6 +29,9 @@ pub trait Index: Send + Sync {
     /// Notes how many numbers the vectors of a model have, where that is not known yet; returns how many they have.
     /// [`Error::NotFound`](crate::Error) for a model that is not there.
     async fn learn_dimensions(&self, model: ModelNo, dimensions: u32) -> Result<u32>;
+    /// Has the collection of this root made anew with this model: every document is to be read and indexed again, and what is
+    /// in it can be found until then. `false` when there is no such collection.
+    async fn renew_collection(&self, new: NewCollection) -> Result<bool>;
     /// Forgets a collection with its documents and chunks. Vectors stay, to be used again.
     async fn drop_collection(&self, collection: CollectionNo) -> Result<()>;
 

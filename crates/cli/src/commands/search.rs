@@ -70,12 +70,14 @@ pub async fn search(context: &Context, args: SearchArgs) -> Answer {
     };
     let vector = match mode {
         search::Mode::Words => None,
+        // The index is being made, or made anew for another model.
+        search::Mode::Hybrid if collections[0].spec.dimensions == 0 => None,
         _ => wiring::query_vector(&collections[0], &query).await?,
     };
     let has_words = !search::words::Terms::of(&query).is_empty();
     let mode = match (mode, &vector) {
         (search::Mode::Hybrid, None) if has_words => {
-            context.hint("the model knows no word of the query; it is searched for by words alone");
+            context.hint("there is no vector to compare; it is searched for by words alone");
             search::Mode::Words
         }
         (search::Mode::Hybrid | search::Mode::Meaning, None) => {

@@ -20,7 +20,9 @@ use crate::exit::Failure;
 use crate::output::note;
 use crate::output::text::safe;
 
-pub use shelf::{EmbedSettings, ParseSettings, Shelf, check_keys, embedding_of, query_vector, walk_of};
+pub use shelf::{
+    EmbedSettings, Embedding, ParseSettings, Shelf, check_keys, embedding_of, query_vector, walk_of,
+};
 
 /// A store and the index in it.
 #[derive(Clone)]

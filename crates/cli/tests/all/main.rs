@@ -13,6 +13,7 @@ mod gate_operate;
 mod gate_quota;
 mod history;
 mod http_plan;
+mod index_anew;
 mod index_durable_children;
 mod index_durable_heal;
 mod index_durable_kill;

@@ -153,3 +153,36 @@ pub(super) async fn odd_roots_are_roots_of_their_own(both: Arc<dyn Both>) {
     models.dedup();
     assert_eq!(models.len(), made.len());
 }
+
+pub(super) async fn what_is_made_anew_is_found_until_it_is(both: Arc<dyn Both>) {
+    let mut shelf = Shelf::new(both).await;
+    assert_eq!(shelf.both.renew_collection(new_collection("/nowhere", "m")).await, Ok(false));
+    let other = shelf.other("/there", "m").await;
+    shelf.put_text("a", "1", "1", "walrus").await;
+    shelf.publish("a", "1", 7).await;
+    shelf.both.observe(shelf.no(), vec![seen("a", 1, Some(5))]).await.expect("observe");
+    let refused = Refused { path: "no".into(), version: version("1"), why: "no".to_owned() };
+    shelf.both.refuse(shelf.no(), vec![refused]).await.expect("refuse");
+    let before = shelf.doc("a").await.expect("it is there");
+
+    // With the same model nothing changes for whoever searches.
+    assert_eq!(shelf.both.renew_collection(shelf.collection.spec.clone()).await, Ok(true));
+    assert_eq!(
+        (shelf.word("walrus").await, shelf.keys().await),
+        (vec!["1".to_owned()], vec!["a/1".to_owned()])
+    );
+    let after = shelf.doc("a").await.expect("it is there");
+    assert_eq!((after.published, after.rev, after.mark), (before.published, before.rev, 0));
+    let seen_as = after.seen.expect("it was seen");
+    assert_eq!((seen_as.stamp, Some(seen_as.hash)), (None, before.seen.map(|seen| seen.hash)));
+    assert_eq!(shelf.doc("no").await.and_then(|doc| doc.refused), None);
+
+    // With another one it is still found by words.
+    let new = NewCollection { dimensions: 0, ..new_collection("/here", "n") };
+    assert_eq!(shelf.both.renew_collection(new.clone()).await, Ok(true));
+    let all = shelf.both.collections().await.expect("all");
+    assert_eq!((all[0].no, &all[0].spec), (shelf.no(), &new));
+    assert_eq!((&all[1], all[0].model_no != other.model_no), (&other, true));
+    assert_eq!(shelf.word("walrus").await, ["1"]);
+    shelf.assert_whole().await;
+}

@@ -11,7 +11,8 @@ use redrive_core::vector::{Hit, Nearest, Quantised};
 
 use super::MemoryStore;
 use crate::index::{
-    Collection, Doc, FoundChunk, IndexSize, NearestQuery, NewCollection, Refused, Scope, Seen, WordsQuery,
+    Collection, Doc, FoundChunk, IndexSize, NearestQuery, NewCollection, Refused, Scope, Seen, SeenAs,
+    WordsQuery,
 };
 use crate::{Error, Index, Result, RunFilter};
 
@@ -74,6 +75,15 @@ impl Kept {
             collection.spec.dimensions = known;
         }
         Some(known)
+    }
+
+    /// The number of a model; it gets one when it has none.
+    fn model(&mut self, name: &str) -> ModelNo {
+        let at = self.models.iter().position(|(model, _)| model == name).unwrap_or_else(|| {
+            self.models.push((name.to_owned(), 0));
+            self.models.len() - 1
+        });
+        ModelNo(i64::try_from(at).unwrap_or(i64::MAX).saturating_add(1))
     }
 
     fn no_of(&self, key: &DocKey) -> Option<i64> {
@@ -142,13 +152,9 @@ impl Index for MemoryStore {
         if let Some(there) = index.collections.values().find(|collection| collection.spec.root == new.root) {
             return Ok(there.clone());
         }
-        let model = index.models.iter().position(|(name, _)| *name == new.model).unwrap_or_else(|| {
-            index.models.push((new.model.clone(), 0));
-            index.models.len() - 1
-        });
         index.last += 1;
         let no = CollectionNo(index.last);
-        let model_no = ModelNo(i64::try_from(model).unwrap_or(i64::MAX).saturating_add(1));
+        let model_no = index.model(&new.model);
         let dimensions = index.learn(model_no, new.dimensions).unwrap_or(new.dimensions);
         let spec = NewCollection { dimensions, ..new };
         let collection = Collection { no, model_no, spec, created_at: now };
@@ -166,6 +172,24 @@ impl Index for MemoryStore {
     async fn learn_dimensions(&self, model: ModelNo, dimensions: u32) -> Result<u32> {
         let known = self.change()?.index.learn(model, dimensions);
         known.ok_or_else(|| Error::NotFound(format!("model {}", model.0)))
+    }
+
+    async fn renew_collection(&self, new: NewCollection) -> Result<bool> {
+        let index = &mut self.lock().index;
+        let model_no = index.model(&new.model);
+        let Some(no) = index.collections.values().find(|one| one.spec.root == new.root).map(|one| one.no)
+        else {
+            return Ok(false);
+        };
+        let dimensions = index.learn(model_no, new.dimensions).unwrap_or(new.dimensions);
+        if let Some(kept) = index.collections.get_mut(&no) {
+            (kept.model_no, kept.spec) = (model_no, NewCollection { dimensions, ..new });
+        }
+        for (_, doc) in index.docs.values_mut().filter(|(key, _)| key.collection == no) {
+            (doc.mark, doc.refused) = (0, None);
+            doc.seen = doc.seen.map(|seen| SeenAs { stamp: None, ..seen });
+        }
+        Ok(true)
     }
 
     async fn drop_collection(&self, collection: CollectionNo) -> Result<()> {

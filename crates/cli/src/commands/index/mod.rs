@@ -6,7 +6,7 @@ mod refusals;
 mod summary;
 mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,8 +14,9 @@ use clap::{Args as ClapArgs, ValueEnum};
 use redrive_core::status::{Control, RunStatus};
 use redrive_engine::{admin, crash};
 use redrive_index::{Files, WalkTally, canonical_root};
-use redrive_ingest::walk::SkipReason;
+use redrive_ingest::walk::{SkipReason, Step, walk};
 use redrive_pipeline::Definition;
+use redrive_store::index::NewCollection;
 use redrive_store::{NewRun, RunFilter, RunRow};
 
 use super::work::{Work, Worked, work_quietly};
@@ -76,10 +77,10 @@ pub struct IndexArgs {
     /// Stay, follow changes of files, and do retries as they fall due
     #[arg(long)]
     pub watch: bool,
-    /// Forget the index of this directory and make it anew; vectors that are kept are used again
+    /// Make the index of this directory anew, also with another model; vectors that are kept are used again
     #[arg(long)]
     pub rebuild: bool,
-    /// The same, and embed every text anew: for a model that has changed under its name
+    /// Forget the index of this directory and embed every text anew: for a model that has changed under its name
     #[arg(long)]
     pub reembed: bool,
     /// Try files again that could not be indexed and have not changed
@@ -147,8 +148,10 @@ pub async fn index(context: &Context, args: IndexArgs) -> Answer {
     if args.reembed {
         refuse_if_shared(&stores, &definition, &root).await?;
     }
-    if args.rebuild || args.reembed {
+    if args.reembed {
         forget(context, &stores, &root).await?;
+    } else if args.rebuild {
+        begin_anew(context, &stores, &definition, &root).await?;
     }
     if let Some(embedding) = wiring::embedding_of(&definition).filter(|_| args.reembed) {
         stores.index.drop_model(&embedding.model).await?;
@@ -292,8 +295,40 @@ async fn refuse_if_shared(stores: &Stores, definition: &Definition, root: &str) 
     }
 }
 
+/// Has the index of a directory made anew, for the model of this pipeline. What is in it can be found until it is replaced.
+async fn begin_anew(
+    context: &Context,
+    stores: &Stores,
+    definition: &Definition,
+    root: &str,
+) -> Result<(), Failure> {
+    let options = wiring::walk_of(definition).unwrap_or_default();
+    let mut steps = walk(Path::new(root), &options).map_err(|error| Failure::usage(error.to_string()))?;
+    if !steps.any(|step| matches!(step, Step::Found(_))) {
+        // A walk that finds nothing removes nothing; who says this wants it empty.
+        return forget(context, stores, root).await;
+    }
+    cancel_all(context, stores, root).await?;
+    if let Some(wiring::Embedding { model, dimensions, settings }) = wiring::embedding_of(definition) {
+        let new = NewCollection { root: root.to_owned(), model, dimensions, settings };
+        stores.index.renew_collection(new).await?;
+    }
+    Ok(())
+}
+
 /// Forgets the index of a directory, and ends an unfinished run of it.
 async fn forget(context: &Context, stores: &Stores, root: &str) -> Result<(), Failure> {
+    cancel_all(context, stores, root).await?;
+    for collection in stores.index.collections().await? {
+        if collection.spec.root == root {
+            stores.index.drop_collection(collection.no).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends the unfinished runs over a directory.
+async fn cancel_all(context: &Context, stores: &Stores, root: &str) -> Result<(), Failure> {
     let filter = RunFilter {
         pipeline: Some(pipeline::NAME.to_owned()),
         source: Some(root.to_owned()),
@@ -301,11 +336,6 @@ async fn forget(context: &Context, stores: &Stores, root: &str) -> Result<(), Fa
     };
     for row in stores.store.runs(filter, None, 100).await? {
         cancel(context, stores, &row).await?;
-    }
-    for collection in stores.index.collections().await? {
-        if collection.spec.root == root {
-            stores.index.drop_collection(collection.no).await?;
-        }
     }
     Ok(())
 }

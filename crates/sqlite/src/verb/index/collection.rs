@@ -41,10 +41,7 @@ pub(crate) fn open(tx: &Connection, new: &NewCollection, now: Timestamp) -> Resu
     if let Some(there) = find(tx)? {
         return Ok(there);
     }
-    tx.execute(
-        "INSERT INTO model (name, dimensions) VALUES (?1, 0) ON CONFLICT (name) DO NOTHING",
-        [&new.model],
-    )?;
+    add_model(tx, &new.model)?;
     tx.execute(
         "INSERT INTO collection (root, model, settings, created_at)
          VALUES (?1, (SELECT no FROM model WHERE name = ?2), ?3, ?4)",
@@ -56,6 +53,33 @@ pub(crate) fn open(tx: &Connection, new: &NewCollection, now: Timestamp) -> Resu
         made.spec.dimensions = learn_dimensions(tx, made.model_no, new.dimensions)?;
     }
     Ok(made)
+}
+
+fn add_model(tx: &Connection, name: &str) -> Result<()> {
+    let add = "INSERT INTO model (name, dimensions) VALUES (?1, 0) ON CONFLICT (name) DO NOTHING";
+    tx.execute(add, [name])?;
+    Ok(())
+}
+
+/// Has the collection of this root made anew; `false` when there is none.
+pub(crate) fn renew(tx: &Connection, new: &NewCollection) -> Result<bool> {
+    add_model(tx, &new.model)?;
+    let (no, model): (Option<i64>, i64) = tx.query_row(
+        "SELECT (SELECT no FROM collection WHERE root = ?1), (SELECT no FROM model WHERE name = ?2)",
+        (&new.root, &new.model),
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    let Some(no) = no else { return Ok(false) };
+    tx.execute("UPDATE collection SET model = ?2, settings = ?3 WHERE no = ?1", (no, model, &new.settings))?;
+    if new.dimensions > 0 {
+        learn_dimensions(tx, ModelNo(model), new.dimensions)?;
+    }
+    // No edition has mark 0, and without its time a file is read.
+    tx.execute(
+        "UPDATE doc SET mark = 0, seen_time = NULL, refused = NULL, refused_why = NULL WHERE collection = ?1",
+        [no],
+    )?;
+    Ok(true)
 }
 
 /// Notes how the model of a collection is reached.
