@@ -74,8 +74,9 @@ const CASES: &[(&str, CaseFn)] = table! {
     retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
         a_purged_child_that_is_given_again_is_admitted_and_purged_anew, prune_goes_in_pages,
-        prune_leaves_young_and_unfinished_runs, prune_spares_runs_with_dead_items_unless_told,
-        numbers_of_items_are_not_given_again, outputs_are_forgotten_with_the_run_that_wrote_them_last;
+        prune_leaves_young_and_unfinished_runs, prune_takes_one_run_when_it_is_named,
+        prune_spares_runs_with_dead_items_unless_told, numbers_of_items_are_not_given_again,
+        outputs_are_forgotten_with_the_run_that_wrote_them_last;
     operations: a_saved_operation_gets_a_number, progress_replaces_the_operation, runs_change_as_told,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,

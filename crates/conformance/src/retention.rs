@@ -177,7 +177,12 @@ pub(crate) async fn prune_spares_runs_with_dead_items_unless_told(store: Arc<dyn
     for world in [&good, &bad, &cleaned] {
         finish(world).await;
     }
-    let prune = Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: false, limit: 10 };
+    let prune = Prune {
+        finished_before: START.after(Duration::from_secs(1)),
+        with_dead: false,
+        only: None,
+        limit: 10,
+    };
     let pruned = store.prune(prune).await.expect("prune");
     assert_eq!((pruned.items, pruned.runs, pruned.dead, pruned.tombstones), (1, 2, 0, 1));
     assert_eq!(bad.items().await.len(), 2, "dead letters are not forgotten unasked");
@@ -201,7 +206,12 @@ pub(crate) async fn prune_goes_in_pages(store: Arc<dyn Store>) {
     let submit = Submit { items: vec![new], ..kept.submission(&[]) };
     kept.store.submit(submit).await.expect("submit");
     finish(&world).await;
-    let prune = Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: true, limit: 10 };
+    let prune = Prune {
+        finished_before: START.after(Duration::from_secs(1)),
+        with_dead: true,
+        only: None,
+        limit: 10,
+    };
     let mut pages = Vec::new();
     loop {
         let pruned = world.store.prune(prune).await.expect("prune");
@@ -228,14 +238,43 @@ pub(crate) async fn prune_leaves_young_and_unfinished_runs(store: Arc<dyn Store>
     young.bury(&["a"], "no").await;
     open.bury(&["a"], "no").await;
     finish(&young).await;
-    let prune = Prune { finished_before: START, with_dead: true, limit: 10 };
+    let prune = Prune { finished_before: START, with_dead: true, only: None, limit: 10 };
     assert_eq!(store.prune(prune).await, Ok(redrive_store::Pruned::default()));
-    let later = Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: true, limit: 10 };
+    let later = Prune {
+        finished_before: START.after(Duration::from_secs(1)),
+        with_dead: true,
+        only: None,
+        limit: 10,
+    };
     let pruned = store.prune(later).await.expect("prune");
     assert_eq!((pruned.items, pruned.runs, pruned.more), (1, 1, false));
     assert_eq!(open.items().await.len(), 1);
     let again = store.create_run(crate::world::new_run("source"), START).await.expect("run");
     assert!(again.id > open.run, "numbers of runs are not given again");
+}
+
+pub(crate) async fn prune_takes_one_run_when_it_is_named(store: Arc<dyn Store>) {
+    let named = World::new(store.clone()).await;
+    let other = World::new(store.clone()).await;
+    let open = World::new(store.clone()).await;
+    for world in [&named, &other, &open] {
+        world.admit(&["a"]).await;
+        let held = world.claim_one(SPLIT).await;
+        world.happen(&held, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+    }
+    finish(&named).await;
+    finish(&other).await;
+    let later = START.after(Duration::from_secs(1));
+    let only = |run| Prune { finished_before: later, with_dead: false, only: Some(run), limit: 10 };
+    let pruned = store.prune(only(named.run)).await.expect("prune");
+    assert_eq!((pruned.items, pruned.runs, pruned.more), (1, 1, false));
+    assert_eq!(store.prune(only(open.run)).await.expect("prune").runs, 0, "it is not finished");
+    assert_eq!(store.prune(only(named.run)).await.expect("prune").runs, 0, "it is gone");
+    assert_eq!(store.run(named.run).await, Ok(None));
+    for world in [&other, &open] {
+        assert_eq!(world.items().await.len(), 1);
+        world.assert_counters().await;
+    }
 }
 
 pub(crate) async fn numbers_of_items_are_not_given_again(store: Arc<dyn Store>) {
@@ -270,7 +309,12 @@ pub(crate) async fn outputs_are_forgotten_with_the_run_that_wrote_them_last(stor
         }
     }
     finish(&old).await;
-    let prune = Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: false, limit: 2 };
+    let prune = Prune {
+        finished_before: START.after(Duration::from_secs(1)),
+        with_dead: false,
+        only: None,
+        limit: 2,
+    };
     let mut pages = Vec::new();
     loop {
         let pruned = store.prune(prune).await.expect("prune");

@@ -258,7 +258,7 @@ mod tests {
     fn files_that_schema_3_has_seen_are_read_once_more_and_its_chunks_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("three.db");
-        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..3]).unwrap();
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..3], Missing::Create).unwrap();
         old.execute_batch(
             "INSERT INTO model VALUES (1, 'm', 1);
              INSERT INTO collection VALUES (1, '/here', 1, '{}', 0);
@@ -269,7 +269,7 @@ mod tests {
         )
         .unwrap();
         drop(old);
-        let new = open::writer(&path, &Options::default(), MIGRATIONS).unwrap();
+        let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
         let collection = redrive_core::index::CollectionNo(1);
         let docs = index::doc::after(&new, collection, 0, 9).unwrap();
         let seen = docs[0].seen.unwrap();

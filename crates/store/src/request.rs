@@ -182,6 +182,8 @@ pub struct Prune {
     pub finished_before: Timestamp,
     /// Those with dead items too; they are spared otherwise.
     pub with_dead: bool,
+    /// Only this run; `None`: all of them.
+    pub only: Option<RunId>,
     /// At most so many items a call.
     pub limit: usize,
 }

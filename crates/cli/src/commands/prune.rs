@@ -11,7 +11,7 @@ use crate::output::text::count;
 use crate::output::{json, lines};
 use crate::wiring::{self, Stores};
 
-/// Vectors are removed this many at a time.
+/// Vectors, and files that are gone, are forgotten this many at a time.
 const PAGE: usize = 5_000;
 
 /// Forgets runs that finished long ago, and vectors that nothing uses.
@@ -21,22 +21,23 @@ pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes
     context.confirm(&question(&ahead, older_than), yes)?;
     let pruned = maintain::prune(&*store, older_than, with_dead, &context.env).await?;
     let left = maintain::prunable(&*store, older_than, false, &context.env).await?;
-    let mut vectors = 0;
+    let (mut vectors, mut files) = (0, 0);
     loop {
-        let gone = index.drop_unused_vectors(PAGE).await?;
-        vectors += gone;
-        if gone == 0 {
+        let unused = index.drop_unused_vectors(PAGE).await?;
+        let gone = index.drop_gone_docs(PAGE).await?;
+        (vectors, files) = (vectors + unused, files + gone);
+        if unused + gone == 0 {
             break;
         }
     }
     if context.global.json {
         json(&serde_json::json!({
             "runs": pruned.runs, "items": pruned.items, "dead": pruned.dead, "tombstones": pruned.tombstones,
-            "contents": pruned.contents, "vectors": vectors,
+            "contents": pruned.contents, "vectors": vectors, "gone_files": files,
             "spared": { "runs": left.spared_runs, "dead": left.spared_dead },
         }))?;
     } else {
-        lines(&told(&pruned, &left, vectors))?;
+        lines(&told(&pruned, &left, vectors, files))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -57,14 +58,16 @@ fn question(ahead: &Prunable, older_than: Duration) -> String {
     )
 }
 
-fn told(pruned: &Pruned, left: &Prunable, vectors: u64) -> String {
+fn told(pruned: &Pruned, left: &Prunable, vectors: u64, files: u64) -> String {
     let mut text = format!("forgot {} runs with {} items", count(pruned.runs), count(pruned.items));
     if pruned.dead > 0 {
         text.push_str(&format!(", {} of them dead letters", count(pruned.dead)));
     }
-    for (n, what) in
-        [(pruned.tombstones, "tombstones of purged items"), (vectors, "vectors that no passage uses")]
-    {
+    for (n, what) in [
+        (pruned.tombstones, "tombstones of purged items"),
+        (vectors, "vectors that no passage uses"),
+        (files, "names of files that are gone from an index"),
+    ] {
         if n > 0 {
             text.push_str(&format!(", and {} {what}", count(n)));
         }

@@ -169,3 +169,38 @@ fn a_store_below_the_directory_is_no_change_of_it() {
     assert!(runs() <= before + 1, "{} passes over nothing new", runs() - before);
     end(watching);
 }
+
+#[test]
+fn a_watch_keeps_the_last_hundred_passes_and_those_with_dead_letters() {
+    let library = Library::builtin();
+    library.write("broken.pdf", "%PDF-1.4 nothing");
+    library.write("first.md", "The otter swims.");
+    library.write("gone.md", "The dodo walked.");
+    library.index(&[], 3);
+    std::fs::remove_file(library.place.path(DOCS).join("gone.md")).expect("removed");
+    library.index(&[], 0);
+    // As many passes as some minutes of work on one note make.
+    let store = library.store();
+    let columns = "pipeline, source, category, priority, definition, folder, control, reason, cursor, admitted_all, \
+         duplicates, budget, created_at, finished_at, paused_since, paused_ms";
+    for _ in 0..150 {
+        let sql = format!("INSERT INTO run ({columns}) SELECT {columns} FROM run WHERE id = 2");
+        store.execute(&sql, []).expect("inserted");
+        let worker = "INSERT INTO worker (name, identity, lease_until, started_at, retired) SELECT name, identity, lease_until, started_at, 0 FROM worker LIMIT 1";
+        store.execute(worker, []).expect("inserted");
+    }
+    drop(store);
+    let watching = watch(&library);
+    library.write("new.md", "The walrus sleeps.");
+    until_found(&library, "walrus", &names(["new.md"]));
+    until_calm(&library.place);
+    end(watching);
+    let store = library.store();
+    let number = |sql: &str| store.query_row(sql, [], |row| row.get::<_, i64>(0)).expect("counted");
+    assert!(number("SELECT count(*) FROM run") <= 100 + 20, "{}", number("SELECT count(*) FROM run"));
+    assert_eq!(number("SELECT count(*) FROM run WHERE id = 1"), 1, "it has a dead letter");
+    assert!(number("SELECT count(*) FROM worker") < 30);
+    assert_eq!(number("SELECT count(*) FROM doc WHERE path = 'gone.md'"), 0);
+    assert_eq!(library.place.dead_keys(), names(["broken.pdf"]));
+    library.place.check();
+}

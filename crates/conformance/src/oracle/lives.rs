@@ -111,7 +111,8 @@ impl Lives {
             for (store, sum) in self.stores.iter().zip(&mut forgotten) {
                 store.change_run(self.run, change.clone()).await.expect("change");
                 loop {
-                    let prune = Prune { finished_before: Timestamp::MAX, with_dead: true, limit: 7 };
+                    let prune =
+                        Prune { finished_before: Timestamp::MAX, with_dead: true, only: None, limit: 7 };
                     let pruned = store.prune(prune).await.expect("prune");
                     *sum = (sum.0 + pruned.items, sum.1 + pruned.runs);
                     if !pruned.more {

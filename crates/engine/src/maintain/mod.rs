@@ -5,7 +5,7 @@ mod prune;
 mod reap;
 
 pub use join::{join, join_among};
-pub use prune::{Prunable, prunable, prune};
+pub use prune::{Prunable, keep_last, prunable, prune};
 pub use reap::{reap, take_over};
 
 use redrive_core::event::Transition;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redrive_core::id::RunId;
 use redrive_core::item::StateKind;
 use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
@@ -68,7 +69,7 @@ pub async fn prune(store: &dyn Store, keep: Duration, with_dead: bool, env: &Env
     let finished_before = finished_before(keep, env);
     let mut total = Pruned::default();
     loop {
-        let page = store.prune(Prune { finished_before, with_dead, limit: PAGE }).await?;
+        let page = store.prune(Prune { finished_before, with_dead, only: None, limit: PAGE }).await?;
         crash::point("prune.after_page");
         total.items += page.items;
         total.dead += page.dead;
@@ -83,4 +84,40 @@ pub async fn prune(store: &dyn Store, keep: Duration, with_dead: bool, env: &Env
 
 fn finished_before(keep: Duration, env: &Env) -> Timestamp {
     Timestamp(env.clock.now().0.saturating_sub(millis(keep)))
+}
+
+/// Forgets the finished runs of a pipeline over a source but for the last `keep` of its runs; those with dead items are
+/// spared. Returns how many went.
+///
+/// # Errors
+/// When the store fails; what went before is gone.
+pub async fn keep_last(store: &dyn Store, pipeline: &str, source: &str, keep: usize) -> Result<u64> {
+    let filter =
+        RunFilter { pipeline: Some(pipeline.to_owned()), source: Some(source.to_owned()), unfinished: false };
+    let mut forgotten = 0;
+    let mut last = store.runs(filter.clone(), None, keep.max(1)).await?.last().map(|row| row.id);
+    while let Some(before) = last {
+        let page = store.runs(filter.clone(), Some(before), RUNS).await?;
+        last = page.last().map(|row| row.id);
+        for row in page.iter().filter(|row| row.finished_at.is_some()) {
+            if !has_dead(store, row.id).await? {
+                forget(store, row.id).await?;
+                forgotten += 1;
+            }
+        }
+    }
+    Ok(forgotten)
+}
+
+async fn has_dead(store: &dyn Store, run: RunId) -> Result<bool> {
+    let dead = Metric::State(StateKind::Dead);
+    Ok(store.counters(run).await?.iter().any(|(_, metric, n)| *metric == dead && *n > 0))
+}
+
+async fn forget(store: &dyn Store, run: RunId) -> Result<()> {
+    let prune = Prune { finished_before: Timestamp::MAX, with_dead: false, only: Some(run), limit: PAGE };
+    while store.prune(prune).await?.more {
+        crash::point("prune.after_page");
+    }
+    Ok(())
 }

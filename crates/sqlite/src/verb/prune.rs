@@ -38,16 +38,19 @@ pub(crate) fn prune(tx: &Connection, prune: &Prune) -> Result<Pruned> {
         pruned.runs += 1;
     }
     sweep(tx, prune.limit, &mut pruned)?;
+    // Nothing is asked of a worker that is retired: what it holds is as well held by none.
+    tx.prepare_cached("DELETE FROM worker WHERE retired IS NOT NULL")?.execute([])?;
     Ok(pruned)
 }
 
 fn oldest(tx: &Connection, prune: &Prune) -> Result<Option<RunId>> {
     let mut select = tx.prepare_cached(
         "SELECT min(id) FROM run WHERE finished_at < ?1 AND (?2 OR NOT EXISTS (
-             SELECT 1 FROM counter WHERE counter.run = run.id AND metric = ?3 AND n > 0))",
+             SELECT 1 FROM counter WHERE counter.run = run.id AND metric = ?3 AND n > 0))
+             AND (?4 IS NULL OR id = ?4)",
     )?;
     let dead = Metric::State(StateKind::Dead).code();
-    let asked = (prune.finished_before.0, prune.with_dead, dead);
+    let asked = (prune.finished_before.0, prune.with_dead, dead, prune.only.map(|run| run.0));
     Ok(select.query_row(asked, |row| row.get::<_, Option<i64>>(0))?.map(RunId))
 }
 

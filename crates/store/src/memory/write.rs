@@ -314,6 +314,7 @@ impl State {
             .runs
             .values()
             .filter(|run| run.finished_at.is_some_and(|at| at < prune.finished_before))
+            .filter(|run| prune.only.is_none_or(|only| only == run.id))
             .map(|run| run.id)
             .filter(|run| prune.with_dead || !self.any_dead(*run))
             .collect();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use notify::{RecursiveMode, Watcher};
 use redrive_core::status::RunStatus;
+use redrive_engine::maintain;
 use tokio::sync::{Notify, watch};
 
 use super::{Pass, Passed, refusals, summary};
@@ -16,6 +17,12 @@ use crate::exit::{self, Failure};
 use crate::output::note;
 use crate::wiring::Shelf;
 
+/// Passes of a directory that are kept, those with dead letters not counted: they stay until somebody says otherwise.
+const PASSES: usize = 100;
+/// Old passes are forgotten after so many new ones.
+const TIDY_EVERY: u32 = 20;
+/// Documents that are gone are forgotten so many at a time.
+const GONE: usize = 1_000;
 /// A burst of changes is waited out this long.
 const SETTLE: Duration = Duration::from_millis(300);
 /// Everything is looked at once in a while, whatever was heard.
@@ -41,6 +48,7 @@ pub(super) async fn stay(pass: &Pass<'_>) -> Result<ExitCode, Failure> {
 /// Passes until told to stop.
 async fn follow(pass: &Pass<'_>, ear: &Ear, mut told: watch::Receiver<bool>) -> Result<ExitCode, Failure> {
     let mut first = true;
+    let mut passes = 0_u32;
     loop {
         // What goes wrong once it watches may pass: the directory is away for a moment, the store is busy.
         let passed = match news(pass, first).await {
@@ -51,6 +59,12 @@ async fn follow(pass: &Pass<'_>, ear: &Ear, mut told: watch::Receiver<bool>) -> 
             }
             Err(failure) => return Err(failure),
         };
+        if passed.is_some() {
+            if passes.is_multiple_of(TIDY_EVERY) {
+                tidy(pass).await;
+            }
+            passes = passes.wrapping_add(1);
+        }
         if let Some(passed) = passed {
             if passed.worked.interrupted || *told.borrow() {
                 return Ok(exit::of(RunStatus::Interrupted));
@@ -83,6 +97,19 @@ async fn follow(pass: &Pass<'_>, ear: &Ear, mut told: watch::Receiver<bool>) -> 
         if *told.borrow() {
             return Ok(exit::of(RunStatus::Interrupted));
         }
+    }
+}
+
+/// Keeps the store small: a pass is a run, and a directory that is worked in makes thousands a day. It is no reason to stop
+/// watching.
+async fn tidy(pass: &Pass<'_>) {
+    let Pass { stores, definition, root, .. } = pass;
+    let tidied = async {
+        maintain::keep_last(&*stores.store, &definition.name, root, PASSES).await?;
+        stores.index.drop_gone_docs(GONE).await
+    };
+    if let Err(error) = tidied.await {
+        note(&format!("warning: old passes could not be forgotten: {error}"));
     }
 }
 
