@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redrive_engine::admit::{Admission, submit};
+use redrive_core::reading::Reading;
+use redrive_engine::admit::{Admission, Batch, submit};
 use redrive_engine::env::Env;
 use redrive_engine::handler::Handler;
 use redrive_engine::recipe::Recipe;
@@ -108,7 +109,8 @@ impl Bench {
             let piece = source.next_piece()?;
             let done = piece.done;
             let cursor = Cursor { position: piece.position, done, duplicates: 0 };
-            submit(&*self.store, &self.recipe, &self.env, self.run.id, piece.items, cursor).await?;
+            let batch = Batch { run: self.run.id, reading: Reading::FIRST, items: piece.items, cursor };
+            submit(&*self.store, &self.recipe, &self.env, batch).await?;
             if done {
                 return Ok(());
             }
@@ -137,7 +139,8 @@ impl Bench {
         };
         let admitted = tokio::spawn(admission.admit(Box::new(Generated::new(self.shape))));
         self.drain().await?;
-        Ok(admitted.await??)
+        self.teller.send_replace(Stop::Now);
+        Ok(admitted.await?.outcome?)
     }
 
     /// A worker's session.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::event::Verdict;
-use redrive_engine::admit::submit;
+use redrive_core::reading::Reading;
+use redrive_engine::admit::{Batch, submit};
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::worker::Stop;
 use redrive_store::Cursor;
@@ -62,7 +63,8 @@ async fn one_by_one(scratch: &Scratch, shape: Shape) -> Result<(Vec<f64>, Vec<f6
         let cursor = Cursor { position: n.to_string(), done: false, duplicates: 0 };
         let (begun, watch) = (nanos(), Watch::start());
         let items = vec![item(n, shape.payload)];
-        submit(&*bench.store, &bench.recipe, &bench.env, bench.run.id, items, cursor).await?;
+        let batch = Batch { run: bench.run.id, reading: Reading::FIRST, items, cursor };
+        submit(&*bench.store, &bench.recipe, &bench.env, batch).await?;
         bench.wake.notify_one();
         durable.push(watch.seconds() * 1e3);
         let at = rung.recv().await.ok_or("the session ended")?;

@@ -185,12 +185,15 @@ pub enum Command {
 pub struct RunArgs {
     /// The pipeline file
     pub file: PathBuf,
-    /// Read items from here instead of what the file's source names; - is standard input
+    /// Read items from here instead of what the file's source names: files, patterns, or - for standard input
     #[arg(long, value_name = "FILE")]
-    pub input: Option<String>,
-    /// Start a new run even if an unfinished one is there
+    pub input: Vec<String>,
+    /// Start a new run that does everything, whatever was done before
     #[arg(long)]
     pub new: bool,
+    /// Leave items alone that have passed a stage which is configured otherwise now
+    #[arg(long)]
+    pub keep_passed: bool,
     /// What the work does
     #[command(flatten)]
     pub work: WorkArgs,
@@ -204,6 +207,9 @@ pub struct ResumeArgs {
     /// Use this version of the pipeline file from now on
     #[arg(long, value_name = "FILE")]
     pub pipeline: Option<PathBuf>,
+    /// Leave items alone that have passed a stage which is configured otherwise now
+    #[arg(long)]
+    pub keep_passed: bool,
     /// What the work does
     #[command(flatten)]
     pub work: WorkArgs,

@@ -114,7 +114,7 @@ impl From<redrive_store::Error> for Failure {
             E::Corrupt(_) => Self::internal(message)
                 .hint("the file was left as it is; `redrive doctor` says more, `sqlite3 FILE .recover` may save what is left"),
             E::Full(_) => Self::internal(message).hint("make room; the same command then goes on, nothing is lost"),
-            E::Busy(_) => Self::internal(message).hint("another process holds the store; try again"),
+            E::Busy(_) | E::Overtaken { .. } => Self::internal(message).hint("another process holds the store; try again"),
             E::Unavailable(_) | E::Internal(_) => Self::internal(message),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_core::event::{ChildTally, Event, Verdict};
+use redrive_core::event::{ChildTally, Event, Gone, Verdict};
 use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, ItemId, StageNo};
 use redrive_core::item::{Item, StateKind};
@@ -94,7 +94,7 @@ pub(crate) async fn a_tally_counts_how_children_ended(store: Arc<dyn Store>) {
     let moved = world.item(&moved).await;
     world.happen(&moved, passed()).await;
     world.happen(&parts[1].item, failed(Class::Final, "no")).await;
-    world.happen(&parts[2].item, Event::Superseded).await;
+    world.happen(&parts[2].item, Event::Superseded(Gone::Newer)).await;
     world.happen(&parts[3].item, Event::CancelRequested).await;
     let expected = ChildTally { done: 1, dead: 1, gone: 2, live: 2 };
     assert_eq!(world.store.children(parent.seq).await, Ok(expected));

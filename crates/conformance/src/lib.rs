@@ -61,6 +61,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         concurrent_submissions_admit_once;
     submit: the_same_item_is_admitted_once, another_place_is_a_duplicate, other_content_is_changed,
         new_versions_are_admitted_beside, a_superseded_version_is_no_obstacle, the_cursor_waits_for_a_changed_item,
+        a_later_reading_finds_an_item_again_wherever_it_stands, what_an_older_reading_still_says_is_refused,
+        a_reading_opens_a_finished_run_and_counts_repeated_lines_anew, what_a_superseded_item_was_is_kept,
         repeated_lines_are_counted_with_the_cursor, a_refused_item_is_dead_at_once, unknown_run_is_refused,
         keys_within_one_call_are_compared, content_that_was_superseded_is_not_simply_known,
         a_stale_change_takes_the_whole_submission_back, a_source_that_was_read_to_its_end_stays_so;

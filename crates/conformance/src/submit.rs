@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use redrive_core::event::Event;
+use redrive_core::event::{Event, Gone, Verdict};
 use redrive_core::failure::{Class, Kind};
 use redrive_core::id::{ContentHash, ItemId, RunId};
-use redrive_core::item::{DeadReason, LastFailure, NewItem, State};
+use redrive_core::item::{DeadReason, LastFailure, NewItem, State, StateKind};
+use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
-use redrive_store::{Cursor, Error, RunRow, Store, Submit, Submitted};
+use redrive_store::{Cursor, Error, ItemFilter, ItemQuery, RunChange, RunRow, Store, Submit, Submitted};
 
 use crate::world::{SPLIT, World};
 
@@ -64,7 +65,7 @@ pub(crate) async fn new_versions_are_admitted_beside(store: Arc<dyn Store>) {
 pub(crate) async fn a_superseded_version_is_no_obstacle(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let old = world.admit(&["a"]).await.remove(0);
-    world.happen(&old, Event::Superseded).await;
+    world.happen(&old, Event::Superseded(Gone::Newer)).await;
     let answers = world.store.submit(version(&world, "new")).await.expect("submit");
     assert!(matches!(answers[..], [Submitted::Admitted(_)]));
     let third = world.store.submit(version(&world, "third")).await.expect("submit");
@@ -75,7 +76,7 @@ pub(crate) async fn a_superseded_version_is_no_obstacle(store: Arc<dyn Store>) {
 pub(crate) async fn content_that_was_superseded_is_not_simply_known(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let old = world.admit(&["a"]).await.remove(0);
-    let gone = world.happen(&old, Event::Superseded).await;
+    let gone = world.happen(&old, Event::Superseded(Gone::Newer)).await;
     let cursor = Some(Cursor { position: "9".to_owned(), done: true, duplicates: 0 });
     let submit = Submit { cursor: cursor.clone(), ..world.submission(&["a"]) };
     let answers = world.store.submit(submit.clone()).await.expect("submit");
@@ -84,7 +85,7 @@ pub(crate) async fn content_that_was_superseded_is_not_simply_known(store: Arc<d
     let back = world.decide(&gone, Event::Restored { payload: Some((*b"a").into()) });
     let restored = Submit { new_versions: true, changes: vec![back.into()], ..submit };
     assert_eq!(world.store.submit(restored.clone()).await, Ok(vec![Submitted::Known(old.id)]));
-    assert_eq!(world.items().await[0].state.kind(), redrive_core::item::StateKind::Waiting);
+    assert_eq!(world.items().await[0].state.kind(), StateKind::Waiting);
     assert!(world.store.run(world.run).await.expect("run").expect("it").admitted_all);
     assert!(
         matches!(world.store.submit(restored).await, Err(Error::Busy(_))),
@@ -96,7 +97,7 @@ pub(crate) async fn content_that_was_superseded_is_not_simply_known(store: Arc<d
 pub(crate) async fn a_stale_change_takes_the_whole_submission_back(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let item = world.admit(&["a"]).await.remove(0);
-    let late = world.decide(&item, Event::Superseded);
+    let late = world.decide(&item, Event::Superseded(Gone::Newer));
     world.claim_one(SPLIT).await;
     let before = world.items().await;
     let submit = Submit { changes: vec![late.into()], ..world.submission(&["b", "c"]) };
@@ -143,6 +144,77 @@ pub(crate) async fn repeated_lines_are_counted_with_the_cursor(store: Arc<dyn St
     world.store.submit(again).await.expect("submit");
     let row = row(&world).await;
     assert_eq!((row.cursor.as_deref(), row.duplicates), (Some("3"), 3));
+}
+
+pub(crate) async fn a_later_reading_finds_an_item_again_wherever_it_stands(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let before = world.admit(&["a", "b", "c"]).await;
+    // What was admitted is of the first reading.
+    assert_eq!(world.store.begin_reading(world.run, None).await, Ok(1));
+    let number = world.store.begin_reading(world.run, Some("there".to_owned())).await.expect("begun");
+    let row = row(&world).await;
+    assert_eq!((row.reading, row.cursor.as_deref(), row.admitted_all), (number, Some("there"), false));
+    // "a" was before the place where this reading starts; "c" moved up to where "b" was, and "b" is gone.
+    let reading = Reading { number, agreed: 1 };
+    let items = vec![
+        NewItem::new("c", &b"c"[..], 1),
+        NewItem::new("a", &b"a"[..], 2),
+        NewItem::new("c", &b"c"[..], 3),
+    ];
+    let submit = Submit { items, reading, ..world.submission(&[]) };
+    let id = |at: usize| before[at].id;
+    let expected = vec![Submitted::Known(id(2)), Submitted::Duplicate(id(0)), Submitted::Duplicate(id(2))];
+    assert_eq!(world.store.submit(submit).await, Ok(expected));
+    let after = world.items().await;
+    assert_eq!(
+        (after[2].origin, after[2].reading, after[2].rev),
+        (1, number, before[2].rev),
+        "no change of the item"
+    );
+    assert_eq!(after[..2], before[..2]);
+    let filter = ItemFilter { run: Some(world.run), unseen: Some(reading), ..ItemFilter::default() };
+    let unseen = |filter: ItemFilter| world.store.items(ItemQuery { filter, after: None, limit: 9 });
+    let left = unseen(filter.clone()).await.expect("items");
+    assert_eq!(left.iter().map(|item| item.id).collect::<Vec<_>>(), [id(1)]);
+    world.happen(&left[0], Event::Superseded(Gone::Removed)).await;
+    assert_eq!(unseen(filter).await, Ok(Vec::new()), "what is taken out is not looked for");
+    world.assert_counters().await;
+}
+
+pub(crate) async fn what_an_older_reading_still_says_is_refused(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    assert_eq!(world.store.begin_reading(world.run, None).await, Ok(1));
+    assert_eq!(world.store.begin_reading(world.run, None).await, Ok(2));
+    let late = world.store.submit(world.submission(&["a"])).await;
+    assert_eq!(late, Err(Error::Overtaken { reading: 2 }));
+    assert!(world.items().await.is_empty());
+    let present = Submit { reading: Reading { number: 2, agreed: 0 }, ..world.submission(&["a"]) };
+    assert!(matches!(world.store.submit(present).await.expect("submit")[..], [Submitted::Admitted(_)]));
+    assert!(matches!(world.store.begin_reading(RunId(4_711), None).await, Err(Error::NotFound(_))));
+}
+
+pub(crate) async fn a_reading_opens_a_finished_run_and_counts_repeated_lines_anew(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let cursor = Cursor { position: "9".to_owned(), done: true, duplicates: 3 };
+    world.store.submit(Submit { cursor: Some(cursor), ..world.submission(&[]) }).await.expect("submit");
+    let finished = RunChange { finished_at: Some(Some(world.now)), ..RunChange::default() };
+    assert!(world.store.change_run(world.run, finished).await.expect("changed").finished_at.is_some());
+    world.store.begin_reading(world.run, None).await.expect("begun");
+    let row = row(&world).await;
+    assert_eq!((row.finished_at, row.duplicates, row.admitted_all, row.cursor), (None, 0, false, None));
+}
+
+pub(crate) async fn what_a_superseded_item_was_is_kept(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let item = world.admit(&["a"]).await.remove(0);
+    let filtered = world.claim_one(SPLIT).await;
+    let filtered = world.happen(&filtered, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+    let gone = world.happen(&filtered, Event::Superseded(Gone::Removed)).await;
+    let kept = world.store.item(item.seq).await.expect("item").expect("it");
+    assert_eq!((&kept.state, &kept), (&State::Superseded { was: StateKind::Filtered }, &gone));
+    let back = world.happen(&kept, Event::Restored { payload: Some((*b"a").into()) }).await;
+    assert_eq!(back.state.kind(), StateKind::Filtered, "it is not worked on again");
+    world.assert_counters().await;
 }
 
 pub(crate) async fn a_refused_item_is_dead_at_once(store: Arc<dyn Store>) {

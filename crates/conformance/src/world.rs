@@ -13,6 +13,7 @@ use redrive_core::item::{Item, NewItem, State};
 use redrive_core::order::Order;
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::preset;
+use redrive_core::reading::Reading;
 use redrive_core::tally::{MAX_ATTEMPT_BUCKET, Metric};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
@@ -131,6 +132,7 @@ impl World {
         Submit {
             run: self.run,
             stage: SPLIT,
+            reading: Reading::FIRST,
             items: items.collect(),
             deadline: None,
             new_versions: false,

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::attempt::{AttemptFailure, AttemptRecord, Outcome};
 use crate::draw::Draw;
-use crate::event::{ChildTally, Children, Event, Joined, Mark, Transition, Verdict};
+use crate::event::{ChildTally, Children, Event, Gone, Joined, Mark, Transition, Verdict};
 use crate::failure::{Class, Failure, Kind};
 use crate::id::{ItemId, StageNo, WorkerId};
 use crate::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
@@ -65,7 +65,8 @@ pub fn decide(item: &Item, event: Event, plan: &Plan, at: Moment) -> Result<Tran
         Event::ChildrenSettled(tally) => desk.children_settled(tally),
         Event::ChildReopened { stage } => desk.child_reopened(stage),
         Event::CancelRequested => desk.cancelled(),
-        Event::Superseded => desk.superseded(),
+        Event::Superseded(gone) => desk.superseded(gone),
+        Event::Reconfigured => desk.reconfigured(),
         Event::Restored { payload } => desk.restored(payload),
         Event::Redriven { due, payload } => desk.redriven(due, payload),
         Event::Killed { why } => desk.killed(&why),
@@ -97,7 +98,7 @@ impl Desk<'_> {
             | State::Joining
             | State::Succeeded
             | State::Filtered { .. }
-            | State::Superseded
+            | State::Superseded { .. }
             | State::Cancelled
             | State::Dead { .. } => self.illegal(what),
         }
@@ -133,7 +134,7 @@ impl Desk<'_> {
             | State::Joining
             | State::Succeeded
             | State::Filtered { .. }
-            | State::Superseded
+            | State::Superseded { .. }
             | State::Cancelled
             | State::Dead { .. } => self.illegal("only a waiting item can be claimed"),
         }
@@ -257,7 +258,7 @@ impl Desk<'_> {
             | State::Running { .. }
             | State::Succeeded
             | State::Filtered { .. }
-            | State::Superseded
+            | State::Superseded { .. }
             | State::Cancelled
             | State::Dead { .. } => return self.illegal("it is not waiting for children"),
         }
@@ -289,7 +290,7 @@ impl Desk<'_> {
             State::Running { worker, since } => {
                 next.record = Some(self.record((worker, since), Outcome::Cancelled, None, None));
             }
-            State::Filtered { .. } | State::Superseded | State::Cancelled => {
+            State::Filtered { .. } | State::Superseded { .. } | State::Cancelled => {
                 return self.illegal("an item that was taken out does not wait for children");
             }
         }
@@ -312,13 +313,53 @@ impl Desk<'_> {
         self.taken_out(State::Cancelled, "cancelled", "its run was cancelled")
     }
 
-    fn superseded(&self) -> Result<Transition, Illegal> {
-        if let State::Dead { .. } = self.item.state {
-            let mut next = self.to(State::Superseded);
-            next.mark = Some(self.mark("superseded", "a newer version was admitted"));
-            return Ok(next);
+    fn superseded(&self, gone: Gone) -> Result<Transition, Illegal> {
+        let (what, detail) = match gone {
+            Gone::Newer => ("superseded", "a newer version was admitted"),
+            Gone::Removed => ("removed", "it is not in its source any more"),
+            Gone::Reconfigured => {
+                ("reconfigured", "a stage it had passed is configured otherwise; it is read again")
+            }
+        };
+        let was = match gone {
+            Gone::Newer | Gone::Removed => self.item.state.kind(),
+            // What it has become is out of date: it starts over when it is read again.
+            Gone::Reconfigured => StateKind::Waiting,
+        };
+        let mut next = self.to(State::Superseded { was });
+        next.mark = Some(self.mark(what, detail));
+        match &self.item.state {
+            State::Waiting { .. } | State::Joining | State::Succeeded | State::Dead { .. } => {}
+            State::Filtered { reason } => {
+                next.mark = Some(self.mark(what, &format!("{detail}; it was filtered: {reason}")));
+            }
+            State::Running { worker, since } => {
+                next.record = Some(self.record((*worker, *since), Outcome::Cancelled, None, None));
+            }
+            State::Superseded { .. } | State::Cancelled => return self.illegal("it is taken out already"),
         }
-        self.taken_out(State::Superseded, "superseded", "a newer version was admitted")
+        Ok(next)
+    }
+
+    fn reconfigured(&self) -> Result<Transition, Illegal> {
+        match self.item.state {
+            State::Dead { .. } | State::Filtered { .. } => {}
+            State::Waiting { .. }
+            | State::Running { .. }
+            | State::Joining
+            | State::Succeeded
+            | State::Superseded { .. }
+            | State::Cancelled => {
+                return self.illegal("only an item that ended at a stage can go again from it");
+            }
+        }
+        if self.item.is_refused() {
+            return self.illegal("its source refused it");
+        }
+        let mut next = self.begin_anew(self.at.now);
+        next.mark =
+            Some(self.mark("reconfigured", "its stage is configured otherwise; it goes again from there"));
+        Ok(next)
     }
 
     fn killed(&self, why: &str) -> Result<Transition, Illegal> {
@@ -338,7 +379,7 @@ impl Desk<'_> {
             }
             State::Succeeded
             | State::Filtered { .. }
-            | State::Superseded
+            | State::Superseded { .. }
             | State::Cancelled
             | State::Dead { .. } => return self.illegal("it is finished already"),
         }
@@ -347,10 +388,10 @@ impl Desk<'_> {
     }
 
     fn restored(&self, payload: Option<Payload>) -> Result<Transition, Illegal> {
-        match self.item.state {
-            State::Superseded => {}
+        let was = match self.item.state {
+            State::Superseded { was } => was,
             // It was cancelled with a parent that was given up and lives again.
-            State::Cancelled if self.item.parent.is_some() => {}
+            State::Cancelled if self.item.parent.is_some() => StateKind::Waiting,
             State::Waiting { .. }
             | State::Running { .. }
             | State::Joining
@@ -358,6 +399,25 @@ impl Desk<'_> {
             | State::Filtered { .. }
             | State::Cancelled
             | State::Dead { .. } => return self.illegal("only a superseded item can be restored"),
+        };
+        let ended = match was {
+            StateKind::Succeeded => Some(State::Succeeded),
+            StateKind::Filtered => {
+                Some(State::Filtered { reason: "filtered before, with the same content".to_owned() })
+            }
+            StateKind::Waiting
+            | StateKind::Running
+            | StateKind::Joining
+            | StateKind::Superseded
+            | StateKind::Cancelled
+            | StateKind::Dead => None,
+        };
+        if let Some(ended) = ended {
+            // It was worked on to its end, and that is paid for: what it became is what it is.
+            let mut next = self.to(ended);
+            next.mark =
+                Some(self.mark("restored", "its content is the present one again; it had ended already"));
+            return Ok(next);
         }
         let mut next = self.begin_anew(self.at.now);
         if self.item.parent.is_none() {
@@ -390,8 +450,11 @@ impl Desk<'_> {
             | State::Joining
             | State::Succeeded
             | State::Filtered { .. }
-            | State::Superseded
+            | State::Superseded { .. }
             | State::Cancelled => return self.illegal("only a dead item can be redriven"),
+        }
+        if payload.is_none() && self.item.is_refused() {
+            return self.illegal("its source refused it; mend it there, or import it with other content");
         }
         let mut next = self.begin_anew(due);
         let detail = if payload.is_some() { "with edited content" } else { "" };

@@ -42,8 +42,10 @@ pub enum Event {
     },
     /// Its run was cancelled.
     CancelRequested,
-    /// A newer version of the same key was admitted.
-    Superseded,
+    /// It is not what its source has any more.
+    Superseded(Gone),
+    /// One of its stages, the one it ended at, is configured otherwise now.
+    Reconfigured,
     /// Its content, superseded before, is the present one again.
     Restored {
         /// The content it was submitted with; `None` for a child, which goes on where it was with what it has.
@@ -61,6 +63,17 @@ pub enum Event {
         /// The operator's words.
         why: String,
     },
+}
+
+/// Why an item is not what its source has any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gone {
+    /// A newer version of the same key was admitted.
+    Newer,
+    /// It left its source.
+    Removed,
+    /// A stage it has passed is configured otherwise now, and what that stage was given is not kept: it is read again.
+    Reconfigured,
 }
 
 /// What a stage said of one item.
@@ -177,8 +190,18 @@ pub struct Children {
 }
 
 /// Everything a [`Mark`] can say.
-pub const MARKS: [&str; 8] =
-    ["redriven", "cancelled", "superseded", "restored", "killed", "joined", "reopened", "expired"];
+pub const MARKS: [&str; 10] = [
+    "redriven",
+    "cancelled",
+    "superseded",
+    "restored",
+    "killed",
+    "joined",
+    "reopened",
+    "expired",
+    "removed",
+    "reconfigured",
+];
 
 /// Something in an item's life that was not an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,8 +31,10 @@ pub struct Item {
     pub key: Arc<str>,
     /// Hash of the content it was submitted with.
     pub version: ContentHash,
-    /// Line or ordinal in its source; tells a line that was read again from a second line with the same key.
+    /// Line or ordinal in its source, as it was when it was last seen there.
     pub origin: u64,
+    /// The reading of the source that last saw it; see [`Reading`](crate::reading::Reading).
+    pub reading: u32,
     /// The stage it is at, or ended at.
     pub stage: StageNo,
     /// What it is doing.
@@ -87,8 +89,11 @@ pub enum State {
         /// The stage's reason.
         reason: String,
     },
-    /// A newer version of the same key took its place.
-    Superseded,
+    /// A newer version of the same key took its place, or it left its source.
+    Superseded {
+        /// What it was before. What had ended well need not be worked on again when its content is back.
+        was: StateKind,
+    },
     /// Was taken out by an operator together with its run.
     Cancelled,
     /// Is parked with a reason, its history, and a way back.
@@ -186,7 +191,7 @@ impl State {
             Self::Joining => StateKind::Joining,
             Self::Succeeded => StateKind::Succeeded,
             Self::Filtered { .. } => StateKind::Filtered,
-            Self::Superseded => StateKind::Superseded,
+            Self::Superseded { .. } => StateKind::Superseded,
             Self::Cancelled => StateKind::Cancelled,
             Self::Dead { .. } => StateKind::Dead,
         }
@@ -269,6 +274,14 @@ impl Item {
     pub fn lane(&self) -> Lane {
         if self.attempt == 0 { Lane::Fresh } else { Lane::Retry }
     }
+
+    /// Whether its source could not give it as a usable item: it died before any stage saw it, and what is kept of it may
+    /// be a part only.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        let unusable = self.last.as_ref().is_some_and(|last| last.kind == Kind::Input);
+        self.attempt == 0 && unusable && matches!(self.state, State::Dead { .. })
+    }
 }
 
 /// An item to be admitted.
@@ -307,6 +320,8 @@ pub struct Entry {
     pub parent: Option<ItemSeq>,
     /// The stage they begin at.
     pub stage: StageNo,
+    /// The reading that saw them; 0 for what is expanded from an item.
+    pub reading: u32,
     /// When they stop being worth a try.
     pub deadline: Option<Timestamp>,
     /// The time.
@@ -329,6 +344,7 @@ impl Entry {
             key: new.key.clone(),
             version,
             origin: new.origin,
+            reading: self.reading,
             stage: self.stage,
             state,
             generation: 0,

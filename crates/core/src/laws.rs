@@ -181,7 +181,7 @@ fn state_with_its_cause(case: &Case<'_>) -> Option<String> {
         State::Joining => last == Some(Outcome::Expanded) || marked(&["reopened"]),
         State::Succeeded => last.is_some_and(Outcome::is_pass) || marked(&["joined"]),
         State::Filtered { .. } => last == Some(Outcome::Filtered),
-        State::Superseded => marked(&["superseded"]),
+        State::Superseded { .. } => marked(&["superseded", "removed", "reconfigured"]),
         State::Cancelled => marked(&["cancelled"]),
         State::Dead { reason: DeadReason::Final | DeadReason::Exhausted } => {
             last == Some(Outcome::Failed)
@@ -235,7 +235,10 @@ fn stages_in_order(case: &Case<'_>) -> Option<String> {
 }
 
 fn superseded_by_another(case: &Case<'_>) -> Option<String> {
-    let gone = case.item.state == State::Superseded && case.item.parent.is_none() && !case.has_successor;
+    let superseded = matches!(case.item.state, State::Superseded { .. }) && case.item.parent.is_none();
+    // What left its source needs no successor, nor what is about to be read again.
+    let last = case.marks.iter().rev().find(|mark| mark.what != "restored").map(|mark| mark.what);
+    let gone = superseded && last == Some("superseded") && !case.has_successor;
     gone.then(|| "it was superseded, but no other version of its key is there".to_owned())
 }
 

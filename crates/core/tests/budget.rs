@@ -82,7 +82,14 @@ impl Case {
 }
 
 fn begin(n: usize) -> Item {
-    let entry = Entry { run: RunId(1), parent: None, stage: StageNo(0), deadline: None, now: Timestamp(0) };
+    let entry = Entry {
+        run: RunId(1),
+        parent: None,
+        stage: StageNo(0),
+        reading: 1,
+        deadline: None,
+        now: Timestamp(0),
+    };
     let new = NewItem::new(n.to_string(), *b"{}", 0);
     let version = ContentHash::of(&[&n.to_le_bytes()]);
     let id = ItemId::derive(RunId(1), None, &new.key, version);

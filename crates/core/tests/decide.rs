@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use redrive_core::attempt::Outcome;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{ChildTally, Event, Transition, Verdict};
+use redrive_core::event::{ChildTally, Event, Gone, Transition, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
@@ -51,6 +51,7 @@ fn waiting() -> Item {
         key: "a".into(),
         version,
         origin: 1,
+        reading: 1,
         stage: StageNo(0),
         state: State::Waiting { due: Timestamp(0), cause: None },
         generation: 0,
@@ -334,7 +335,9 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::ChildrenSettled(ChildTally { done: 1, ..ChildTally::default() })),
         Just(Event::ChildReopened { stage: StageNo(0) }),
         Just(Event::CancelRequested),
-        Just(Event::Superseded),
+        prop::sample::select(vec![Gone::Newer, Gone::Removed, Gone::Reconfigured])
+            .prop_map(Event::Superseded),
+        Just(Event::Reconfigured),
         (0_i64..100_000).prop_map(|due| Event::Redriven { due: Timestamp(due), payload: None }),
         Just(Event::Restored { payload: Some((*b"1").into()) }),
         Just(Event::ContentDamaged { what: "gone".to_owned() }),
@@ -373,7 +376,7 @@ proptest! {
                 prop_assert!(due < Timestamp::MAX);
             }
             if before.state.kind().is_terminal() {
-                let way_out = ["redriven", "superseded", "restored", "reopened"];
+                let way_out = ["redriven", "superseded", "restored", "reopened", "removed", "reconfigured"];
                 prop_assert!(next.mark.as_ref().is_some_and(|mark| way_out.contains(&mark.what)));
             }
         }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{ChildTally, Event, Verdict};
+use redrive_core::event::{ChildTally, Event, Gone, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
-use redrive_core::item::{DeadReason, Item, NewItem, State};
+use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::preset;
 use redrive_core::time::Timestamp;
@@ -51,6 +51,7 @@ fn item(state: State, stage: u16, failures: u32, crashes: u32) -> Item {
         key: "a".into(),
         version,
         origin: 1,
+        reading: 1,
         stage: StageNo(stage),
         state,
         generation: 0,
@@ -75,7 +76,9 @@ fn states() -> Vec<Item> {
         item(State::Joining, 3, 0, 0),
         item(State::Succeeded, 2, 0, 0),
         item(State::Filtered { reason: "r".into() }, 2, 0, 0),
-        item(State::Superseded, 0, 0, 0),
+        item(State::Superseded { was: StateKind::Waiting }, 0, 0, 0),
+        item(State::Superseded { was: StateKind::Succeeded }, 0, 0, 0),
+        item(State::Superseded { was: StateKind::Filtered }, 0, 0, 0),
         item(State::Cancelled, 0, 0, 0),
         item(State::Dead { reason: DeadReason::Final }, 2, 0, 0),
     ];
@@ -114,7 +117,9 @@ fn events() -> Vec<(&'static str, Event)> {
         ("children dead", Event::ChildrenSettled(ChildTally { dead: 1, ..ChildTally::default() })),
         ("child reopened", Event::ChildReopened { stage: StageNo(0) }),
         ("run cancelled", Event::CancelRequested),
-        ("newer version", Event::Superseded),
+        ("newer version", Event::Superseded(Gone::Newer)),
+        ("left the source", Event::Superseded(Gone::Removed)),
+        ("stage reconfigured", Event::Reconfigured),
         ("changed back", Event::Restored { payload: Some((*b"1").into()) }),
         ("redriven", Event::Redriven { due: NOW, payload: None }),
         ("killed", Event::Killed { why: "so".into() }),

@@ -33,7 +33,8 @@ fn plan() -> Plan {
 fn life(usage: Option<Usage>) -> (Item, AttemptRecord, Vec<(StageNo, Metric, i64)>) {
     let (plan, at) = (plan(), Moment { now: Timestamp(5), draw: Draw::MIDDLE });
     let new = NewItem::new("a", *b"x", 0);
-    let entry = Entry { run: RUN, parent: None, stage: StageNo(0), deadline: None, now: Timestamp(0) };
+    let entry =
+        Entry { run: RUN, parent: None, stage: StageNo(0), reading: 1, deadline: None, now: Timestamp(0) };
     let version = new.version();
     let id = redrive_core::id::ItemId::derive(RUN, None, "a", version);
     let item = entry.item(&new, ItemSeq(1), id, version);

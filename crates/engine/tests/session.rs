@@ -12,6 +12,7 @@ use redrive_core::item::{NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::{PolicySpec, preset};
+use redrive_core::reading::Reading;
 use redrive_core::status::Thresholds;
 use redrive_core::time::Timestamp;
 use redrive_engine::admit::Admission;
@@ -127,7 +128,7 @@ async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
     let (row, _) = store.begin_run(new_run(), clock.now()).await.expect("begun");
     let (recipe, wake) = (Arc::new(recipe), Arc::new(Notify::new()));
     let admitting = Arc::new(AtomicBool::new(true));
-    let (_teller, stop) = watch::channel(Stop::No);
+    let (teller, stop) = watch::channel(Stop::No);
     let admission = Admission {
         store: store.clone(),
         recipe: recipe.clone(),
@@ -141,7 +142,8 @@ async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
     let settings = Settings { lease: TICK * 9, tick: TICK, ..Settings::default() };
     let session = Session { store, recipe, env, settings, wake, admitting, stop };
     assert_eq!(session.work(row).await.expect("worked"), Ending::Finished);
-    admitted.await.expect("joined").expect("admitted");
+    teller.send_replace(Stop::Now);
+    admitted.await.expect("joined").outcome.expect("admitted");
     clock.ticks.load(Ordering::SeqCst)
 }
 
@@ -185,6 +187,7 @@ async fn after_a_worker_vanished(recipe: Recipe, items: u8, held: usize) -> Endi
     let submit = Submit {
         run: row.id,
         stage: StageNo(0),
+        reading: Reading::FIRST,
         items: (0..items).map(new).collect(),
         deadline: None,
         new_versions: false,

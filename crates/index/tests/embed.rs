@@ -238,6 +238,7 @@ async fn record(store: &MemoryStore, verdict: Verdict) {
     let worker = NewWorker { name: "w".into(), identity: "i".into() };
     let worker = store.register(worker, now.after(Duration::from_secs(60)), now).await.unwrap();
     let submit = Submit {
+        reading: redrive_core::reading::Reading::FIRST,
         run,
         stage: StageNo(0),
         items: vec![NewItem::new("k", &b"{}"[..], 0)],

@@ -37,6 +37,7 @@ impl World {
         };
         let run = store.create_run(run, NOW).await.unwrap().id;
         let submit = Submit {
+            reading: redrive_core::reading::Reading::FIRST,
             run,
             stage: StageNo(0),
             items: vec![NewItem::new("item", &b"item"[..], 0)],

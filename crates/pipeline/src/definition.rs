@@ -62,20 +62,39 @@ impl Definition {
 pub struct SourceDef {
     /// The format.
     pub kind: SourceKind,
-    /// The file, `-` for standard input, or the directory; none where the command line names it.
-    pub path: Option<String>,
+    /// The files and patterns, `-` for standard input, or the directory; empty where the command line names it.
+    pub paths: Vec<String>,
     /// JSON pointer to the key of an item; none for the hash of the line, and for files, which are their paths.
     pub key: Option<String>,
 }
 
 /// The format of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceKind {
-    /// One JSON document per line.
-    #[default]
-    Jsonl,
+    /// Lines or records of files, or of standard input.
+    Lines(LineFormat),
     /// The files of a directory and of those below it.
     Files(FilesDef),
+}
+
+impl Default for SourceKind {
+    fn default() -> Self {
+        Self::Lines(LineFormat::ByName)
+    }
+}
+
+/// How the items of a file are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineFormat {
+    /// As the file's name says: CSV for `.csv` and `.tsv`, JSON Lines otherwise.
+    ByName,
+    /// One JSON document a line.
+    Jsonl,
+    /// Records with a header.
+    Csv {
+        /// Between two fields; none for what is usual.
+        delimiter: Option<u8>,
+    },
 }
 
 /// Which files of a directory are items.
@@ -91,6 +110,8 @@ pub struct FilesDef {
     pub max_bytes: u64,
     /// Largest PDF, mail or mailbox in bytes, which hold more than text; default 64 MiB.
     pub max_container_bytes: u64,
+    /// Whether an item has its file's text, for stages other than `parse`; default false.
+    pub text: bool,
 }
 
 impl Default for FilesDef {
@@ -101,6 +122,7 @@ impl Default for FilesDef {
             ignore_rules: true,
             max_bytes: 8 << 20,
             max_container_bytes: 64 << 20,
+            text: false,
         }
     }
 }

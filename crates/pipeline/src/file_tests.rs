@@ -65,7 +65,7 @@ fn the_example_of_the_contract_is_read() {
     assert_eq!(definition.warnings, []);
     assert_eq!((definition.name.as_str(), definition.category.as_deref()), ("classify", Some("nightly")));
     assert_eq!(definition.deadline, Some(DEADLINE));
-    assert_eq!(definition.source.path.as_deref(), Some("samples.jsonl"));
+    assert_eq!(definition.source.paths, ["samples.jsonl"]);
     assert_eq!(definition.source.key.as_deref(), Some("/id"));
     assert_eq!(definition.budget.as_ref().and_then(|budget| budget.consecutive), Some(25));
     let stage = &definition.stages[0];
@@ -146,7 +146,7 @@ fn mistakes_at_the_top_are_told_with_line_and_key() {
         ("stage = []", "p.toml:1: stage: needs at least one stage"),
         (
             "[source]\nkind = \"mbox\"",
-            "p.toml:2: source.kind: \"mbox\" is not available in this version (use \"jsonl\" or \"files\")",
+            "p.toml:2: source.kind: \"mbox\" is not available in this version (use \"jsonl\", \"csv\" or \"files\")",
         ),
         ("[source]\n\nkey = \"id\"", "p.toml:3: source.key: \"id\" is no JSON pointer"),
         ("[run]\ncompleted_at = 95", "p.toml:2: run.completed_at: 95 is not between 0 and 1"),

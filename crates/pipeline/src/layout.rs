@@ -107,14 +107,10 @@ impl Layout<'_, '_, '_> {
             | StageKind::Filter { .. }
             | StageKind::Pass => {}
         }
-        if first && matches!(self.source, Some(SourceKind::Files(_))) && !is_parse(spot.stage) {
-            let hint = "put a [[stage]] with kind = \"parse\" before it";
-            self.fail(spot, "kind", "a source of files begins with a parse stage", hint);
-        }
     }
 
     fn needs_files(&mut self, spot: &Spot<'_>, key: &str) {
-        if let Some(SourceKind::Jsonl) = self.source {
+        if let Some(SourceKind::Lines(_)) = self.source {
             let message = "needs a source of files";
             self.fail(spot, key, message, "set kind = \"files\" in [source]");
         }

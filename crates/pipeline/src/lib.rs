@@ -35,7 +35,7 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, ModelDef, PriceDef, SourceDef, SourceKind, StageDef, StageKind,
+    Body, Definition, FilesDef, LineFormat, ModelDef, PriceDef, SourceDef, SourceKind, StageDef, StageKind,
 };
 pub use file::parse;
 pub use problem::Problem;

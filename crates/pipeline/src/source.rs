@@ -1,37 +1,57 @@
 //! `[source]`: where items come from.
 
-use crate::definition::{FilesDef, SourceDef, SourceKind};
+use crate::definition::{FilesDef, LineFormat, SourceDef, SourceKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table};
 use crate::{scalar, suggest};
 
-const KINDS: [&str; 2] = ["jsonl", "files"];
+const KINDS: [&str; 3] = ["jsonl", "csv", "files"];
 /// The keys that only `files` has.
-const FILES_KEYS: [&str; 5] =
-    ["hidden", "follow_symlinks", "ignore_rules", "max_bytes", "max_container_bytes"];
+const FILES_KEYS: [&str; 6] =
+    ["hidden", "follow_symlinks", "ignore_rules", "max_bytes", "max_container_bytes", "text"];
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// Reads the source; none where its kind is not known.
 pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<SourceDef> {
     let mut table = node.table(report)?;
     let word = match table.take("kind") {
-        Some(node) => known(&node, report),
-        None => Some("jsonl"),
+        Some(node) => Some(known(&node, report)?),
+        None => None,
     };
-    let path = table.take("path").and_then(|node| path(&node, word, report));
-    let Some(word) = word else {
-        // Without a kind it is not known which of the other keys belong to it.
-        return None;
-    };
-    let (kind, key) = if word == "files" {
+    let paths = table.take("path").map(|node| paths(&node, word, report)).unwrap_or_default();
+    let (kind, key) = if word == Some("files") {
         table.refuse(&["key"], "a file is known by its path", "leave it out", report);
+        table.refuse(&["delimiter"], "unknown key", "it belongs to kind = \"csv\"", report);
         (SourceKind::Files(files(&mut table, report)), None)
     } else {
         table.refuse(&FILES_KEYS, "unknown key", "it belongs to kind = \"files\"", report);
-        (SourceKind::Jsonl, table.take("key").and_then(|node| node.parsed(report, scalar::pointer)))
+        let format = format(word, &mut table, report);
+        (SourceKind::Lines(format), table.take("key").and_then(|node| node.parsed(report, scalar::pointer)))
     };
     table.finish(report);
-    Some(SourceDef { kind, path, key })
+    Some(SourceDef { kind, paths, key })
+}
+
+fn format(word: Option<&str>, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> LineFormat {
+    match word {
+        Some("csv") => {
+            LineFormat::Csv { delimiter: table.take("delimiter").and_then(|node| delimiter(&node, report)) }
+        }
+        _ => {
+            table.refuse(&["delimiter"], "unknown key", "it belongs to kind = \"csv\"", report);
+            if word.is_some() { LineFormat::Jsonl } else { LineFormat::ByName }
+        }
+    }
+}
+
+fn delimiter(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<u8> {
+    match node.string(report)?.as_bytes() {
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Some(*byte),
+        _ => {
+            node.fail(report, "expected one character, such as \";\" or \"\\t\"");
+            None
+        }
+    }
 }
 
 fn known<'a>(node: &Node<'a, '_>, report: &mut Report<'_>) -> Option<&'a str> {
@@ -39,9 +59,9 @@ fn known<'a>(node: &Node<'a, '_>, report: &mut Report<'_>) -> Option<&'a str> {
     if KINDS.contains(&word) {
         return Some(word);
     }
-    if word == "mbox" {
+    if matches!(word, "mbox" | "inbox") {
         let message = format!("{word:?} is not available in this version");
-        node.fail_with(report, message, "use \"jsonl\" or \"files\"");
+        node.fail_with(report, message, "use \"jsonl\", \"csv\" or \"files\"");
     } else {
         let message = format!("unknown source {word:?}; available are {}", KINDS.join(", "));
         node.fail_with(report, message, suggest::hint(word, &KINDS));
@@ -49,17 +69,38 @@ fn known<'a>(node: &Node<'a, '_>, report: &mut Report<'_>) -> Option<&'a str> {
     None
 }
 
-fn path(node: &Node<'_, '_>, kind: Option<&str>, report: &mut Report<'_>) -> Option<String> {
-    let path = node.string(report)?;
+/// One path, or a list of them.
+fn paths(node: &Node<'_, '_>, kind: Option<&str>, report: &mut Report<'_>) -> Vec<String> {
+    if let Some(path) = node.as_str() {
+        check_path(node, path, false, kind, report);
+        return vec![path.to_owned()];
+    }
+    if kind == Some("files") {
+        node.mistyped(report, "a string");
+        return Vec::new();
+    }
+    let Some(list) = node.strings(report) else { return Vec::new() };
+    if list.is_empty() {
+        node.fail(report, "expected at least one file");
+    }
+    for (node, path) in &list {
+        check_path(node, path, true, kind, report);
+    }
+    list.into_iter().map(|(_, path)| path.to_owned()).collect()
+}
+
+fn check_path(node: &Node<'_, '_>, path: &str, listed: bool, kind: Option<&str>, report: &mut Report<'_>) {
     let wrong = path.is_empty() || path.contains('\0');
     if kind == Some("files") {
         if wrong || path == "-" {
             node.fail_with(report, "expected a directory", "name it, or leave path out: path = \"docs\"");
         }
-    } else if wrong {
-        node.fail(report, "expected a file, or \"-\" for standard input");
+    } else if wrong || (listed && path == "-") {
+        node.fail(
+            report,
+            "expected a file, a pattern such as \"data/*.jsonl\", or \"-\" alone for standard input",
+        );
     }
-    Some(path.to_owned())
 }
 
 fn files(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> FilesDef {
@@ -70,12 +111,14 @@ fn files(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> FilesDef {
     let hidden = flag("hidden", usual.hidden, report);
     let follow_symlinks = flag("follow_symlinks", usual.follow_symlinks, report);
     let ignore_rules = flag("ignore_rules", usual.ignore_rules, report);
+    let text = flag("text", usual.text, report);
     let mut size =
         |key, usual| table.take(key).and_then(|node| node.size(report, 1, FILE_BYTES_MAX)).unwrap_or(usual);
     FilesDef {
         hidden,
         follow_symlinks,
         ignore_rules,
+        text,
         max_bytes: size("max_bytes", usual.max_bytes),
         max_container_bytes: size("max_container_bytes", usual.max_container_bytes),
     }

@@ -29,6 +29,7 @@ pub mod script;
 pub mod service;
 pub mod shift;
 pub mod slip;
+pub mod source;
 pub mod store;
 pub mod worker;
 pub mod world;

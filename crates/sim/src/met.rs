@@ -55,6 +55,10 @@ met! {
     JumpForward = "clock jump forward",
     /// A worker's clock jumped back.
     JumpBack = "clock jump back",
+    /// The source was edited.
+    SourceEdited = "source edited",
+    /// A line that left the source was taken out.
+    Removed = "line that left the source taken out",
     /// A worker lost its number and took a new one.
     Reregistered = "worker registered anew",
     /// A session gave up on a store that failed for too long.

@@ -1,167 +1,22 @@
-//! Everybody but the workers: the source, operators, and whoever puts things right at the end.
+//! Operators, and whoever puts things right at the end.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use redrive_core::failure::Class;
 use redrive_core::gate::GateState;
-use redrive_core::id::{ItemId, RunId};
-use redrive_core::item::NewItem;
+use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_engine::admin::{self, Redrive};
-use redrive_engine::admit;
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
-use redrive_store::{Cursor, Error, ItemFilter, Pause, Retired, RunChange, Store};
+use redrive_store::{ItemFilter, Pause, Retired, RunChange, Store};
 
 use crate::hub::Hub;
 use crate::met::Met;
-use crate::scenario::{Chaos, Line, Pace};
+use crate::scenario::{Chaos, Pace};
 use crate::script::{Script, content};
 use crate::store::FaultyStore;
-
-/// What the source's process has, and what outlives it.
-#[derive(Clone)]
-pub struct Source {
-    /// The run's shared part.
-    pub hub: Arc<Hub>,
-    /// The store as this process sees it.
-    pub store: FaultyStore,
-    /// Its clock and dice.
-    pub env: Env,
-    /// The pipeline.
-    pub recipe: Arc<Recipe>,
-    /// The run.
-    pub run: RunId,
-    /// The lines as they are now: a file, which no crash changes.
-    pub lines: Arc<Mutex<Vec<Line>>>,
-    /// What of them was last acknowledged; `None` where nobody can say.
-    pub told: Arc<Mutex<Vec<Option<ItemId>>>>,
-    /// A line that was changed and has not been acknowledged since.
-    pub dirty: Arc<AtomicUsize>,
-    /// Whether lines are being admitted at this moment.
-    pub reading: Arc<AtomicBool>,
-    /// Whether all is said.
-    pub done: Arc<AtomicBool>,
-    /// Lines submitted at once.
-    pub piece: usize,
-    /// Speed.
-    pub pace: Pace,
-    /// How often lines change.
-    pub chaos: Chaos,
-}
-
-/// No line is dirty.
-pub const CLEAN: usize = usize::MAX;
-
-impl Source {
-    /// Reads the source to its end, from where the store says it was read to, and then watches it.
-    pub async fn read(self) {
-        while !self.read_through().await {
-            self.hub.sleep(self.pace.tick).await;
-        }
-        while !self.hub.healed() || self.dirty.load(Ordering::SeqCst) != CLEAN {
-            if self.dirty.load(Ordering::SeqCst) == CLEAN && self.hub.rng.permille(self.chaos.edits) {
-                self.change_a_line();
-            }
-            let dirty = self.dirty.load(Ordering::SeqCst);
-            if dirty != CLEAN && self.tell(dirty, 1).await {
-                self.dirty.store(CLEAN, Ordering::SeqCst);
-            }
-            self.hub.sleep(self.pace.tick).await;
-        }
-        self.done.store(true, Ordering::SeqCst);
-    }
-
-    fn count(&self) -> usize {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    async fn read_through(&self) -> bool {
-        self.reading.store(true, Ordering::SeqCst);
-        let whole = self.admit_all().await;
-        self.reading.store(false, Ordering::SeqCst);
-        whole
-    }
-
-    /// `false` when the store failed or the run is not to go on; a cancelled run needs no more.
-    async fn admit_all(&self) -> bool {
-        let Ok(Some(row)) = self.store.run(self.run).await else { return false };
-        if row.control == Control::Cancelled || row.admitted_all {
-            return true;
-        }
-        let mut at: usize = row.cursor.and_then(|cursor| cursor.parse().ok()).unwrap_or(0);
-        while at < self.count() {
-            let ahead = self.store.run(self.run).await.ok().flatten().map(|row| row.control);
-            if ahead != Some(Control::Go) || !self.tell(at, self.piece).await {
-                return false;
-            }
-            at += self.piece;
-            let pause = self.hub.rng.span(0, self.pace.tick / 2);
-            self.hub.sleep(pause).await;
-        }
-        true
-    }
-
-    /// Submits some lines; `true` when that was acknowledged, or cannot be any more.
-    async fn tell(&self, from: usize, count: usize) -> bool {
-        let lines: Vec<Line> = {
-            let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            lines.iter().skip(from).take(count).cloned().collect()
-        };
-        let row = self.store.run(self.run).await.ok().flatten();
-        let Some(row) = row.filter(|row| row.control == Control::Go || row.control == Control::Cancelled)
-        else {
-            return false;
-        };
-        if row.control == Control::Cancelled && self.hub.rng.permille(500) {
-            self.note(from, &vec![None; lines.len()]);
-            return true;
-        }
-        let upto = from + lines.len();
-        let whole = row.admitted_all || upto >= self.count();
-        let position = if row.admitted_all { row.cursor.unwrap_or_default() } else { upto.to_string() };
-        let cursor = Cursor { position, done: whole, duplicates: 0 };
-        let items: Vec<NewItem> = lines
-            .iter()
-            .map(|line| NewItem::new(line.key.clone(), line.payload.clone(), line.origin))
-            .collect();
-        let ids: Vec<Option<ItemId>> = items.iter().map(|item| self.own_id(item)).collect();
-        self.note(from, &vec![None; ids.len()]);
-        match admit::submit(&self.store, &self.recipe, &self.env, self.run, items, cursor).await {
-            Ok(_) => self.note(from, &ids),
-            Err(Error::NotFound(_)) => {}
-            Err(_) => return false,
-        }
-        true
-    }
-
-    /// The id a line must have, unless its key is also another line's.
-    fn own_id(&self, item: &NewItem) -> Option<ItemId> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let alone = lines.iter().filter(|line| line.key == item.key).count() == 1;
-        alone.then(|| ItemId::derive(self.run, None, &item.key, item.version()))
-    }
-
-    fn note(&self, from: usize, ids: &[Option<ItemId>]) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        for (at, id) in ids.iter().enumerate() {
-            if let Some(place) = told.get_mut(from + at) {
-                *place = *id;
-            }
-        }
-    }
-
-    fn change_a_line(&self) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = if self.hub.rng.permille(500) { 1 } else { lines.len() - 1 };
-        let at = self.hub.rng.size(0, last);
-        // Few enough versions that a line sometimes changes back.
-        lines[at].payload = content(5_000_000 + self.hub.rng.below(3));
-        self.hub.log("edit", &[i64::try_from(at).unwrap_or(0)], || format!("line {at}, {}", lines[at].key));
-        self.dirty.store(at, Ordering::SeqCst);
-    }
-}
 
 /// What an operator's process has.
 #[derive(Clone)]

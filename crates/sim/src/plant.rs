@@ -96,6 +96,10 @@ impl Store for Planted {
         self.inner.change_run(run, change).await
     }
 
+    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32> {
+        self.inner.begin_reading(run, position).await
+    }
+
     async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
         self.inner.run(run).await
     }

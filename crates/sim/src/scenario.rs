@@ -25,8 +25,6 @@ pub struct Line {
     pub key: Arc<str>,
     /// Its content.
     pub payload: Payload,
-    /// Its number.
-    pub origin: u64,
 }
 
 /// How fast things go, in milliseconds.
@@ -236,7 +234,7 @@ fn draw_lines(rng: &Rng) -> Vec<Line> {
             1 if origin > 0 => (rng.pick(&lines).key.clone(), content(1_000_000 + origin)),
             _ => (Arc::from(format!("k{origin}")), content(rng.below(pool))),
         };
-        lines.push(Line { key, payload, origin });
+        lines.push(Line { key, payload });
     }
     lines
 }

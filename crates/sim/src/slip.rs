@@ -1,4 +1,4 @@
-//! Workers that make a mistake at gates, to show that the checks can fail.
+//! Workers and readers that make a mistake, to show that the checks can fail.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use redrive_engine::handler::{Answer, Reply};
 use redrive_engine::recipe::Recipe;
 use redrive_store::GateRow;
 
-/// A mistake of every worker.
+/// A mistake of every worker, or of whoever reads the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slip {
     /// Has more calls under way than a gate allows.
@@ -32,11 +32,17 @@ pub enum Slip {
     NeverOpens,
     /// Looks at a closed gate all the time.
     Spins,
+    /// Goes on reading where it was, though the source has changed.
+    ReadsOn,
+    /// Does not look for what has left the source.
+    KeepsRemoved,
+    /// Believes that more of the source agrees with what was read than does.
+    AgreesTooFar,
 }
 
 impl Slip {
     /// Every mistake.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::TooMany,
         Self::IgnoresHints,
         Self::ForgetsClosing,
@@ -46,6 +52,9 @@ impl Slip {
         Self::NoCap,
         Self::NeverOpens,
         Self::Spins,
+        Self::ReadsOn,
+        Self::KeepsRemoved,
+        Self::AgreesTooFar,
     ];
 
     /// The rule that it breaks.
@@ -60,6 +69,7 @@ impl Slip {
             Self::NoCap => "gate-wait",
             Self::NeverOpens => "L7",
             Self::Spins => "spin",
+            Self::ReadsOn | Self::KeepsRemoved | Self::AgreesTooFar => "L1",
         }
     }
 }

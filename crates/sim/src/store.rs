@@ -149,6 +149,11 @@ impl Store for FaultyStore {
         self.write(Verb::Other, "change_run", work, |oracle, _, row| oracle.on_run_changed(&asked, row)).await
     }
 
+    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32> {
+        let work = self.inner.begin_reading(run, position);
+        self.write(Verb::Other, "begin_reading", work, |oracle, store, _| oracle.row(store).map(drop)).await
+    }
+
     async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
         self.read(self.inner.run(run)).await
     }

@@ -135,6 +135,7 @@ fn new_run() -> NewRun {
 fn submission(run: RunId, first: usize, count: usize) -> Submit {
     let item = |n: usize| NewItem::new(format!("item-{n}"), format!("{n:>0200}").into_bytes(), n as u64);
     Submit {
+        reading: redrive_core::reading::Reading::FIRST,
         run,
         stage: StageNo(0),
         items: (first..first + count).map(item).collect(),

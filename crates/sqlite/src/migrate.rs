@@ -24,6 +24,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 4, sql: include_str!("../migrations/0004_words_only.sql") },
     Migration { number: 5, sql: include_str!("../migrations/0005_history.sql") },
     Migration { number: 6, sql: include_str!("../migrations/0006_sums.sql") },
+    Migration { number: 7, sql: include_str!("../migrations/0007_readings.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

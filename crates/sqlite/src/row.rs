@@ -17,13 +17,13 @@ macro_rules! item_columns {
     () => {
         "seq, id, run, parent, key, version, origin, stage, state, due, cause, worker, since, generation, rev, \
          attempt, failures, throttles, crashes, first_failed_at, filtered, dead_reason, class, kind, message, grp, \
-         shared, created_at, updated_at, deadline"
+         shared, created_at, updated_at, deadline, reading, was"
     };
 }
 pub(crate) use item_columns;
 
 /// How many columns [`item_columns`] has: the next one follows here.
-pub(crate) const ITEM_COLUMNS: usize = 30;
+pub(crate) const ITEM_COLUMNS: usize = 32;
 
 /// Reads an item from a row that begins with [`item_columns`].
 pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
@@ -35,6 +35,7 @@ pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
         key: text(row, 4)?,
         version: ContentHash(row.get(5)?),
         origin: row.get::<_, i64>(6)?.cast_unsigned(),
+        reading: row.get(30)?,
         stage: StageNo(row.get(7)?),
         state: state(row)?,
         generation: row.get(13)?,
@@ -62,10 +63,16 @@ fn state(row: &Row<'_>) -> Result<State> {
         StateKind::Joining => State::Joining,
         StateKind::Succeeded => State::Succeeded,
         StateKind::Filtered => State::Filtered { reason: row.get(20)? },
-        StateKind::Superseded => State::Superseded,
+        StateKind::Superseded => State::Superseded { was: was(row.get(31)?)? },
         StateKind::Cancelled => State::Cancelled,
         StateKind::Dead => State::Dead { reason: dead_reason(row.get(21)?)? },
     })
+}
+
+/// What a superseded item was. An older schema did not say; such an item starts over when its content is back.
+fn was(code: Option<u8>) -> Result<StateKind> {
+    let Some(code) = code else { return Ok(StateKind::Waiting) };
+    StateKind::from_code(code).ok_or_else(|| strange("state", code))
 }
 
 fn last_failure(row: &Row<'_>) -> Result<Option<LastFailure>> {
@@ -135,6 +142,7 @@ pub(crate) struct Fields<'a> {
     pub(crate) message: Option<&'a str>,
     pub(crate) group: Option<&'a str>,
     pub(crate) shared: Option<bool>,
+    pub(crate) was: Option<u8>,
 }
 
 impl<'a> Fields<'a> {
@@ -152,7 +160,8 @@ impl<'a> Fields<'a> {
             }
             State::Filtered { reason } => fields.filtered = Some(reason),
             State::Dead { reason } => fields.dead_reason = Some(*reason as i64),
-            State::Joining | State::Succeeded | State::Superseded | State::Cancelled => {}
+            State::Superseded { was } => fields.was = Some(was.code()),
+            State::Joining | State::Succeeded | State::Cancelled => {}
         }
         if let Some(last) = &item.last {
             fields.class = Some(last.class as i64);

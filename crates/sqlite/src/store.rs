@@ -191,6 +191,10 @@ impl Store for SqliteStore {
         self.write(1, move |tx| run::change(tx, run, &change)).await
     }
 
+    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32> {
+        self.write(1, move |tx| run::begin_reading(tx, run, position.as_deref())).await
+    }
+
     async fn run(&self, run: RunId) -> Result<Option<RunRow>> {
         self.read(move |conn| run::one(conn, run)).await
     }

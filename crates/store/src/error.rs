@@ -26,6 +26,12 @@ pub enum Error {
         /// The newest schema this version knows.
         known: i64,
     },
+    /// Somebody reads the run's source anew, because it changed; what an older reading has is refused.
+    #[error("the source is read anew by somebody else (reading {reading})")]
+    Overtaken {
+        /// The reading that is under way.
+        reading: u32,
+    },
     /// There is no such thing.
     #[error("{0} does not exist")]
     NotFound(String),
@@ -49,6 +55,7 @@ impl Error {
             Self::Corrupt(_)
             | Self::Foreign(_)
             | Self::Newer { .. }
+            | Self::Overtaken { .. }
             | Self::NotFound(_)
             | Self::Open(_)
             | Self::ReadOnly(_)

@@ -7,6 +7,7 @@ use redrive_core::event::{Mark, Place};
 use redrive_core::failure::Class;
 use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo};
 use redrive_core::item::{DeadReason, Item, Payload, StateKind};
+use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,9 @@ pub struct ItemFilter {
     pub key: Option<String>,
     /// Dead, or failed at least once at its present stage.
     pub failed: bool,
+    /// Not seen by this reading of the source, and not taken out.
+    #[serde(skip)]
+    pub unseen: Option<Reading>,
 }
 
 impl ItemFilter {
@@ -68,6 +72,10 @@ impl ItemFilter {
             && self.ids.is_none_or(|(low, high)| low <= item.id && item.id <= high)
             && self.key.as_ref().is_none_or(|key| *item.key == **key)
             && (!self.failed || item.failures + item.crashes > 0 || reason.is_some())
+            && self.unseen.is_none_or(|reading| {
+                let taken_out = matches!(item.state.kind(), StateKind::Superseded | StateKind::Cancelled);
+                !reading.has_seen(item) && !taken_out
+            })
     }
 }
 

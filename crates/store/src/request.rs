@@ -4,6 +4,7 @@ use redrive_core::event::Transition;
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::order::Order;
+use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
 
 use crate::run::{Operation, RunChange};
@@ -15,6 +16,8 @@ pub struct Submit {
     pub run: RunId,
     /// The stage they begin at.
     pub stage: StageNo,
+    /// The reading of the source that has them. An older one than the run's is refused: [`Error::Overtaken`](crate::Error).
+    pub reading: Reading,
     /// The items.
     pub items: Vec<NewItem>,
     /// When they stop being worth a try.
@@ -36,7 +39,8 @@ pub struct Cursor {
     pub position: String,
     /// Whether that was the end.
     pub done: bool,
-    /// Lines that repeated an earlier one, besides those of this very submission, which the store counts itself.
+    /// Lines of this reading that repeated an earlier one, besides those of this very submission, which the store counts
+    /// itself.
     pub duplicates: u64,
 }
 
@@ -45,10 +49,10 @@ pub struct Cursor {
 pub enum Submitted {
     /// It is new.
     Admitted(ItemId),
-    /// The same key with the same content, from the same place of the source: it was submitted before. Or it was purged,
-    /// and is left alone.
+    /// The same key with the same content was submitted before: from the same place of the source, or by an older reading.
+    /// Or it was purged, and is left alone.
     Known(ItemId),
-    /// The same key with the same content, from another place of the source.
+    /// The same key with the same content, from another place that this reading has seen as well.
     Duplicate(ItemId),
     /// The key is there with other content that has not been superseded, or with this content that has been. Nothing was
     /// written for it.

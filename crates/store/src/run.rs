@@ -33,11 +33,13 @@ pub struct RunRow {
     pub control: Control,
     /// Why.
     pub reason: Option<String>,
+    /// The number of the last reading of its source; 0 before the first.
+    pub reading: u32,
     /// How far its source was read, in the source's own terms.
     pub cursor: Option<String>,
     /// Whether its source was read to the end.
     pub admitted_all: bool,
-    /// Source lines that repeated an earlier one and were admitted once.
+    /// Lines of the last reading that repeated an earlier one and were admitted once.
     pub duplicates: u64,
     /// Saved failure budget, as JSON.
     pub budget: Option<String>,

@@ -40,6 +40,10 @@ pub trait Store: Send + Sync {
     /// Reads runs, newest first, older than `before`.
     async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>>;
 
+    /// Begins a reading of a run's source, from `position` on: its number is one more than the last one's, the source
+    /// counts as not read to its end, and the run as not finished.
+    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32>;
+
     /// Registers a worker; everything it will hold is held until `lease_until`.
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId>;
     /// Renews a worker's lease; `false` when it has been retired or its lease had already been taken away.

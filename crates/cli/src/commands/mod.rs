@@ -9,6 +9,7 @@ mod doctor;
 mod explain;
 mod failures;
 mod gates;
+mod going_on;
 pub mod index;
 mod policy;
 mod prune;

@@ -7,39 +7,41 @@ use redrive_core::status::Control;
 use redrive_engine::report::run_report;
 use redrive_engine::{admin, crash};
 use redrive_pipeline::{Definition, SourceKind};
-use redrive_store::{NewRun, RunChange, RunRow, Store};
+use redrive_store::{NewRun, RunFilter, RunRow, Store};
 
+use super::going_on::{self, Changed};
 use super::work::{Work, results_target, tell, work};
 use super::{Answer, Context, known_run};
 use crate::args::{ResumeArgs, RunArgs};
 use crate::exit::Failure;
 use crate::output::note;
 use crate::output::target::Guard;
-use crate::wiring::{self, Shelf, Stores};
+use crate::wiring::{self, Named, Shelf, Stores};
 
-/// Runs a pipeline over its source, or goes on with an unfinished run of both.
+/// Runs a pipeline over its source, or goes on with a run of both: with what is unfinished, and with what has changed.
 pub async fn run(context: &Context, args: RunArgs) -> Answer {
     let text = wiring::read_pipeline(&args.file)?;
     let definition = wiring::definition(&text, &args.file.display().to_string())?;
     warn(context, &definition);
     let folder = folder_of(&args.file)?;
-    let source = source_name(&definition, args.input.as_deref(), &folder)?;
+    let named = wiring::named_source(&definition, &args.input, &folder)?;
     let mut guard = Guard::of_store(&context.global.store)?;
     guard.pipeline(&args.file, &definition, &folder);
-    guard.source(&source, &definition);
+    guard.source(named.name(), &definition);
     let mut results = results_target(&args.work, guard)?;
     let now = context.env.clock.now();
     let prepared = |shelf: Option<&Shelf>| -> Result<_, Failure> {
         let recipe = wiring::recipe(&definition, &folder, shelf)?;
-        Ok((recipe, wiring::source(&source, &definition, None, shelf)?))
+        Ok((recipe, wiring::open_source(&named, &definition, None, shelf)?))
     };
     // What is wrong with the pipeline, or a source that is not there, is told before a store is made; an index is in it.
-    let (Stores { store, .. }, shelf, (recipe, unread)) = if definition.source.kind == SourceKind::Jsonl {
+    let lines = matches!(definition.source.kind, SourceKind::Lines(_));
+    let (Stores { store, .. }, shelf, (recipe, unread)) = if lines {
         let prepared = prepared(None)?;
         (wiring::open_store(&context.global.store)?, None, prepared)
     } else {
         let stores = wiring::open_store(&context.global.store)?;
-        let shelf = Shelf::open(&definition, &source, &stores.index, now).await?;
+        let shelf = Shelf::open(&definition, named.name(), &stores.index, now).await?;
         let prepared = prepared(shelf.as_ref())?;
         (stores, shelf, prepared)
     };
@@ -48,35 +50,74 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     }
     let new = NewRun {
         pipeline: definition.name.clone(),
-        source: source.clone(),
+        source: named.name().to_owned(),
         category: definition.category.clone(),
         priority: definition.priority,
         definition: text.clone(),
         folder: folder.display().to_string(),
     };
-    let (row, created) = match args.new {
-        true => (store.create_run(new, now).await?, true),
-        false => store.begin_run(new, now).await?,
-    };
-    let (row, source) = if created {
-        crash::point("run.created");
-        (row, Some(unread))
+    // An index knows itself what has changed since its last run.
+    let finished = if shelf.is_some() {
+        None
     } else {
-        if row.control != Control::Go {
-            return paused(context, &*store, &row, &definition).await;
-        }
-        let row = go_on(context, &store, row, &definition, &text).await?;
-        // What is given on standard input is always read; what is known of it is not admitted twice.
-        let left = if source == "-" {
-            Some(unread)
-        } else if row.admitted_all {
-            None
-        } else {
-            Some(wiring::source(&source, &definition, row.cursor.as_deref(), shelf.as_ref())?)
-        };
-        (row, left)
+        finished_before(context, &*store, &new, &definition, &args).await?
     };
-    work(context, Work { store, row, recipe, source }, &args.work, results).await
+    let (row, created) = match finished {
+        Some(row) => (row, false),
+        None if args.new => (store.create_run(new, now).await?, true),
+        None => store.begin_run(new, now).await?,
+    };
+    if created {
+        crash::point("run.created");
+        return work(context, Work { store, row, recipe, source: Some(unread) }, &args.work, results).await;
+    }
+    if row.control != Control::Go {
+        return paused(context, &*store, &row, &definition).await;
+    }
+    let row = go_on(context, &store, row, &definition, &text, args.keep_passed).await?;
+    // What is given on standard input is always read; what is known of it is not admitted twice.
+    let source = match named.is_stdin() {
+        true => unread,
+        false => wiring::open_source(&named, &definition, row.cursor.as_deref(), shelf.as_ref())?,
+    };
+    work(context, Work { store, row, recipe, source: Some(source) }, &args.work, results).await
+}
+
+/// The newest run of the same pipeline and source, if it is finished and can be gone on with.
+async fn finished_before(
+    context: &Context,
+    store: &dyn Store,
+    new: &NewRun,
+    definition: &Definition,
+    args: &RunArgs,
+) -> Result<Option<RunRow>, Failure> {
+    if args.new {
+        return Ok(None);
+    }
+    let filter = RunFilter { unfinished: false, ..RunFilter::unfinished_of(new) };
+    let newest = store.runs(filter, None, 1).await?.pop();
+    let Some(row) = newest.filter(|row| row.finished_at.is_some() && row.control != Control::Cancelled)
+    else {
+        return Ok(None);
+    };
+    let other = match going_on::compare(&row, definition) {
+        Changed::Nothing | Changed::Stage { .. } => return Ok(Some(row)),
+        Changed::Stages => "had other stages".to_owned(),
+        Changed::Nested { name } if args.keep_passed => {
+            let _ = name;
+            return Ok(Some(row));
+        }
+        Changed::Nested { name } => {
+            format!("had stage {name}, which children run through, configured otherwise")
+        }
+    };
+    if !context.global.quiet {
+        note(&format!(
+            "run {} {other}: a new run does everything; outputs that stages keep are reused",
+            row.id
+        ));
+    }
+    Ok(None)
 }
 
 /// Lets a paused or interrupted run go on, and works on it.
@@ -105,20 +146,27 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
         results.spare_runs(&*store).await?;
     }
     if let Some(text) = edited {
-        row = change_definition(&*store, row, &definition, &text).await?;
+        row = going_on::take_over(context, &*store, row, &definition, &text, args.keep_passed).await?;
     }
     warn(context, &definition);
     let now = context.env.clock.now();
-    let shelf = Shelf::open(&definition, &row.spec.source, &index, now).await?;
-    let recipe = wiring::recipe(&definition, &folder, shelf.as_ref())?;
-    let source = wiring::source_left(&row, &definition, shelf.as_ref())?;
-    if row.spec.source == "-" && !row.admitted_all {
+    let named = Named::of(&row);
+    if named.is_stdin() && !row.admitted_all {
         return Err(Failure::usage(format!(
             "run {} reads standard input, which was not read to its end",
             row.id
         ))
         .hint("give the same input to the same `redrive run` command; what is known is not admitted twice"));
     }
+    let shelf = Shelf::open(&definition, &row.spec.source, &index, now).await?;
+    let recipe = wiring::recipe(&definition, &folder, shelf.as_ref())?;
+    let source = match wiring::source_left(&row, &definition, shelf.as_ref())? {
+        None if !named.is_stdin() && shelf.is_none() => {
+            // It was read to its end; if it is still there, it is looked at again.
+            wiring::open_source(&named, &definition, row.cursor.as_deref(), None).ok()
+        }
+        left => left,
+    };
     let names: Vec<String> = wiring::gate_names(&definition).into_iter().flatten().collect();
     for gate in admin::resume_gates(&*store, &names, context.env.clock.now()).await? {
         if !context.global.quiet {
@@ -146,53 +194,12 @@ async fn go_on(
     row: RunRow,
     definition: &Definition,
     text: &str,
+    keep_passed: bool,
 ) -> Result<RunRow, Failure> {
     if !context.global.quiet {
         note(&format!("going on with run {}", row.id));
     }
-    change_definition(&**store, row, definition, text).await
-}
-
-/// Takes over an edited pipeline file, as long as the items of the run can find their stages in it.
-async fn change_definition(
-    store: &dyn Store,
-    row: RunRow,
-    definition: &Definition,
-    text: &str,
-) -> Result<RunRow, Failure> {
-    if row.spec.definition == text {
-        return Ok(row);
-    }
-    let names = |definition: &Definition| -> Vec<(String, usize)> {
-        definition.all_stages().map(|stage| (stage.name.clone(), stage.children.len())).collect()
-    };
-    let before = wiring::definition_of(&row).map(|before| names(&before));
-    if before.is_some_and(|before| before != names(definition)) {
-        return Err(Failure::usage(format!(
-            "run {} is under way with other stages than this file has",
-            row.id
-        ))
-        .hint("finish it with the old stages, `redrive cancel` it, or start another run with --new"));
-    }
-    let change = RunChange { definition: Some(text.to_owned()), ..RunChange::default() };
-    Ok(store.change_run(row.id, change).await?)
-}
-
-fn source_name(definition: &Definition, input: Option<&str>, folder: &Path) -> Result<String, Failure> {
-    let path = match (input, definition.source.path.as_deref()) {
-        (Some("-"), _) | (None, Some("-")) => return Ok("-".to_owned()),
-        (Some(input), _) => PathBuf::from(input),
-        (None, Some(path)) => folder.join(path),
-        (None, None) => {
-            return Err(Failure::usage("the pipeline names no source")
-                .hint("say --input FILE, or give the file a [source] with a path"));
-        }
-    };
-    let path = std::fs::canonicalize(&path).map_err(|error| {
-        Failure::usage(format!("cannot read the source {}: {error}", path.display()))
-            .hint("say --input FILE, or mend path in the pipeline's [source]")
-    })?;
-    Ok(path.display().to_string())
+    going_on::take_over(context, &**store, row, definition, text, keep_passed).await
 }
 
 fn folder_of(file: &Path) -> Result<PathBuf, Failure> {

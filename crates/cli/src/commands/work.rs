@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use redrive_core::id::RunId;
 use redrive_core::status::RunStatus;
-use redrive_engine::admit::{Admission, AdmitError};
+use redrive_engine::admit::{Admission, AdmitError, Admitted, News};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
-use redrive_engine::report::{RunReport, Wanted, run_report};
-use redrive_engine::source::Source;
+use redrive_engine::report::{ReadReport, RunReport, Wanted, run_report};
+use redrive_engine::source::{Source, SourceError};
 use redrive_engine::worker::{Ending, Session, Settings, Stop};
 use redrive_store::{RunRow, Store};
 use tokio::sync::{Notify, watch};
@@ -107,61 +107,53 @@ pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Failure> 
     Ok(exit::of(report.status))
 }
 
-/// Works on a run until it ends.
+/// How often a source that keeps changing is read again at the end of a run.
+const ROUNDS: u32 = 20;
+
+/// Works on a run until it ends, and its source is as it was read.
 pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Result<Worked, Failure> {
-    let Work { store, row, mut recipe, source } = work;
+    let Work { store, row, mut recipe, mut source } = work;
     let paused = Duration::from_millis(u64::try_from(row.pause.before_ms).unwrap_or(0));
     recipe.plan = recipe.plan.with_grace(paused);
     let recipe = Arc::new(recipe);
-    let admitting = Arc::new(AtomicBool::new(source.is_some()));
     let env = context.env.clone();
-    let wake = Arc::new(Notify::new());
     let (teller, stop) = watch::channel(Stop::No);
     let signals = tokio::spawn(listen(teller.clone()));
     let progress = Progress::follow(store.clone(), row.id, &recipe, env.clone(), context.global.quiet);
-    let admission = source.map(|source| {
-        let admission = Admission {
-            store: store.clone(),
-            recipe: recipe.clone(),
-            env: env.clone(),
-            run: row.id,
-            wake: wake.clone(),
-            admitting: admitting.clone(),
-            stop: stop.clone(),
+    let reads = source.is_some();
+    let mut news = News::default();
+    let mut rounds = 0;
+    let ending = loop {
+        let round =
+            Round { context, store: &store, row: &row, recipe: &recipe, stop: &stop, teller: &teller, args };
+        let (ending, admitted) = round.work(source.take()).await;
+        let ending = match ending {
+            Ok(ending) => ending,
+            Err(error) => break Err(error.into()),
         };
-        let teller = teller.clone();
-        tokio::spawn(async move {
-            let admitted = admission.admit(source).await;
-            if admitted.is_err() {
-                // Nobody will say that the source is at its end: finish what is there.
-                teller.send_replace(Stop::Drain);
+        let Some(admitted) = admitted else { break Ok(ending) };
+        news.add(&admitted.news);
+        if let Err(error) = told(admitted.outcome) {
+            break Err(error);
+        }
+        let over = matches!(ending, Ending::Finished | Ending::Waiting { .. });
+        match admitted.source {
+            Some(left) if over && *stop.borrow() == Stop::No => {
+                rounds += 1;
+                source = has_more(&*store, &row, left, rounds).await?;
             }
-            admitted
-        })
-    });
-    let settings = Settings { lease: args.lease, max_wait: args.max_wait, ..Settings::default() };
-    let session = Session {
-        store: store.clone(),
-        recipe: recipe.clone(),
-        env: env.clone(),
-        settings,
-        wake,
-        admitting,
-        stop: stop.clone(),
-    };
-    let ending = session.work(row.clone()).await;
-    // What is still being read now is read again next time.
-    teller.send_replace(Stop::Now);
-    let admitted = match admission {
-        Some(task) => finish_admission(task, &env).await,
-        None => Ok(()),
+            _ => break Ok(ending),
+        }
+        if source.is_none() {
+            break Ok(ending);
+        }
     };
     drop(progress);
     signals.abort();
     let ending = ending?;
-    admitted?;
     let row = store.run(row.id).await?.unwrap_or(row);
     let mut report = run_report(&*store, &row, &recipe.plan, recipe.thresholds, env.clock.now()).await?;
+    report.read = reads.then(|| ReadReport::new(news, &report.counts));
     let interrupted = ending == Ending::Stopped;
     match ending {
         Ending::Stopped => report.status = RunStatus::Interrupted,
@@ -171,21 +163,131 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
     Ok(Worked { report, interrupted })
 }
 
-async fn finish_admission(
-    mut task: tokio::task::JoinHandle<Result<(), AdmitError>>,
-    env: &Env,
-) -> Result<(), Failure> {
+/// Looks at a source once more when all of it is done; it is given back when there is more to be done.
+async fn has_more(
+    store: &dyn Store,
+    row: &RunRow,
+    mut source: Box<dyn Source>,
+    rounds: u32,
+) -> Result<Option<Box<dyn Source>>, Failure> {
+    let unread = store.run(row.id).await?.is_some_and(|row| !row.admitted_all);
+    let looked = tokio::task::spawn_blocking(move || {
+        let changed = if unread { Ok(true) } else { source.has_changed(true) };
+        (source, changed)
+    });
+    let Ok((source, changed)) = looked.await else { return Ok(None) };
+    match changed {
+        Ok(true) if rounds >= ROUNDS => {
+            note("the source keeps changing; the next run takes in what is not here yet");
+            Ok(None)
+        }
+        Ok(true) => Ok(Some(source)),
+        Ok(false) => Ok(None),
+        Err(error) => {
+            note(&format!("warning: {error}; what was read of it before is done"));
+            Ok(None)
+        }
+    }
+}
+
+/// Work on a run until nothing is left, or it has to stop.
+struct Round<'a> {
+    context: &'a Context,
+    store: &'a Arc<dyn Store>,
+    row: &'a RunRow,
+    recipe: &'a Arc<Recipe>,
+    stop: &'a watch::Receiver<Stop>,
+    teller: &'a watch::Sender<Stop>,
+    args: &'a WorkArgs,
+}
+
+impl Round<'_> {
+    async fn work(
+        &self,
+        source: Option<Box<dyn Source>>,
+    ) -> (Result<Ending, redrive_store::Error>, Option<Admitted>) {
+        let env = self.context.env.clone();
+        let admitting = Arc::new(AtomicBool::new(source.is_some()));
+        let wake = Arc::new(Notify::new());
+        // Reading ends with the session, and for nobody else's sake.
+        let (closer, closing) = watch::channel(Stop::No);
+        let admission = source.map(|source| {
+            let admission = Admission {
+                store: self.store.clone(),
+                recipe: self.recipe.clone(),
+                env: env.clone(),
+                run: self.row.id,
+                wake: wake.clone(),
+                admitting: admitting.clone(),
+                stop: closing,
+            };
+            let teller = self.teller.clone();
+            tokio::spawn(async move {
+                let admitted = admission.admit(source).await;
+                if admitted.outcome.is_err() {
+                    // Nobody will say that the source is at its end: finish what is there.
+                    teller.send_if_modified(|stop| {
+                        let drains = *stop == Stop::No;
+                        *stop = (*stop).max(Stop::Drain);
+                        drains
+                    });
+                }
+                admitted
+            })
+        });
+        let passing_on = tokio::spawn(pass_on(self.stop.clone(), closer.clone()));
+        let settings =
+            Settings { lease: self.args.lease, max_wait: self.args.max_wait, ..Settings::default() };
+        let session = Session {
+            store: self.store.clone(),
+            recipe: self.recipe.clone(),
+            env: env.clone(),
+            settings,
+            wake,
+            admitting,
+            stop: self.stop.clone(),
+        };
+        let ending = session.work(self.row.clone()).await;
+        // What is still being read now is read again next time.
+        passing_on.abort();
+        closer.send_replace(Stop::Now);
+        let admitted = match admission {
+            Some(task) => Some(finish_admission(task, &env).await),
+            None => None,
+        };
+        (ending, admitted)
+    }
+}
+
+/// Passes on what a session is told.
+async fn pass_on(mut told: watch::Receiver<Stop>, to: watch::Sender<Stop>) {
+    loop {
+        let stop = *told.borrow_and_update();
+        to.send_replace(stop);
+        if told.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn finish_admission(mut task: tokio::task::JoinHandle<Admitted>, env: &Env) -> Admitted {
+    let nothing = |outcome| Admitted { source: None, news: News::default(), outcome };
     // A read from a terminal or a pipe may never return; it must not hold the process.
-    let joined = tokio::select! {
-        joined = &mut task => Some(joined),
-        () = env.clock.sleep(Duration::from_millis(500)) => None,
-    };
-    match joined {
-        Some(Ok(Err(AdmitError::Source(error)))) => Err(Failure::internal(error.to_string())
+    tokio::select! {
+        joined = &mut task => joined.unwrap_or_else(|panic| {
+            let cause = std::io::Error::other(format!("admission broke: {panic}"));
+            nothing(Err(AdmitError::Source(SourceError { what: "the source".to_owned(), cause })))
+        }),
+        () = env.clock.sleep(Duration::from_millis(500)) => nothing(Ok(())),
+    }
+}
+
+fn told(outcome: Result<(), AdmitError>) -> Result<(), Failure> {
+    match outcome {
+        Ok(()) => Ok(()),
+        Err(AdmitError::Source(error)) => Err(Failure::internal(error.to_string())
             .hint("what was read before is admitted; the same command goes on once the source can be read")),
-        Some(Ok(Err(AdmitError::Store(error)))) => Err(error.into()),
-        Some(Ok(Ok(()))) | None => Ok(()),
-        Some(Err(panic)) => Err(Failure::internal(format!("admission broke: {panic}"))),
+        Err(AdmitError::Store(error)) => Err(error.into()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! A run report for people.
 
 use redrive_core::status::{Counts, RunStatus};
-use redrive_engine::report::{RunReport, StageReport, UsageReport};
+use redrive_engine::admit::News;
+use redrive_engine::report::{ReadReport, RunReport, StageReport, UsageReport};
 
 use super::table::{Side, table};
 use super::text::{count, span};
@@ -30,6 +31,9 @@ pub fn run(report: &RunReport) -> String {
     ));
     if let Some(used) = &report.usage {
         text.push_str(&format!("  {}\n", usage(used)));
+    }
+    if let Some(read) = report.read.as_ref().filter(|read| read.left_alone > 0 || read.news.left_out > 0) {
+        text.push_str(&format!("  {}\n", found(read)));
     }
     if report.duplicates > 0 {
         text.push_str(&format!(
@@ -61,6 +65,24 @@ pub fn named(counts: &Counts) -> [(&'static str, u64); 10] {
         ("cancelled", counts.cancelled),
         ("purged", counts.purged),
     ]
+}
+
+/// What was found in a source that was worked on before.
+fn found(read: &ReadReport) -> String {
+    let News { new, changed, back, removed, left_out, .. } = read.news;
+    let named = [
+        ("new", new),
+        ("changed", changed),
+        ("back again", back),
+        ("removed", removed),
+        ("left alone", read.left_alone),
+    ];
+    let mut words: Vec<String> =
+        named.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{} {name}", count(*n))).collect();
+    if left_out > 0 {
+        words.push(format!("{} left out", count(left_out)));
+    }
+    format!("in the source: {}", words.join(", "))
 }
 
 fn stages(report: &RunReport) -> String {

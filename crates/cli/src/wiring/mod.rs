@@ -2,6 +2,7 @@
 
 mod handlers;
 mod shelf;
+mod source;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,8 @@ use std::sync::Arc;
 use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::plan::{Plan, StagePlan};
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
-use redrive_engine::source::{JsonLines, Source};
 use redrive_engine::{crash, fault};
-use redrive_pipeline::{Definition, Problem, SourceKind, StageDef};
+use redrive_pipeline::{Definition, Problem, StageDef};
 use redrive_sqlite::{Options, SqliteStore};
 use redrive_store::{Index, RunRow, Store};
 
@@ -23,6 +23,7 @@ use crate::output::text::safe;
 pub use shelf::{
     EmbedSettings, Embedding, ParseSettings, Shelf, check_keys, embedding_of, query_vector, walk_of,
 };
+pub use source::{Named, named_source, open_source, source_left};
 
 /// A store and the index in it.
 #[derive(Clone)]
@@ -229,38 +230,4 @@ fn gate_place(gates: &mut Vec<GateWork>, definition: &Definition, name: String) 
         gates.push(GateWork { name: name.into(), spec });
         gates.len() - 1
     })
-}
-
-/// Opens what is left of a run's source; `None` when all was read, or it cannot be read again. A directory can always be
-/// looked at again.
-pub fn source_left(
-    row: &RunRow,
-    definition: &Definition,
-    shelf: Option<&Shelf>,
-) -> Result<Option<Box<dyn Source>>, Failure> {
-    if row.admitted_all || row.spec.source == "-" {
-        return Ok(None);
-    }
-    source(&row.spec.source, definition, row.cursor.as_deref(), shelf).map(Some)
-}
-
-/// Opens a source. `position` is how far it was read before.
-pub fn source(
-    name: &str,
-    definition: &Definition,
-    position: Option<&str>,
-    shelf: Option<&Shelf>,
-) -> Result<Box<dyn Source>, Failure> {
-    if let (SourceKind::Files(_), Some(shelf)) = (definition.source.kind, shelf) {
-        return Ok(Box::new(shelf.files(None)?));
-    }
-    let key = definition.source.key.clone();
-    if name == "-" {
-        return Ok(Box::new(JsonLines::stream("standard input", Box::new(std::io::stdin()), key)));
-    }
-    let lines = JsonLines::open(Path::new(name), key, position).map_err(|error| {
-        Failure::usage(error.to_string())
-            .hint("name the source with --input FILE, or in the pipeline's [source] path")
-    })?;
-    Ok(Box::new(lines))
 }

@@ -51,6 +51,14 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
     (plain, &["sqlite.before_begin", "sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 5, 9]),
     (large_lines, &["admit.before_submit", "admit.after_submit"], &[2, 3]),
     (
+        edited,
+        &["admit.reading_begun", "admit.before_sweep", "admit.before_submit", "admit.after_submit"],
+        &[1],
+    ),
+    (edited, &["sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 5]),
+    (reconfigured, &["reconfigure.reading_begun", "admit.reading_begun", "admit.before_sweep"], &[1]),
+    (reconfigured, &["sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 5, 8]),
+    (
         children,
         &["join.before_commit", "join.after_commit", "record.before_commit", "record.after_commit"],
         &[1, 2, 3],
@@ -199,6 +207,45 @@ fn turned_away(at: &str) -> bool {
     let gates = place.json(&["gates"]);
     assert_eq!(array(&gates["gates"]).len(), 1);
     assert!(count(&gates["gates"][0]["totals"]["calls"]) <= server.count() as u64, "{gates:#}");
+    place.check();
+    died
+}
+
+/// Dies while it reads a source that was edited after the end of its run.
+fn edited(at: &str) -> bool {
+    const ITEMS: usize = 12;
+    let server = Server::good();
+    let place = Place::with(&one_stage(&format!("{}\nconcurrency = 2", server.stage())), &samples(ITEMS));
+    place.run(&RUN).expect(0);
+    // One line is removed, one changed, one new.
+    let text =
+        samples(ITEMS + 1).replace("{\"id\":\"k0003\",\"n\":3}\n", "").replace("\"n\":7}", "\"n\":77}");
+    place.write("in.jsonl", text);
+    let died = crash_in(&place, &RUN, at);
+    again(&place, 0);
+    assert_eq!(place.result_keys(), &keys(ITEMS + 1) - &names([key(3)]));
+    assert_eq!(count(&place.results()[&key(7)]["twice"]), 154);
+    let calls = server.count();
+    assert!((ITEMS + 2..=ITEMS + 2 + 2).contains(&calls), "{calls} calls");
+    place.check();
+    died
+}
+
+/// Dies while items are sent again because a stage was changed.
+fn reconfigured(at: &str) -> bool {
+    const ITEMS: usize = 12;
+    let (before, after) = (Server::good(), Server::good());
+    let stage = |server: &Server| one_stage(&format!("{}\nconcurrency = 2", server.stage()));
+    let place = Place::with(&stage(&before), &samples(ITEMS));
+    place.run(&RUN).expect(0);
+    place.write("p.toml", stage(&after));
+    let died = crash_in(&place, &RUN, at);
+    place.run(&RUN).expect(0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
+    assert_eq!(before.count(), ITEMS);
+    let called: Names = after.by_key().into_keys().collect();
+    assert_eq!(called, keys(ITEMS), "everything went through the stage as it is now");
+    assert!(after.count() <= ITEMS + 2, "{} calls", after.count());
     place.check();
     died
 }

@@ -39,6 +39,7 @@ mod read_only;
 mod rehearse;
 mod results;
 mod secrets;
+mod sources;
 mod support;
 mod timing;
 mod wrong_answers;

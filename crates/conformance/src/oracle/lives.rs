@@ -10,6 +10,7 @@ use redrive_core::id::{ContentHash, ItemId, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::plan::Plan;
+use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Change, Claim, Claimed, Commit, Cursor, Fact, OperationKind, OutputKey, Prune, RunChange, Slot,
@@ -27,6 +28,7 @@ pub(super) struct Lives {
     dice: Dice,
     plan: Plan,
     run: RunId,
+    reading: Reading,
     workers: Vec<WorkerId>,
     outputs: Vec<OutputKey>,
     now: Timestamp,
@@ -50,7 +52,9 @@ impl Lives {
         let outputs = (0..4).map(|n: u8| OutputKey { config, input: ContentHash::of(&[&[n]]) }).collect();
         let (workers, old, steps, met) = (Vec::new(), Vec::new(), Vec::new(), Met::default());
         let (plan, run, now) = (plan(), runs[0], START);
-        let mut lives = Self { stores, dice, plan, run, workers, outputs, now, old, steps, seed, met };
+        let reading = Reading::FIRST;
+        let mut lives =
+            Self { stores, dice, plan, run, reading, workers, outputs, now, old, steps, seed, met };
         lives.register().await;
         lives
     }
@@ -77,7 +81,7 @@ impl Lives {
     }
 
     pub(super) async fn step(&mut self) {
-        match self.dice.below(25) {
+        match self.dice.below(26) {
             0..=3 => self.submit().await,
             4..=8 => self.claim().await,
             9..=16 => self.commit().await,
@@ -87,6 +91,7 @@ impl Lives {
             20 => self.change_run().await,
             21 => self.pass_on().await,
             22 => self.save_gates().await,
+            23 => self.read_again().await,
             _ => self.tick().await,
         }
         if self.dice.one_in(6) {
@@ -142,6 +147,7 @@ impl Lives {
         let submit = Submit {
             run: self.run,
             stage: SPLIT,
+            reading: self.reading,
             items,
             deadline: self.dice.one_in(3).then(|| Timestamp(self.now.0 + 20_000)),
             new_versions: self.dice.one_in(3),
@@ -159,6 +165,17 @@ impl Lives {
             self.met.count(what);
         }
         self.same("submit", answers);
+    }
+
+    async fn read_again(&mut self) {
+        let position = self.dice.one_in(2).then(|| "here".to_owned());
+        let mut numbers = [0; 2];
+        for (store, number) in self.stores.iter().zip(&mut numbers) {
+            *number = store.begin_reading(self.run, position.clone()).await.expect("begun");
+        }
+        self.reading = Reading { number: numbers[0], agreed: self.dice.below(3) };
+        self.met.count("read again");
+        self.same("read again", numbers);
     }
 
     fn new_item(&mut self, keys: u64) -> NewItem {

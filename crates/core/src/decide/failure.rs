@@ -165,7 +165,7 @@ impl Desk<'_> {
             State::Joining
             | State::Succeeded
             | State::Filtered { .. }
-            | State::Superseded
+            | State::Superseded { .. }
             | State::Cancelled
             | State::Dead { .. } => self.illegal("only a waiting or running item can expire"),
         }

@@ -7,6 +7,7 @@ mod cancel;
 mod gates;
 mod kill;
 mod purge;
+mod reconfigure;
 mod redrive;
 mod resume;
 
@@ -14,6 +15,7 @@ pub use cancel::cancel;
 pub use gates::{change_gate, resume_gates};
 pub use kill::{kill, live_descendants};
 pub use purge::purge;
+pub use reconfigure::{Again, reconfigure};
 pub use redrive::{Redrive, redrive, redrive_edited};
 pub use resume::resume;
 

@@ -71,7 +71,7 @@ async fn bring_back(
         } else {
             Vec::new()
         };
-        gone.retain(|child| matches!(child.state, State::Superseded | State::Cancelled));
+        gone.retain(|child| matches!(child.state, State::Superseded { .. } | State::Cancelled));
         if gone.is_empty() {
             settled.push((parent, tally));
             continue;

@@ -1,7 +1,7 @@
 //! Proves the laws over everything a store holds.
 
 use redrive_core::id::RunId;
-use redrive_core::item::State;
+use redrive_core::item::StateKind;
 use redrive_core::laws::{Case, Census, Law, Violation, check_item, check_starved};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
@@ -173,7 +173,7 @@ async fn check_run(
         for item in &page {
             let history = store.history(item.seq).await?;
             let has_successor =
-                purged || (item.state == State::Superseded && other_version(store, item).await?);
+                purged || (item.state.kind() == StateKind::Superseded && other_version(store, item).await?);
             let has_children =
                 plan.is_none_or(|plan| plan.stages().any(|(_, stage)| stage.first_child.is_some()));
             let children = if has_children { store.children(item.seq).await? } else { Default::default() };
@@ -214,5 +214,5 @@ async fn count_tombstones(store: &dyn Store, run: RunId, census: &mut Census) ->
 async fn other_version(store: &dyn Store, item: &redrive_core::item::Item) -> Result<bool> {
     let filter = ItemFilter { ids: Some(item.id.versions()), ..ItemFilter::default() };
     let versions = store.items(ItemQuery { filter, after: None, limit: PAGE }).await?;
-    Ok(versions.iter().any(|version| version.state != State::Superseded))
+    Ok(versions.iter().any(|version| version.state.kind() != StateKind::Superseded))
 }

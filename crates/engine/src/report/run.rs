@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::counts::{counts, judged_counts, own_counts};
 use super::usage::{UsageReport, usage};
+use crate::admit::News;
 use crate::worker::works_on;
 
 /// How a run stands, as `--json` prints it.
@@ -42,6 +43,9 @@ pub struct RunReport {
     pub duplicates: u64,
     /// Whether the source was read to the end.
     pub admitted_all: bool,
+    /// What this command found in the source; absent where it read none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<ReadReport>,
     /// When the next waiting item is due.
     pub next_due: Option<String>,
     /// The same, as a value.
@@ -58,6 +62,26 @@ pub struct RunReport {
     pub elapsed_ms: i64,
     /// The same per stage; stages below another one hold its children.
     pub stages: Vec<StageReport>,
+}
+
+/// What a command found in a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct ReadReport {
+    /// What changed.
+    #[serde(flatten)]
+    pub news: News,
+    /// Items that are in the source as they were, and were not worked on again for it.
+    pub left_alone: u64,
+}
+
+impl ReadReport {
+    /// Sees what was found against all that a run has.
+    #[must_use]
+    pub fn new(news: News, counts: &Counts) -> Self {
+        let gone = counts.superseded + counts.cancelled + counts.purged;
+        let present = counts.admitted.saturating_sub(gone);
+        Self { news, left_alone: present.saturating_sub(news.new + news.changed + news.back) }
+    }
 }
 
 /// Attempts, added up.
@@ -134,6 +158,7 @@ pub async fn run_report(
         dead: dead_by(&counters),
         duplicates: row.duplicates,
         admitted_all: row.admitted_all,
+        read: None,
         next_due: next_due.map(|due| due.to_string()),
         next_due_at: next_due,
         next_retry: next_due.filter(|due| *due > now && !any_fresh).map(|due| due.to_string()),
@@ -206,6 +231,7 @@ mod tests {
 
     fn row(finished_at: Option<i64>, idle: (Option<i64>, i64)) -> RunRow {
         RunRow {
+            reading: 1,
             id: RunId(1),
             spec: NewRun {
                 pipeline: String::new(),

@@ -1,11 +1,23 @@
 //! Where items come from.
+//!
+//! A source is read in pieces, and can change at any time: while it is read, while its items are worked on, between two
+//! starts, after the end of its run. So nothing of it is believed for long. What was read is known by a running hash
+//! ([`trail`]); where the source is not that any more, it is read again from the place up to which it still is.
 
-mod jsonl;
+mod feed;
+mod lines;
+mod record;
+mod trail;
 
-pub use jsonl::JsonLines;
-pub(crate) use jsonl::refusal;
+pub use feed::{expand, is_pattern};
+pub use lines::{LineSpec, Lines};
+pub use record::{Format, MAX_LINE};
 
-use redrive_core::item::NewItem;
+use std::sync::Arc;
+
+use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::fingerprint::fingerprint;
+use redrive_core::item::{LastFailure, NewItem};
 
 /// Something that is read piece by piece, never whole.
 pub trait Source: Send {
@@ -14,6 +26,64 @@ pub trait Source: Send {
     /// # Errors
     /// When the source cannot be read; what was read before stays admitted, and a later run goes on from there.
     fn next_piece(&mut self) -> Result<Piece, SourceError>;
+
+    /// How it stands to what was read of it before.
+    fn standing(&self) -> Standing {
+        Standing::Anew
+    }
+
+    /// Where this reading starts, to be kept with the run.
+    fn start(&self) -> Start {
+        Start::default()
+    }
+
+    /// Whether it is other than it was read; it then starts again where it still agrees, and that is a new reading.
+    /// `thorough` looks at the content even where nothing else tells of a change, if that takes no more than a moment.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    fn has_changed(&mut self, thorough: bool) -> Result<bool, SourceError> {
+        let _ = thorough;
+        Ok(false)
+    }
+
+    /// Goes back to its very beginning; `false` when it cannot be gone back in.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn rewind(&mut self) -> Result<bool, SourceError> {
+        Ok(false)
+    }
+
+    /// Whether it is the whole of what there is: what it does not have any more has left it.
+    fn is_whole(&self) -> bool {
+        false
+    }
+
+    /// What it has besides its items, and leaves out because a rule says so.
+    fn left_out(&self) -> u64 {
+        0
+    }
+}
+
+/// How a source stands to what was read of it before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It was read to its end, and is what was read.
+    Unchanged,
+    /// What was read of it is what it still begins with.
+    GoesOn,
+    /// It is read for the first time, or is not what was read: a new reading starts.
+    Anew,
+}
+
+/// Where a reading starts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Start {
+    /// In the source's own terms; `None` at the beginning.
+    pub position: Option<String>,
+    /// The first line that is read again.
+    pub agreed: u64,
 }
 
 /// A piece of a source.
@@ -36,4 +106,16 @@ pub struct SourceError {
     /// Why.
     #[source]
     pub cause: std::io::Error,
+}
+
+/// A failure that happened before any stage was reached.
+pub(crate) fn refusal(why: &str) -> LastFailure {
+    let failure = Failure::new(Class::Final, Kind::Input, why);
+    LastFailure {
+        class: failure.class,
+        kind: failure.kind,
+        message: Arc::from(failure.message()),
+        group: Arc::from(fingerprint(failure.class, "source", failure.message())),
+        shared: false,
+    }
 }

@@ -102,6 +102,7 @@ fn claimed(n: i64) -> ClaimedItem {
         key: n.to_string().into(),
         version,
         origin: 0,
+        reading: 1,
         stage: StageNo(0),
         state: State::Running { worker: WorkerId(1), since: Timestamp(0) },
         generation: 0,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use redrive_core::id::{ItemId, ItemSeq, Rev};
 use redrive_core::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
+use redrive_core::reading::Reading;
 use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
 use redrive_store::{Error, ItemFilter, ItemQuery, Store, Submit, Submitted};
@@ -46,6 +47,7 @@ impl Oracle {
                 }
                 Submitted::Known(as_id) | Submitted::Duplicate(as_id) if *as_id == id && there && !gone => {
                     self.hub.meet(Met::Resubmitted);
+                    self.seen_again(id, submit.reading, new.origin);
                 }
                 // What was purged is left alone, whatever else its key has.
                 Submitted::Known(as_id) if *as_id == id && buried => self.hub.meet(Met::ReadAgain),
@@ -88,10 +90,20 @@ impl Oracle {
         let stale = || submit.changes.iter().any(|change| !self.is_live_token(&change.transition));
         match error {
             Error::NotFound(_) if self.control == Control::Cancelled => self.hub.meet(Met::TooLate),
+            Error::Overtaken { .. } => self.hub.log("overtaken", &[], String::new),
             Error::Busy(_) if stale() => self.hub.log("moved", &[], String::new),
             error => return broken("L1", format!("a submission was refused: {error}")),
         }
         Ok(())
+    }
+
+    /// What an older reading saw stands where this one sees it.
+    fn seen_again(&mut self, id: ItemId, reading: Reading, origin: u64) {
+        let known = self.ids.get(&id).and_then(|seq| self.items.get_mut(seq));
+        if let Some(known) = known.filter(|known| !reading.has_seen(&known.item)) {
+            known.item.reading = reading.number;
+            known.item.origin = origin;
+        }
     }
 
     fn state_of(&self, id: ItemId) -> Option<StateKind> {
@@ -100,7 +112,8 @@ impl Oracle {
 
     /// Whether an item is as it is known, and not superseded.
     fn is_present(&self, item: &Item) -> bool {
-        item.state != State::Superseded && self.items.get(&item.seq).is_some_and(|known| known.item == *item)
+        !matches!(item.state, State::Superseded { .. })
+            && self.items.get(&item.seq).is_some_and(|known| known.item == *item)
     }
 
     /// L6: what was submitted last is what is worked on.

@@ -152,6 +152,8 @@ impl Oracle {
         let wanted: Option<Payload> = match (transition.record.as_ref().map(|record| record.outcome), mark) {
             (Some(Outcome::Succeeded | Outcome::Reused), _) => self.script.output(stage, &known.payload),
             (Some(Outcome::Expanded), _) if transition.payload.is_some() => Some(known.payload.clone()),
+            // What had ended already has its last content.
+            (_, "restored") if transition.after.state.kind().is_terminal() => None,
             (_, "restored") if known.item.parent.is_none() => Some(known.first.clone()),
             (_, "restored") => None,
             (_, "reopened") if transition.after.stage != stage => known.expanded.clone(),
@@ -193,7 +195,7 @@ impl Oracle {
             State::Dead { reason: DeadReason::Expired } => Some(Met::Expired),
             State::Dead { reason: DeadReason::Quarantined } => Some(Met::Quarantined),
             State::Dead { reason: DeadReason::Exhausted } => Some(Met::Exhausted),
-            State::Superseded => Some(Met::Superseded),
+            State::Superseded { .. } => Some(Met::Superseded),
             _ => None,
         });
         all.extend(transition.mark.as_ref().and_then(|mark| match mark.what {
@@ -208,7 +210,7 @@ impl Oracle {
         all.into_iter().for_each(|met| self.hub.meet(met));
     }
 
-    pub(super) fn row(&mut self, store: &dyn Store) -> Result<RunRow, Broken> {
+    pub(crate) fn row(&mut self, store: &dyn Store) -> Result<RunRow, Broken> {
         match at_once(store.run(self.run)) {
             Ok(Some(row)) => self.on_run(&row).map(|()| row),
             other => broken("L1", format!("the run is {other:?}")),

@@ -1,10 +1,12 @@
 //! What must be true when everything has ended: sets are compared, not sums.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use redrive_core::attempt::Outcome;
 use redrive_core::id::ItemId;
 use redrive_core::item::{Item, State};
+use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_engine::report::Runs;
 use redrive_store::Store;
@@ -13,11 +15,18 @@ use super::{Known, Oracle, Verdict, broken};
 use crate::hub::at_once;
 
 impl Oracle {
-    /// Checks the end of a run. `lines` are the source's lines as they were last submitted.
+    /// Checks the end of a run. `lines` are the items that the source's lines have to be, as far as their keys are theirs
+    /// alone; `keys` are those of all lines.
     ///
     /// # Errors
     /// What is wrong.
-    pub fn at_the_end(&self, store: &dyn Store, lines: &[ItemId], now: Timestamp) -> Verdict {
+    pub fn at_the_end(
+        &self,
+        store: &dyn Store,
+        lines: &[ItemId],
+        keys: &[Arc<str>],
+        now: Timestamp,
+    ) -> Verdict {
         self.whole(store, true)?;
         let mut ended: BTreeSet<ItemId> = self.purged.values().map(|(id, _)| *id).collect();
         for known in self.items.values() {
@@ -32,7 +41,10 @@ impl Oracle {
             let lost = self.admitted.difference(&ended).count();
             return broken("L1", format!("{lost} items were admitted and never ended"));
         }
-        self.lines_as_submitted(lines)?;
+        if self.control != Control::Cancelled {
+            self.lines_as_submitted(lines)?;
+            self.nothing_but(keys)?;
+        }
         self.engine_agrees(store, now)
     }
 
@@ -78,13 +90,27 @@ impl Oracle {
     fn lines_as_submitted(&self, lines: &[ItemId]) -> Verdict {
         for id in lines {
             match self.ids.get(id).and_then(|seq| self.items.get(seq)) {
-                Some(Known { item: Item { state: State::Superseded, key, .. }, .. }) => {
+                Some(Known { item: Item { state: State::Superseded { .. }, key, .. }, .. }) => {
                     return broken("L6", format!("the present content of {key} is superseded"));
                 }
                 None if !self.was_purged(*id, *id) => {
                     return broken("L1", format!("line {id} is not there"));
                 }
                 _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// L1: what left the source is taken out.
+    fn nothing_but(&self, keys: &[Arc<str>]) -> Verdict {
+        for known in self.items.values().filter(|known| known.item.parent.is_none()) {
+            let taken_out = matches!(known.item.state, State::Superseded { .. } | State::Cancelled);
+            let of_line =
+                |key: &Arc<str>| *key == known.item.key || known.item.key.starts_with(&format!("{key}#"));
+            if !taken_out && !keys.iter().any(of_line) {
+                let (key, state) = (&known.item.key, known.item.state.kind());
+                return broken("L1", format!("{key} is not in the source any more, and is {state}"));
             }
         }
         Ok(())

@@ -42,7 +42,10 @@ impl Oracle {
         let (low, high) = known.item.id.versions();
         let other = |(id, seq): (&ItemId, &ItemSeq)| {
             *id != known.item.id
-                && self.items.get(seq).is_some_and(|other| other.item.state != State::Superseded)
+                && self
+                    .items
+                    .get(seq)
+                    .is_some_and(|other| !matches!(other.item.state, State::Superseded { .. }))
         };
         let case = Case {
             item: &known.item,

@@ -3,8 +3,8 @@
 mod setup;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use redrive_core::id::RunId;
@@ -18,9 +18,10 @@ use crate::fault::Actor;
 use crate::hub::{Broken, Event, Hub, Task, TaskId};
 use crate::mailbox::Orders;
 use crate::met::{Met, Score};
-use crate::people::{Operator, Source};
+use crate::people::Operator;
 use crate::scenario::Scenario;
 use crate::slip::{self, Slip};
+use crate::source::Source;
 use crate::store::FaultyStore;
 use crate::worker::Worker;
 
@@ -300,10 +301,9 @@ impl World {
     }
 
     fn at_the_end(&self) {
-        let told = self.source.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<_> = told.iter().flatten().copied().collect();
+        let (lines, keys) = (self.source.own_ids(), self.source.keys());
         let now = Timestamp(self.hub.now());
-        if let Err(broken) = self.store.oracle().at_the_end(self.store.inner(), &lines, now) {
+        if let Err(broken) = self.store.oracle().at_the_end(self.store.inner(), &lines, &keys, now) {
             self.hub.broke(broken.law, broken.what);
         }
     }

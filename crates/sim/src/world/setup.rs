@@ -1,7 +1,7 @@
 //! Everybody and everything of a run, before it begins.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,9 +15,10 @@ use crate::fault::Actor;
 use crate::hub::{Hub, at_once};
 use crate::mailbox::Orders;
 use crate::oracle::Oracle;
-use crate::people::{CLEAN, Operator, Source};
+use crate::people::Operator;
 use crate::scenario::Scenario;
 use crate::slip::Slip;
+use crate::source::Source;
 use crate::store::FaultyStore;
 
 impl World {
@@ -42,14 +43,13 @@ impl World {
             env: clock::env(&hub, &still),
             recipe: recipe.clone(),
             run,
-            told: Arc::new(Mutex::new(vec![None; scenario.lines.len()])),
-            lines: Arc::new(Mutex::new(scenario.lines.clone())),
-            dirty: Arc::new(AtomicUsize::new(CLEAN)),
+            versions: Arc::new(Mutex::new(vec![scenario.lines.clone()])),
             reading: Arc::new(AtomicBool::new(false)),
             done: Arc::new(AtomicBool::new(false)),
             piece: scenario.piece,
             pace,
             chaos,
+            slip,
         };
         let operators = OPERATORS.iter().chain([&MEDIC]).map(|slot| Operator {
             hub: hub.clone(),

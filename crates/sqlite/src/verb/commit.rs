@@ -21,7 +21,7 @@ macro_rules! moved_columns {
         "stage = ?3, state = ?4, lane = ?5, due = ?6, cause = ?7, worker = ?8, since = ?9, \
          generation = ?10, rev = ?11, attempt = ?12, failures = ?13, throttles = ?14, \
          crashes = ?15, first_failed_at = ?16, filtered = ?17, dead_reason = ?18, class = ?19, \
-         kind = ?20, message = ?21, grp = ?22, shared = ?23, updated_at = ?24, deadline = ?25"
+         kind = ?20, message = ?21, grp = ?22, shared = ?23, updated_at = ?24, deadline = ?25, was = ?26"
     };
 }
 
@@ -29,7 +29,7 @@ const MOVE: &str = concat!("UPDATE item SET ", moved_columns!(), " WHERE seq = ?
 const MOVE_WITH_PAYLOAD: &str = concat!(
     "UPDATE item SET ",
     moved_columns!(),
-    ", payload = ?26, content = ?27, payload_sum = ?28 WHERE seq = ?1 AND rev = ?2"
+    ", payload = ?27, content = ?28, payload_sum = ?29 WHERE seq = ?1 AND rev = ?2"
 );
 
 /// The parameters of [`MOVE`], in the order of [`moved_columns`].
@@ -60,7 +60,8 @@ macro_rules! moved {
             $fields.group,
             $fields.shared,
             $item.updated_at.0,
-            $item.deadline.map(|at| at.0)
+            $item.deadline.map(|at| at.0),
+            $fields.was
             $(, $more)*
         ]
     };
@@ -206,7 +207,7 @@ impl<'tx> Desk<'tx> {
         let Some(children) = &transition.children else { return Ok(()) };
         let parent = &transition.after;
         let (stage, deadline) = (children.stage, children.deadline);
-        let entry = Entry { run: parent.run, parent: Some(parent.seq), stage, deadline, now };
+        let entry = Entry { run: parent.run, parent: Some(parent.seq), stage, reading: 0, deadline, now };
         let mut there = self.tx.prepare_cached("SELECT 1 FROM item WHERE id = ?1")?;
         for new in &children.items {
             let version = new.version();

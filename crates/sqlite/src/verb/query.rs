@@ -140,6 +140,13 @@ impl Conditions {
         if let Some(key) = &filter.key {
             all.add("key = ?", [text(key)]);
         }
+        if let Some(reading) = filter.unseen {
+            all.add("state NOT IN (5, 6)", []);
+            all.add(
+                "reading <> ? AND origin >= ?",
+                [Value::from(reading.number), Value::from(reading.agreed.cast_signed())],
+            );
+        }
         if filter.failed {
             all.add("(failures + crashes > 0 OR state = 7)", []);
         }

@@ -14,7 +14,7 @@ use crate::verb::item::collect;
 macro_rules! run_columns {
     () => {
         "id, pipeline, source, category, priority, definition, folder, control, reason, cursor, admitted_all, \
-         duplicates, budget, created_at, finished_at, paused_since, paused_ms, idle_since, idle_ms"
+         duplicates, budget, created_at, finished_at, paused_since, paused_ms, idle_since, idle_ms, reading"
     };
 }
 
@@ -22,8 +22,8 @@ macro_rules! run_columns {
 pub(crate) fn create(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<RunRow> {
     tx.prepare_cached(
         "INSERT INTO run (pipeline, source, category, priority, definition, folder, control, admitted_all,
-                          duplicates, created_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7)",
+                          duplicates, created_at, reading)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0, 0, ?7, 0)",
     )?
     .execute(params![
         new.pipeline,
@@ -131,6 +131,26 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
     must(tx, run)
 }
 
+/// Begins a reading of a run's source, and gives its number.
+pub(crate) fn begin_reading(tx: &Connection, run: RunId, position: Option<&str>) -> Result<u32> {
+    tx.prepare_cached(
+        "UPDATE run SET reading = reading + 1, cursor = ?2, admitted_all = 0, duplicates = 0, finished_at = NULL
+         WHERE id = ?1",
+    )?
+    .execute((run.0, position))?;
+    Ok(must(tx, run)?.reading)
+}
+
+/// Refuses what an older reading of a run's source has.
+pub(crate) fn require_reading(conn: &Connection, run: RunId, number: u32) -> Result<()> {
+    let reading: u32 =
+        conn.prepare_cached("SELECT reading FROM run WHERE id = ?1")?.query_row([run.0], |row| row.get(0))?;
+    if reading > number {
+        return Err(Error::Overtaken { reading }.into());
+    }
+    Ok(())
+}
+
 /// A run that was finished and has unfinished items again is not finished.
 pub(crate) fn goes_on_with_live(tx: &Connection, run: RunId) -> Result<()> {
     let finished =
@@ -201,5 +221,6 @@ fn read(row: &Row<'_>) -> Result<RunRow> {
         finished_at: row.get::<_, Option<i64>>(14)?.map(Timestamp),
         pause: Pause { since: row.get::<_, Option<i64>>(15)?.map(Timestamp), before_ms: row.get(16)? },
         idle: Pause { since: row.get::<_, Option<i64>>(17)?.map(Timestamp), before_ms: row.get(18)? },
+        reading: row.get(19)?,
     })
 }

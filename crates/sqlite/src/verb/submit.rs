@@ -15,6 +15,7 @@ use crate::verb::{commit, counter, item, run, tombstone};
 /// Admits items to a run.
 pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>> {
     run::require_uncancelled(tx, submit.run)?;
+    run::require_reading(tx, submit.run, submit.reading.number)?;
     let changes = Commit {
         changes: submit.changes.clone(),
         all_or_nothing: true,
@@ -31,6 +32,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
         run: submit.run,
         parent: None,
         stage: submit.stage,
+        reading: submit.reading.number,
         deadline: submit.deadline,
         now: submit.now,
     };
@@ -42,9 +44,13 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
             answers.push(Submitted::Known(id));
             continue;
         }
-        answers.push(match known(tx, id, new.origin, submit.new_versions)? {
+        answers.push(match known(tx, id, new.origin, submit)? {
             Some(Known::Same) => Submitted::Known(id),
             Some(Known::Elsewhere) => Submitted::Duplicate(id),
+            Some(Known::Before(seq)) => {
+                seen_again(tx, seq, submit.reading.number, new.origin)?;
+                Submitted::Known(id)
+            }
             Some(Known::Otherwise(seq)) if !submit.new_versions => {
                 let gone = || Error::Corrupt(format!("item {} is in an index only", seq.0));
                 Submitted::Changed(Box::new(item::one(tx, seq)?.ok_or_else(gone)?))
@@ -72,33 +78,53 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
 enum Known {
     /// With this content, from this place.
     Same,
-    /// With this content, from another place.
+    /// With this content, from another place that this reading has seen.
     Elsewhere,
+    /// With this content, by an older reading.
+    Before(ItemSeq),
     /// With other content that has not been superseded, or with this content that has been.
     Otherwise(ItemSeq),
 }
 
 /// Looks at all versions of a key at once: they are neighbours in the index of ids.
-fn known(tx: &Connection, id: ItemId, origin: u64, new_versions: bool) -> Result<Option<Known>> {
+fn known(tx: &Connection, id: ItemId, origin: u64, submit: &Submit) -> Result<Option<Known>> {
     let (low, high) = id.versions();
-    let mut select =
-        tx.prepare_cached("SELECT id, origin, state, seq FROM item WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?;
+    let mut select = tx.prepare_cached(
+        "SELECT id, origin, state, seq, reading FROM item WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+    )?;
     let mut rows = select.query((&low.0, &high.0))?;
     let mut other = None;
     while let Some(row) = rows.next()? {
         let superseded = row.get::<_, u8>(2)? == StateKind::Superseded.code();
         if row.get::<_, [u8; 16]>(0)? == id.0 {
-            if superseded && !new_versions {
-                return Ok(Some(Known::Otherwise(ItemSeq(row.get(3)?))));
+            let seq = ItemSeq(row.get(3)?);
+            if superseded && !submit.new_versions {
+                return Ok(Some(Known::Otherwise(seq)));
             }
-            let same = row.get::<_, i64>(1)?.cast_unsigned() == origin;
-            return Ok(Some(if same { Known::Same } else { Known::Elsewhere }));
+            let (place, reading) = (row.get::<_, i64>(1)?.cast_unsigned(), row.get(4)?);
+            let seen = submit.reading.has(reading, place);
+            let same = reading == submit.reading.number && place == origin;
+            return Ok(Some(match (same, seen) {
+                (true, _) => Known::Same,
+                (false, true) => Known::Elsewhere,
+                (false, false) => Known::Before(seq),
+            }));
         }
         if other.is_none() && !superseded {
             other = Some(Known::Otherwise(ItemSeq(row.get(3)?)));
         }
     }
     Ok(other)
+}
+
+/// Notes where an item stands in its source now. That is no change of the item: whoever holds it, holds it still.
+fn seen_again(tx: &Connection, seq: ItemSeq, reading: u32, origin: u64) -> Result<()> {
+    tx.prepare_cached("UPDATE item SET reading = ?2, origin = ?3 WHERE seq = ?1")?.execute((
+        seq.0,
+        reading,
+        origin.cast_signed(),
+    ))?;
+    Ok(())
 }
 
 /// Writes a new item.
@@ -108,9 +134,9 @@ pub(crate) fn insert(tx: &Connection, item: &Item, new: &NewItem) -> Result<()> 
     tx.prepare_cached(
         "INSERT INTO item (seq, id, run, parent, key, version, origin, stage, state, lane, due, generation, rev,
                            attempt, failures, throttles, crashes, dead_reason, class, kind, message, grp, shared,
-                           created_at, updated_at, deadline, payload, content, payload_sum)
+                           created_at, updated_at, deadline, payload, content, payload_sum, reading)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, 0, 0, 0, 0, 0, 0, ?11, ?12, ?13, ?14, ?15, ?16,
-                 ?17, ?17, ?18, ?19, ?20, ?21)",
+                 ?17, ?17, ?18, ?19, ?20, ?21, ?22)",
     )?
     .execute(params![
         item.seq.0,
@@ -134,6 +160,7 @@ pub(crate) fn insert(tx: &Connection, item: &Item, new: &NewItem) -> Result<()> 
         content.payload,
         content.hash(),
         content.sum,
+        item.reading,
     ])?;
     Ok(())
 }

@@ -35,6 +35,7 @@ pub(crate) fn new_run() -> NewRun {
 pub(crate) fn submission(run: RunId, keys: std::ops::Range<u64>, size: usize) -> Submit {
     let item = |n: u64| NewItem::new(format!("key {n}"), format!("{n:>size$}").into_bytes(), n);
     Submit {
+        reading: redrive_core::reading::Reading::FIRST,
         run,
         stage: StageNo(0),
         items: keys.map(item).collect(),

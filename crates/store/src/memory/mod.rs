@@ -74,6 +74,10 @@ impl Store for MemoryStore {
         Ok(self.lock().list_runs(&filter, before, limit))
     }
 
+    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32> {
+        self.lock().begin_reading(run, position)
+    }
+
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
         Ok(self.change()?.register(new, lease_until, now))
     }

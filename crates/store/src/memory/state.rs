@@ -58,6 +58,7 @@ impl State {
             spec: new,
             control: Control::Go,
             reason: None,
+            reading: 0,
             cursor: None,
             admitted_all: false,
             duplicates: 0,
@@ -90,6 +91,16 @@ impl State {
         row.pause = change.pause.unwrap_or(row.pause);
         row.idle = change.idle.unwrap_or(row.idle);
         Ok(row.clone())
+    }
+
+    pub(super) fn begin_reading(&mut self, run: RunId, position: Option<String>) -> Result<u32> {
+        let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
+        row.reading += 1;
+        row.cursor = position;
+        row.admitted_all = false;
+        row.duplicates = 0;
+        row.finished_at = None;
+        Ok(row.reading)
     }
 
     /// Whether a run has items that are not finished.

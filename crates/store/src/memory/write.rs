@@ -18,9 +18,14 @@ use crate::{Error, Result};
 
 impl State {
     pub(super) fn submit(&mut self, submit: Submit) -> Result<Vec<Submitted>> {
-        match self.runs.get(&submit.run).map(|run| run.control) {
+        match self.runs.get(&submit.run).map(|run| (run.control, run.reading)) {
             None => return Err(Error::NotFound(format!("run {}", submit.run))),
-            Some(Control::Cancelled) => return Err(Error::NotFound(format!("run {} to go on", submit.run))),
+            Some((Control::Cancelled, _)) => {
+                return Err(Error::NotFound(format!("run {} to go on", submit.run)));
+            }
+            Some((_, reading)) if reading > submit.reading.number => {
+                return Err(Error::Overtaken { reading });
+            }
             Some(_) => {}
         }
         if !submit.changes.is_empty() {
@@ -38,6 +43,7 @@ impl State {
             run: submit.run,
             parent: None,
             stage: submit.stage,
+            reading: submit.reading.number,
             deadline: submit.deadline,
             now: submit.now,
         };
@@ -48,11 +54,20 @@ impl State {
             let id = ItemId::derive(submit.run, None, &new.key, version);
             let answer = match self.ids.get(&id).map(|seq| &self.items[seq].item) {
                 None if self.was_purged(id) => Submitted::Known(id),
-                Some(known) if known.state == ItemState::Superseded && !submit.new_versions => {
+                Some(known)
+                    if matches!(known.state, ItemState::Superseded { .. }) && !submit.new_versions =>
+                {
                     Submitted::Changed(Box::new(known.clone()))
                 }
-                Some(known) if known.origin == new.origin => Submitted::Known(id),
-                Some(_) => Submitted::Duplicate(id),
+                Some(known) if known.reading == submit.reading.number && known.origin == new.origin => {
+                    Submitted::Known(id)
+                }
+                Some(known) if submit.reading.has_seen(known) => Submitted::Duplicate(id),
+                Some(known) => {
+                    let seq = known.seq;
+                    self.seen_again(seq, submit.reading.number, new.origin);
+                    Submitted::Known(id)
+                }
                 None => match self.other_version(id) {
                     Some(other) if !submit.new_versions => Submitted::Changed(Box::new(other)),
                     _ => {
@@ -88,7 +103,15 @@ impl State {
     fn other_version(&self, id: ItemId) -> Option<Item> {
         let (low, high) = id.versions();
         let versions = self.ids.range(low..=high).map(|(_, seq)| &self.items[seq].item);
-        versions.into_iter().find(|item| item.state != ItemState::Superseded).cloned()
+        versions.into_iter().find(|item| !matches!(item.state, ItemState::Superseded { .. })).cloned()
+    }
+
+    /// Notes where an item stands in its source now. That is no change of the item: whoever holds it, holds it still.
+    fn seen_again(&mut self, seq: ItemSeq, reading: u32, origin: u64) {
+        if let Some(kept) = self.items.get_mut(&seq) {
+            kept.item.reading = reading;
+            kept.item.origin = origin;
+        }
     }
 
     fn admit(&mut self, new: NewItem, id: ItemId, entry: &Entry, deltas: &mut Deltas) {
@@ -239,6 +262,7 @@ impl State {
             run: parent.run,
             parent: Some(parent.seq),
             stage: children.stage,
+            reading: 0,
             deadline: children.deadline,
             now,
         };

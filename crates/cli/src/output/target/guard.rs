@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use redrive_core::id::ContentHash;
+use redrive_engine::source::expand;
 use redrive_ingest::walk::{Found, SkipReason, Skipped, Step, WalkOptions, walk};
 use redrive_pipeline::{Definition, FilesDef, SourceKind, StageKind};
 use redrive_store::{RunFilter, Store};
@@ -58,8 +59,9 @@ impl Guard {
     pub fn pipeline(&mut self, file: &Path, definition: &Definition, folder: &Path) {
         self.file("the pipeline file", file);
         self.named_by(definition, folder);
-        if let Some(path) = definition.source.path.as_deref().filter(|path| *path != "-") {
-            self.source(&folder.join(path).display().to_string(), definition);
+        for path in definition.source.paths.iter().filter(|path| *path != "-") {
+            let path = folder.join(path).display().to_string();
+            self.source(&path, definition);
         }
     }
 
@@ -68,8 +70,14 @@ impl Guard {
         match definition.source.kind {
             _ if name == "-" => {}
             SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walked(files))),
-            // Several files are kept one a line.
-            _ => name.lines().for_each(|path| self.file("a source", path)),
+            // Several files and patterns are kept one a line.
+            SourceKind::Lines(_) => {
+                for path in name.lines() {
+                    self.file("a source", path);
+                    let files = expand(&[path.to_owned()]).unwrap_or_default();
+                    files.into_iter().for_each(|file| self.file("a source", file));
+                }
+            }
         }
     }
 

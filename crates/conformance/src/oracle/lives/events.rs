@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Transition, Verdict};
+use redrive_core::event::{Event, Gone, Transition, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::ItemId;
 use redrive_core::item::{Item, LastFailure, StateKind};
@@ -87,10 +87,11 @@ impl Lives {
                 Event::Redriven { due, payload }
             }
             StateKind::Waiting if self.dice.one_in(2) => Event::DeadlinePassed,
-            _ => match self.dice.below(4) {
+            _ => match self.dice.below(5) {
                 0 if item.parent.is_none() => Event::ChildReopened { stage: SPLIT },
                 1 => Event::CancelRequested,
-                2 => Event::Superseded,
+                2 => Event::Superseded(self.dice.of(&[Gone::Newer, Gone::Removed, Gone::Reconfigured])),
+                3 => Event::Reconfigured,
                 _ => Event::Killed { why: "an operator".to_owned() },
             },
         }

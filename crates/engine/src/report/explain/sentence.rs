@@ -27,8 +27,17 @@ pub(super) fn sentence(
         State::Joining => "It waits for its children.".to_owned(),
         State::Succeeded => "It has passed every stage.".to_owned(),
         State::Filtered { reason } => format!("Stage {stage} took it out: {reason}."),
-        State::Superseded => "A newer version of the same key took its place.".to_owned(),
+        State::Superseded { .. } => {
+            "It is not what its source has any more: a newer version took its place, or it was removed."
+                .to_owned()
+        }
         State::Cancelled => "Its run was cancelled.".to_owned(),
+        State::Dead { .. } if item.is_refused() => {
+            let why = item.last.as_ref().map(|last| last.message.to_string()).unwrap_or_default();
+            format!(
+                "Its source could not give it: {why}. Mend it there and run again, or import it with other content."
+            )
+        }
         State::Dead { reason } => {
             let last = item.last.as_ref().map(|last| format!(": {}", last.message)).unwrap_or_default();
             format!(

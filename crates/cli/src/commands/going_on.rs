@@ -1,0 +1,131 @@
+//! An edited pipeline file is taken over by a run that is there.
+
+use redrive_core::id::StageNo;
+use redrive_engine::admin::{self, Again};
+use redrive_pipeline::{Definition, StageDef};
+use redrive_store::{RunChange, RunRow, Store};
+
+use super::Context;
+use crate::exit::Failure;
+use crate::output::note;
+use crate::output::text::count;
+use crate::wiring::{self, Named};
+
+/// What of a pipeline is other than when a run last went by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// Nothing that changes what a stage does.
+    Nothing,
+    /// It has other stages, or in another order.
+    Stages,
+    /// A stage does something else; this is the first.
+    Stage {
+        /// Its number.
+        stage: StageNo,
+        /// Its name.
+        name: String,
+    },
+    /// A stage does something else that only children run through.
+    Nested {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Compares a pipeline with the one that a run last went by.
+pub fn compare(row: &RunRow, definition: &Definition) -> Changed {
+    let Some(before) = wiring::definition_of(row) else { return Changed::Nothing };
+    let shape = |definition: &Definition| -> Vec<(String, usize)> {
+        definition.all_stages().map(|stage| (stage.name.clone(), stage.children.len())).collect()
+    };
+    if shape(&before) != shape(definition) {
+        return Changed::Stages;
+    }
+    let differs = |(now, before): (&StageDef, &StageDef)| now.config_hash() != before.config_hash();
+    let pairs = || definition.all_stages().zip(before.all_stages());
+    let top = |name: &str| definition.stages.iter().any(|stage| stage.name == name);
+    // Children keep what they have: only a new run can make them anew.
+    if let Some((nested, _)) = pairs().find(|pair| differs(*pair) && !top(&pair.0.name)) {
+        return Changed::Nested { name: nested.name.clone() };
+    }
+    let first = pairs().enumerate().find(|(_, pair)| differs(*pair));
+    first.map_or(Changed::Nothing, |(no, (stage, _))| Changed::Stage {
+        stage: StageNo(u16::try_from(no).unwrap_or(u16::MAX)),
+        name: stage.name.clone(),
+    })
+}
+
+/// Takes over an edited pipeline file, as long as the items of the run can find their stages in it. Items that have passed a
+/// stage which does something else now go again.
+pub async fn take_over(
+    context: &Context,
+    store: &dyn Store,
+    row: RunRow,
+    definition: &Definition,
+    text: &str,
+    keep_passed: bool,
+) -> Result<RunRow, Failure> {
+    if row.spec.definition == text {
+        return Ok(row);
+    }
+    match compare(&row, definition) {
+        Changed::Nothing => {}
+        Changed::Stages => {
+            return Err(Failure::usage(format!(
+                "run {} is under way with other stages than this file has",
+                row.id
+            ))
+            .hint("finish it with the old stages, `redrive cancel` it, or start another run with --new"));
+        }
+        Changed::Stage { name, .. } | Changed::Nested { name } if keep_passed => {
+            told(
+                context,
+                &format!("stage {name} is configured otherwise; what has passed it stays as it is"),
+            );
+        }
+        Changed::Nested { name } => {
+            let stays = "children that have passed it stay as they are (--new does everything anew)";
+            told(context, &format!("stage {name} is configured otherwise; {stays}"));
+        }
+        Changed::Stage { stage, name } => {
+            let plan = wiring::plan(definition);
+            let can_reread = !Named::of(&row).is_stdin();
+            let again = admin::reconfigure(store, row.id, &plan, stage, can_reread, &context.env).await?;
+            told(context, &words(&name, again));
+        }
+    }
+    let change = RunChange { definition: Some(text.to_owned()), ..RunChange::default() };
+    Ok(store.change_run(row.id, change).await?)
+}
+
+fn words(name: &str, again: Again) -> String {
+    let Again { from_stage, from_start } = again;
+    let mut text = format!("stage {name} is configured otherwise: ");
+    match (from_stage, from_start) {
+        (0, 0) => text.push_str("no item has got so far"),
+        (here, 0) => text.push_str(&format!("{} go again from it", items(here))),
+        (here, start) => {
+            if here > 0 {
+                text.push_str(&format!("{} go again from it, ", items(here)));
+            }
+            text.push_str(&format!(
+                "{} that passed it are read again and go through the stages before it, whose kept outputs are reused",
+                items(start)
+            ));
+        }
+    }
+    if from_stage + from_start > 0 {
+        text.push_str(" (--keep-passed leaves them alone)");
+    }
+    text
+}
+
+fn items(n: u64) -> String {
+    format!("{} item{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+fn told(context: &Context, text: &str) {
+    if !context.global.quiet {
+        note(text);
+    }
+}

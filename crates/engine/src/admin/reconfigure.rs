@@ -1,0 +1,98 @@
+//! Items go again where a stage is configured otherwise than when they passed it.
+
+use redrive_core::decide::{Moment, decide};
+use redrive_core::event::{Event, Gone};
+use redrive_core::id::{RunId, StageNo};
+use redrive_core::item::{Item, StateKind};
+use redrive_core::plan::Plan;
+use redrive_store::{Applied, Change, Commit, ItemFilter, ItemQuery, Result, Store};
+
+use super::{PAGE, live_descendants};
+use crate::crash;
+use crate::env::Env;
+
+/// How many items go again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Again {
+    /// Those that ended at the stage: they have what it was given, and go again from it.
+    pub from_stage: u64,
+    /// Those that passed it: what it was given is not kept, so they are read again and go through every stage before it.
+    /// Where such a stage keeps its outputs, they are reused.
+    pub from_start: u64,
+}
+
+/// What has to happen to an item.
+enum Needs {
+    Nothing,
+    Stage,
+    Start,
+}
+
+fn needs(item: &Item, stage: StageNo, can_reread: bool) -> Needs {
+    let gone = matches!(item.state.kind(), StateKind::Superseded | StateKind::Cancelled);
+    if gone || item.is_refused() || item.stage < stage {
+        return Needs::Nothing;
+    }
+    match item.state.kind() {
+        StateKind::Waiting | StateKind::Running if item.stage == stage => Needs::Nothing,
+        StateKind::Dead | StateKind::Filtered if item.stage == stage => Needs::Stage,
+        _ if can_reread => Needs::Start,
+        _ => Needs::Nothing,
+    }
+}
+
+/// Sends the items of a run again that have passed `stage`, or ended at it. With `can_reread`, what has passed it waits for
+/// its source to be read again from the beginning, which is noted first.
+///
+/// # Errors
+/// When the store fails; saying it again does the rest.
+pub async fn reconfigure(
+    store: &dyn Store,
+    run: RunId,
+    plan: &Plan,
+    stage: StageNo,
+    can_reread: bool,
+    env: &Env,
+) -> Result<Again> {
+    let filter = ItemFilter { run: Some(run), top: true, ..ItemFilter::default() };
+    let (mut again, mut after) = (Again::default(), None);
+    loop {
+        let page = store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
+        let Some(last) = page.last() else { return Ok(again) };
+        let last = last.seq;
+        let mut stale = false;
+        for item in &page {
+            let start = match needs(item, stage, can_reread) {
+                Needs::Nothing => continue,
+                Needs::Stage => false,
+                Needs::Start => true,
+            };
+            if start && again.from_start == 0 {
+                // A crash from here on finds a source that is to be read from its beginning.
+                store.begin_reading(run, None).await?;
+                crash::point("reconfigure.reading_begun");
+            }
+            let done = send(store, item, start, plan, env).await?;
+            again.from_start += u64::from(done && start);
+            again.from_stage += u64::from(done && !start);
+            stale |= !done;
+        }
+        if !stale {
+            after = Some(last);
+        }
+    }
+}
+
+/// Sends one item; `false` when it moved meanwhile.
+async fn send(store: &dyn Store, item: &Item, start: bool, plan: &Plan, env: &Env) -> Result<bool> {
+    let now = env.clock.now();
+    let at = || Moment { now, draw: env.dice.draw() };
+    let event = || if start { Event::Superseded(Gone::Reconfigured) } else { Event::Reconfigured };
+    let below = if start { live_descendants(store, item).await? } else { Vec::new() };
+    let all = std::iter::once(item).chain(&below);
+    let changes: Vec<Change> =
+        all.filter_map(|item| decide(item, event(), plan, at()).ok()).map(Change::from).collect();
+    let commit =
+        Commit { changes, all_or_nothing: true, unless_cancelled: Some(item.run), now, ..Commit::default() };
+    Ok(!store.commit(commit).await?.contains(&Applied::Stale))
+}

@@ -1,0 +1,360 @@
+//! A source's items are admitted to a run, in pieces, as fast as they are worked off; and again whenever it changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use redrive_core::id::RunId;
+use redrive_core::reading::Reading;
+use redrive_core::status::Control;
+use redrive_store::{Cursor, Store};
+use tokio::sync::{Notify, watch};
+
+mod submit;
+mod unseen;
+
+pub use submit::{Batch, Settled, submit};
+pub use unseen::remove_unseen;
+
+use crate::crash;
+use crate::env::Env;
+use crate::patience::Patience;
+use crate::recipe::Recipe;
+use crate::source::{Piece, Source, SourceError, Standing};
+use crate::worker::Stop;
+
+/// How many items may wait before no more are read.
+pub const AHEAD: u64 = 20_000;
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long a store that does not answer is asked again.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a source that was read to its end is looked at.
+const WATCH: Duration = Duration::from_secs(1);
+/// How long somebody else who reads the source may make no progress before he is taken for gone.
+const STALLED: Duration = Duration::from_secs(10);
+
+/// Why admission ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmitError {
+    /// The source cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] redrive_store::Error),
+}
+
+/// What was found in a source, over all readings of one admission.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct News {
+    /// Readings that were made.
+    pub readings: u64,
+    /// Items that were not there before.
+    pub new: u64,
+    /// Items whose content is another than before.
+    pub changed: u64,
+    /// Items whose content is one that they had before.
+    pub back: u64,
+    /// Items that are not in the source any more.
+    pub removed: u64,
+    /// Lines that cannot be used; they are dead, and counted in the others too.
+    pub refused: u64,
+    /// What the source has besides, and leaves out because a rule says so.
+    pub left_out: u64,
+}
+
+impl News {
+    /// Takes in what a later admission found.
+    pub fn add(&mut self, later: &Self) {
+        self.readings += later.readings;
+        self.new += later.new;
+        self.changed += later.changed;
+        self.back += later.back;
+        self.removed += later.removed;
+        self.refused += later.refused;
+        if later.readings > 0 {
+            self.left_out = later.left_out;
+        }
+    }
+}
+
+/// Admission of one source to one run.
+pub struct Admission {
+    /// Where the items go.
+    pub store: Arc<dyn Store>,
+    /// The pipeline.
+    pub recipe: Arc<Recipe>,
+    /// Clock and dice.
+    pub env: Env,
+    /// The run.
+    pub run: RunId,
+    /// Rung when items were submitted.
+    pub wake: Arc<Notify>,
+    /// Up while the source is being read.
+    pub admitting: Arc<AtomicBool>,
+    /// Admission ends when told to stop.
+    pub stop: watch::Receiver<Stop>,
+}
+
+/// A source that was admitted, with what was found in it.
+pub struct Admitted {
+    /// The source; `None` when reading it broke.
+    pub source: Option<Box<dyn Source>>,
+    /// What was found.
+    pub news: News,
+    /// How it ended.
+    pub outcome: Result<(), AdmitError>,
+}
+
+/// How a reading ended.
+enum Read {
+    /// At the end of the source.
+    Whole,
+    /// The run or the session is not to go on.
+    Over,
+    /// Somebody else reads the source anew.
+    Overtaken,
+}
+
+impl Admission {
+    /// Reads the source to its end and watches it, until the run is paused or stopped.
+    pub async fn admit(self, source: Box<dyn Source>) -> Admitted {
+        let mut reader = Reader { admission: &self, source: Some(source), news: News::default() };
+        let outcome = reader.run().await;
+        let (source, mut news) = (reader.source, reader.news);
+        news.left_out = source.as_ref().map_or(0, |source| source.left_out());
+        self.admitting.store(false, Ordering::SeqCst);
+        self.wake.notify_one();
+        Admitted { source, news, outcome }
+    }
+
+    async fn is_admitted(&self) -> Result<bool, redrive_store::Error> {
+        Ok(self.store.run(self.run).await?.is_some_and(|row| row.admitted_all))
+    }
+
+    /// Whether few enough items wait for more to be read. Retries that are due later do not count: they take no place.
+    async fn has_room(&self) -> Result<Room, redrive_store::Error> {
+        let control = self.store.run(self.run).await?.map_or(Control::Cancelled, |row| row.control);
+        if *self.stop.borrow() != Stop::No || control != Control::Go {
+            return Ok(Room::Over);
+        }
+        let waiting = crate::report::all_counts(&*self.store, self.run).await?.waiting;
+        let (next_due, _) = self.store.next_due(self.run).await?;
+        let nothing_due = next_due.is_none_or(|due| due > self.env.clock.now());
+        Ok(if waiting < AHEAD || nothing_due { Room::Some } else { Room::None })
+    }
+
+    /// Somebody else reads the source anew. `true` when that came to nothing, so that it has to be done here.
+    async fn wait_for_the_other(&self) -> Result<bool, AdmitError> {
+        let Self { store, env, run, .. } = self;
+        let (mut before, mut since) = (None, env.clock.now());
+        loop {
+            let Some(row) = store.run(*run).await? else { return Ok(false) };
+            if row.admitted_all {
+                return Ok(false);
+            }
+            let now = env.clock.now();
+            let place = Some((row.reading, row.cursor.clone()));
+            if place != before {
+                (before, since) = (place, now);
+            } else if now.since(since) > STALLED {
+                return Ok(true);
+            }
+            if row.control != Control::Go || !self.rest(PAUSE * 10).await {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Waits, unless told to stop; `false` when told.
+    async fn rest(&self, span: Duration) -> bool {
+        let mut stop = self.stop.clone();
+        if *stop.borrow_and_update() != Stop::No {
+            return false;
+        }
+        tokio::select! {
+            () = self.env.clock.sleep(span) => true,
+            _ = stop.changed() => *stop.borrow() == Stop::No,
+        }
+    }
+}
+
+/// Whether more can be admitted.
+enum Room {
+    /// Yes.
+    Some,
+    /// Not now.
+    None,
+    /// The run is not to go on.
+    Over,
+}
+
+/// Somebody who reads.
+struct Reader<'a> {
+    admission: &'a Admission,
+    source: Option<Box<dyn Source>>,
+    news: News,
+}
+
+impl Reader<'_> {
+    async fn run(&mut self) -> Result<(), AdmitError> {
+        let mut reading = self.begin().await?;
+        loop {
+            if let Some(number) = reading {
+                match self.read(number).await? {
+                    Read::Whole => {}
+                    Read::Over => return Ok(()),
+                    Read::Overtaken => {
+                        if !self.admission.wait_for_the_other().await? {
+                            return Ok(());
+                        }
+                        reading = self.begin_anew(true).await?;
+                        continue;
+                    }
+                }
+            }
+            self.admission.admitting.store(false, Ordering::SeqCst);
+            self.admission.wake.notify_one();
+            if !self.watch().await? {
+                return Ok(());
+            }
+            reading = self.begin_anew(false).await?;
+        }
+    }
+
+    /// The reading that is to be made, if one is: the one that was broken off, or a new one.
+    async fn begin(&mut self) -> Result<Option<Reading>, AdmitError> {
+        let Some(source) = &self.source else { return Ok(None) };
+        let (standing, agreed) = (source.standing(), source.start().agreed);
+        let row = self.admission.store.run(self.admission.run).await?;
+        let Some(row) = row else { return Ok(None) };
+        match standing {
+            Standing::Unchanged if row.admitted_all => Ok(None),
+            Standing::Unchanged | Standing::GoesOn if row.reading > 0 && !row.admitted_all => {
+                Ok(Some(Reading { number: row.reading, agreed }))
+            }
+            Standing::Unchanged | Standing::GoesOn => self.begin_anew(true).await,
+            Standing::Anew => self.begin_anew(false).await,
+        }
+    }
+
+    /// A new reading, from where the source still agrees, or from its beginning. Repeated lines are counted for a whole
+    /// reading, so where there were any it is the beginning too.
+    async fn begin_anew(&mut self, rewind: bool) -> Result<Option<Reading>, AdmitError> {
+        let row = self.admission.store.run(self.admission.run).await?;
+        let (Some(row), Some(source)) = (row, &mut self.source) else { return Ok(None) };
+        if rewind || row.duplicates > 0 {
+            source.rewind()?;
+        }
+        let start = source.start();
+        self.admission.admitting.store(true, Ordering::SeqCst);
+        let number = self.admission.store.begin_reading(self.admission.run, start.position).await?;
+        crash::point("admit.reading_begun");
+        Ok(Some(Reading { number, agreed: start.agreed }))
+    }
+
+    async fn read(&mut self, reading: Reading) -> Result<Read, AdmitError> {
+        let Admission { env, .. } = self.admission;
+        let mut patience = Patience::default();
+        self.news.readings += 1;
+        loop {
+            match self.admission.has_room().await {
+                Ok(Room::Some) => {}
+                Ok(Room::None) => {
+                    env.clock.sleep(PAUSE).await;
+                    continue;
+                }
+                Ok(Room::Over) => return Ok(Read::Over),
+                Err(error) => {
+                    patience.bear(error, PATIENCE, env).await?;
+                    continue;
+                }
+            }
+            let piece = self.next_piece().await?;
+            if piece.done && piece.items.is_empty() && self.admission.is_admitted().await? {
+                return Ok(Read::Whole);
+            }
+            crash::point("admit.before_submit");
+            let ended = loop {
+                match self.submit(&piece, reading).await {
+                    Ok(()) => break None,
+                    // A run that was cancelled takes no more items, and that is the end of it.
+                    Err(redrive_store::Error::NotFound(_)) => break Some(Read::Over),
+                    Err(redrive_store::Error::Overtaken { .. }) => break Some(Read::Overtaken),
+                    Err(error) => patience.bear(error, PATIENCE, env).await?,
+                }
+            };
+            if let Some(ended) = ended {
+                return Ok(ended);
+            }
+            patience.rest();
+            crash::point("admit.after_submit");
+            self.admission.wake.notify_one();
+            if piece.done {
+                return Ok(Read::Whole);
+            }
+        }
+    }
+
+    async fn next_piece(&mut self) -> Result<Piece, AdmitError> {
+        let lost = |text: &str| {
+            let cause = std::io::Error::other(text.to_owned());
+            AdmitError::from(SourceError { what: "the source".to_owned(), cause })
+        };
+        let mut source = self.source.take().ok_or_else(|| lost("it is gone"))?;
+        let read = tokio::task::spawn_blocking(move || {
+            let piece = source.next_piece();
+            (source, piece)
+        });
+        let Ok((given_back, piece)) = read.await else { return Err(lost("reading it panicked")) };
+        self.source = Some(given_back);
+        Ok(piece?)
+    }
+
+    /// Submits a piece. At the end, what the source does not have any more is taken out first: only then is it read.
+    async fn submit(&mut self, piece: &Piece, reading: Reading) -> Result<(), redrive_store::Error> {
+        let Admission { store, recipe, env, run, .. } = self.admission;
+        let whole = self.source.as_ref().is_some_and(|source| source.is_whole());
+        let sweeps = piece.done && whole && reading.number > 1;
+        let cursor = |done| Cursor { position: piece.position.clone(), done, duplicates: 0 };
+        let batch =
+            Batch { run: *run, reading, items: piece.items.clone(), cursor: cursor(piece.done && !sweeps) };
+        let settled = submit(&**store, recipe, env, batch).await?;
+        self.news.new += settled.new;
+        self.news.changed += settled.changed;
+        self.news.back += settled.back;
+        self.news.refused += settled.refused;
+        if sweeps {
+            crash::point("admit.before_sweep");
+            self.news.removed += remove_unseen(&**store, recipe, env, *run, reading).await?;
+            let batch = Batch { run: *run, reading, items: Vec::new(), cursor: cursor(true) };
+            submit(&**store, recipe, env, batch).await?;
+        }
+        Ok(())
+    }
+
+    /// Watches a source that was read; `true` when it is other than it was read, `false` when told to stop.
+    async fn watch(&mut self) -> Result<bool, AdmitError> {
+        let mut told = false;
+        while self.admission.rest(WATCH).await {
+            let Some(mut source) = self.source.take() else { return Ok(false) };
+            let looked = tokio::task::spawn_blocking(move || {
+                let changed = source.has_changed(false);
+                (source, changed)
+            });
+            let Ok((given_back, changed)) = looked.await else { return Ok(false) };
+            self.source = Some(given_back);
+            match changed {
+                Ok(true) => return Ok(true),
+                Ok(false) => {}
+                // What was read of it is admitted; whether it comes back is seen next time.
+                Err(error) if !told => {
+                    told = true;
+                    tracing::warn!(%error, "the source cannot be looked at any more");
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,188 @@
+//! Items are submitted, and keys that are there with other content are settled.
+
+use std::sync::Arc;
+
+use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
+use redrive_core::event::{Event, Gone};
+use redrive_core::id::{ItemId, RunId, StageNo};
+use redrive_core::item::{Item, NewItem, State};
+use redrive_core::reading::Reading;
+use redrive_store::{Change, Cursor, ItemFilter, ItemQuery, Store, Submit, Submitted};
+
+use crate::admin::live_descendants;
+use crate::env::Env;
+use crate::recipe::Recipe;
+
+/// Items of a source, and how far it then is read.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    /// The run they go to.
+    pub run: RunId,
+    /// The reading that has them.
+    pub reading: Reading,
+    /// The items.
+    pub items: Vec<NewItem>,
+    /// How far the source is read with them.
+    pub cursor: Cursor,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settled {
+    /// What became of each item, in order.
+    pub answers: Vec<Submitted>,
+    /// Items whose keys were not there.
+    pub new: u64,
+    /// Items whose keys were there with other content.
+    pub changed: u64,
+    /// Items that were superseded before, and are back.
+    pub back: u64,
+    /// Lines that were newly found to be unusable.
+    pub refused: u64,
+}
+
+/// Submits items with the cursor that goes with them, and settles keys that are there with other content.
+///
+/// # Errors
+/// When the store fails. Submitting the same again is harmless.
+pub async fn submit(
+    store: &dyn Store,
+    recipe: &Recipe,
+    env: &Env,
+    batch: Batch,
+) -> Result<Settled, redrive_store::Error> {
+    let now = env.clock.now();
+    let submission = Submit {
+        run: batch.run,
+        stage: StageNo(0),
+        reading: batch.reading,
+        items: batch.items,
+        deadline: recipe.plan.deadline().map(|span| now.after(span)),
+        new_versions: false,
+        changes: Vec::new(),
+        cursor: Some(batch.cursor),
+        now,
+    };
+    let answers = store.submit(submission.clone()).await?;
+    let mut settled = Settled { answers, ..Settled::default() };
+    let mut changed: Vec<Differing> = Vec::new();
+    for (place, (answer, item)) in settled.answers.iter().zip(&submission.items).enumerate() {
+        match answer {
+            Submitted::Admitted(_) => {
+                settled.new += 1;
+                settled.refused += u64::from(item.refused.is_some());
+            }
+            Submitted::Changed(existing) => {
+                changed.push(Differing { place, item: item.clone(), existing: (**existing).clone() });
+            }
+            Submitted::Known(_) | Submitted::Duplicate(_) => {}
+        }
+    }
+    if changed.is_empty() {
+        return Ok(settled);
+    }
+    let duplicate = |answer: &&Submitted| matches!(answer, Submitted::Duplicate(_));
+    let repeated = settled.answers.iter().filter(duplicate).count() as u64;
+    let cursor =
+        submission.cursor.map(|cursor| Cursor { duplicates: cursor.duplicates + repeated, ..cursor });
+    let second = Submit { items: Vec::new(), new_versions: true, cursor, ..submission };
+    let answers = submit_versions(store, recipe, env, &changed, second).await?;
+    for (differing, answer) in changed.into_iter().zip(answers) {
+        match (&answer, differing.is_second(batch.reading)) {
+            (Submitted::Admitted(_), true) => settled.refused += 1,
+            (Submitted::Admitted(_), false) => settled.changed += 1,
+            (Submitted::Known(_) | Submitted::Duplicate(_), _) => settled.back += 1,
+            (Submitted::Changed(_), _) => {}
+        }
+        settled.answers[differing.place] = answer;
+    }
+    Ok(settled)
+}
+
+/// An item whose key is there with other content, or was superseded.
+struct Differing {
+    place: usize,
+    item: NewItem,
+    existing: Item,
+}
+
+impl Differing {
+    /// Whether both are in the source: two lines with one key and different content.
+    fn is_second(&self, reading: Reading) -> bool {
+        reading.has_seen(&self.existing) && !matches!(self.existing.state, State::Superseded { .. })
+    }
+}
+
+/// Submits the items whose keys are there with other content; old versions give way in the same transaction.
+async fn submit_versions(
+    store: &dyn Store,
+    recipe: &Recipe,
+    env: &Env,
+    changed: &[Differing],
+    submission: Submit,
+) -> Result<Vec<Submitted>, redrive_store::Error> {
+    let mut tries = 0;
+    loop {
+        let mut submission = submission.clone();
+        for differing in changed {
+            let Differing { item, existing, .. } = differing;
+            if differing.is_second(submission.reading) {
+                submission.items.push(second_content(item, existing));
+            } else {
+                submission.changes.extend(give_way(store, recipe, env, item, existing).await?);
+                submission.items.push(item.clone());
+            }
+        }
+        tries += 1;
+        match store.submit(submission).await {
+            // One of the old versions moved while it was looked at: look again.
+            Err(redrive_store::Error::Busy(_)) if tries < 10 => {}
+            answer => return answer,
+        }
+    }
+}
+
+/// What has to happen so that an item is the present version of its key: others are superseded, with what came
+/// from them and is not finished, and the item itself is restored when it was superseded before.
+async fn give_way(
+    store: &dyn Store,
+    recipe: &Recipe,
+    env: &Env,
+    item: &NewItem,
+    existing: &Item,
+) -> Result<Vec<Change>, redrive_store::Error> {
+    let now = env.clock.now();
+    let at = || Moment { now, draw: env.dice.draw() };
+    let present = ItemId::derive(existing.run, None, &item.key, item.version());
+    let filter = ItemFilter { ids: Some(present.versions()), ..ItemFilter::default() };
+    let versions = store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await?;
+    let mut changes = Vec::new();
+    for version in versions {
+        let (event, below) = if version.id == present {
+            (Event::Restored { payload: Some(item.payload.clone()) }, Vec::new())
+        } else {
+            (Event::Superseded(Gone::Newer), live_descendants(store, &version).await?)
+        };
+        // What is taken out already stays so.
+        let Ok(transition) = decide(&version, event, &recipe.plan, at()) else { continue };
+        changes.push(transition.into());
+        let gone = below
+            .iter()
+            .filter_map(|item| decide(item, Event::Superseded(Gone::Newer), &recipe.plan, at()).ok());
+        changes.extend(gone.map(Change::from));
+    }
+    Ok(changes)
+}
+
+/// Two lines with one key and different content: the first keeps the key, the second is kept as dead, not dropped.
+fn second_content(item: &NewItem, existing: &Item) -> NewItem {
+    let why = format!(
+        "line {} has the key {:?} of line {} with other content; give it a key of its own",
+        item.origin, item.key, existing.origin
+    );
+    NewItem {
+        key: Arc::from(format!("{}#line-{}", item.key, item.origin)),
+        refused: Some(crate::source::refusal(&why)),
+        ..item.clone()
+    }
+}

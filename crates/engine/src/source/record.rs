@@ -1,0 +1,200 @@
+//! A line, or a record of several lines, as an item.
+
+use redrive_core::id::ContentHash;
+use redrive_core::item::NewItem;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::refusal;
+
+/// Longest line or record that is taken as an item.
+pub const MAX_LINE: usize = 16 << 20;
+/// How much of an unusable line is shown; it can be read in full where it came from.
+const SHOWN_OF_REFUSED: usize = 200;
+/// How deep JSON may be nested.
+const DEEPEST: usize = 128;
+
+/// How the items of a file are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// As the file's name says: CSV for `.csv` and `.tsv`, JSON Lines otherwise.
+    #[default]
+    ByName,
+    /// One JSON document a line.
+    Jsonl,
+    /// Records with a header.
+    Csv {
+        /// Between two fields; `None`: a tab for `.tsv`, a comma otherwise.
+        delimiter: Option<u8>,
+    },
+}
+
+/// How one file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Jsonl,
+    Csv { delimiter: u8 },
+}
+
+impl Format {
+    /// How the file of that name is read.
+    pub(super) fn of(self, name: &str) -> Form {
+        let name = name.strip_suffix(".gz").unwrap_or(name).to_ascii_lowercase();
+        let usual = if name.ends_with(".tsv") { b'\t' } else { b',' };
+        match self {
+            Self::Jsonl => Form::Jsonl,
+            Self::Csv { delimiter } => Form::Csv { delimiter: delimiter.unwrap_or(usual) },
+            Self::ByName if name.ends_with(".csv") || name.ends_with(".tsv") => {
+                Form::Csv { delimiter: usual }
+            }
+            Self::ByName => Form::Jsonl,
+        }
+    }
+}
+
+/// Where a record stands.
+pub(super) struct At<'a> {
+    /// The file's name, where there are several.
+    pub(super) file: Option<&'a str>,
+    /// The whole path.
+    pub(super) path: &'a str,
+    /// Its line in the file, from 1.
+    pub(super) line: u64,
+    /// Its line over all files, from 1.
+    pub(super) ordinal: u64,
+    /// Bytes before it in the file.
+    pub(super) offset: u64,
+    /// Its own bytes, with its end.
+    pub(super) length: u64,
+}
+
+impl At<'_> {
+    fn words(&self) -> String {
+        match self.file {
+            Some(file) => format!("line {} of {file}", self.line),
+            None => format!("line {}", self.line),
+        }
+    }
+
+    /// An item that cannot be worked on: it is admitted as dead. Its payload says where it can be read again, and holds
+    /// only enough of it to be recognised.
+    pub(super) fn refused(&self, bytes: &[u8], why: &str) -> NewItem {
+        let begins = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_OF_REFUSED)]);
+        let payload = json!({
+            "refused": why,
+            "file": self.path,
+            "line": self.line,
+            "offset": self.offset,
+            "bytes": self.length,
+            "begins": begins,
+        });
+        let key = match self.file {
+            Some(file) => format!("{file}:line-{}", self.line),
+            None => format!("line-{}", self.line),
+        };
+        let mut item = NewItem::new(key, payload.to_string().into_bytes(), self.ordinal);
+        item.refused = Some(refusal(why));
+        item
+    }
+
+    /// A line of JSON.
+    pub(super) fn json(&self, line: &[u8], key: Option<&str>) -> NewItem {
+        match self.try_json(line, key) {
+            Ok(item) => item,
+            Err(why) => self.refused(line, &why),
+        }
+    }
+
+    fn too_long(&self) -> Option<String> {
+        let long = self.length > MAX_LINE as u64 + 1;
+        long.then(|| format!("{} has {} bytes, more than the {MAX_LINE} allowed", self.words(), self.length))
+    }
+
+    fn try_json(&self, line: &[u8], pointer: Option<&str>) -> Result<NewItem, String> {
+        if let Some(why) = self.too_long() {
+            return Err(why);
+        }
+        if let Err(error) = std::str::from_utf8(line) {
+            return Err(format!("{} is not UTF-8: byte {} of it", self.words(), error.valid_up_to() + 1));
+        }
+        if deepest(line) > DEEPEST {
+            return Err(format!("{} is nested deeper than the {DEEPEST} levels allowed", self.words()));
+        }
+        let Some(pointer) = pointer else {
+            serde_json::from_slice::<IgnoredAny>(line).map_err(|error| self.not_json(&error))?;
+            return Ok(NewItem::new(ContentHash::of(&[line]).to_string(), line, self.ordinal));
+        };
+        let value: serde_json::Value = serde_json::from_slice(line).map_err(|error| self.not_json(&error))?;
+        let key = match value.pointer(pointer) {
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(serde_json::Value::Number(number)) => number.to_string(),
+            Some(serde_json::Value::Bool(yes)) => yes.to_string(),
+            Some(serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_))
+            | None => {
+                return Err(format!("{} has no string or number at {pointer} for its key", self.words()));
+            }
+        };
+        Ok(NewItem::new(key, line, self.ordinal))
+    }
+
+    fn not_json(&self, error: &serde_json::Error) -> String {
+        // The line of the error is always 1: what matters is where in the line.
+        let text = error.to_string();
+        let text = text.split(" at line ").next().unwrap_or(&text);
+        match error.column() {
+            0 => format!("{} is not JSON: {text}", self.words()),
+            column => format!("{} is not JSON: {text} at column {column}", self.words()),
+        }
+    }
+
+    /// A record of a file with a header.
+    pub(super) fn csv(&self, record: &[u8], delimiter: u8, header: &[String], key: Option<&str>) -> NewItem {
+        let made = || -> Result<NewItem, String> {
+            if let Some(why) = self.too_long() {
+                return Err(format!("{why}; is a quote left open?"));
+            }
+            let fields = fields(record, delimiter).map_err(|why| format!("{} {why}", self.words()))?;
+            if fields.len() != header.len() {
+                let (has, wants) = (fields.len(), header.len());
+                return Err(format!("{} has {has} fields, the header has {wants}", self.words()));
+            }
+            // Written by hand, so that the fields keep the order of the columns.
+            let pairs: Vec<String> = header
+                .iter()
+                .zip(&fields)
+                .map(|(name, field)| format!("{}:{}", json!(name), json!(field)))
+                .collect();
+            self.try_json(format!("{{{}}}", pairs.join(",")).as_bytes(), key)
+        };
+        made().unwrap_or_else(|why| self.refused(record, &why))
+    }
+}
+
+/// The fields of one record.
+pub(super) fn fields(record: &[u8], delimiter: u8) -> Result<Vec<String>, String> {
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).from_reader(record);
+    let mut fields = csv::ByteRecord::new();
+    reader.read_byte_record(&mut fields).map_err(|error| format!("cannot be read: {error}"))?;
+    let text = |field: &[u8]| String::from_utf8(field.to_vec()).map_err(|_| "is not UTF-8".to_owned());
+    fields.iter().map(text).collect()
+}
+
+/// How deep brackets are nested, strings apart.
+fn deepest(line: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
+    for byte in line {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !quoted => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
