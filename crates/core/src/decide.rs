@@ -402,6 +402,8 @@ impl Desk<'_> {
         };
         let ended = match was {
             StateKind::Succeeded => Some(State::Succeeded),
+            // A line that its source could not give is no better for being back.
+            StateKind::Dead if self.item.was_refused() => Some(State::Dead { reason: DeadReason::Final }),
             StateKind::Filtered => {
                 Some(State::Filtered { reason: "filtered before, with the same content".to_owned() })
             }

@@ -279,8 +279,12 @@ impl Item {
     /// be a part only.
     #[must_use]
     pub fn is_refused(&self) -> bool {
-        let unusable = self.last.as_ref().is_some_and(|last| last.kind == Kind::Input);
-        self.attempt == 0 && unusable && matches!(self.state, State::Dead { .. })
+        self.was_refused() && matches!(self.state, State::Dead { .. })
+    }
+
+    /// The same, whatever became of it since.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.attempt == 0 && self.last.as_ref().is_some_and(|last| last.kind == Kind::Input)
     }
 }
 

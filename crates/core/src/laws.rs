@@ -236,10 +236,14 @@ fn stages_in_order(case: &Case<'_>) -> Option<String> {
 
 fn superseded_by_another(case: &Case<'_>) -> Option<String> {
     let superseded = matches!(case.item.state, State::Superseded { .. }) && case.item.parent.is_none();
-    // What left its source needs no successor, nor what is about to be read again.
-    let last = case.marks.iter().rev().find(|mark| mark.what != "restored").map(|mark| mark.what);
-    let gone = superseded && last == Some("superseded") && !case.has_successor;
+    let gone = superseded && !left_its_source(case.marks) && !case.has_successor;
     gone.then(|| "it was superseded, but no other version of its key is there".to_owned())
+}
+
+/// Whether a superseded item needs no successor: it left its source, or is about to be read again.
+#[must_use]
+pub fn left_its_source(marks: &[Mark]) -> bool {
+    marks.last().is_some_and(|mark| matches!(mark.what, "removed" | "reconfigured"))
 }
 
 fn waits_for_a_time(item: &Item) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Items are submitted, and keys that are there with other content are settled.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
@@ -86,13 +87,14 @@ pub async fn submit(
     let cursor =
         submission.cursor.map(|cursor| Cursor { duplicates: cursor.duplicates + repeated, ..cursor });
     let second = Submit { items: Vec::new(), new_versions: true, cursor, ..submission };
-    let answers = submit_versions(store, recipe, env, &changed, second).await?;
-    for (differing, answer) in changed.into_iter().zip(answers) {
-        match (&answer, differing.is_second(batch.reading)) {
-            (Submitted::Admitted(_), true) => settled.refused += 1,
-            (Submitted::Admitted(_), false) => settled.changed += 1,
-            (Submitted::Known(_) | Submitted::Duplicate(_), _) => settled.back += 1,
-            (Submitted::Changed(_), _) => {}
+    let fates = fates(&changed, batch.reading);
+    let answers = submit_versions(store, recipe, env, &changed, &fates, second).await?;
+    for ((differing, fate), answer) in changed.into_iter().zip(fates).zip(answers) {
+        match (&answer, fate) {
+            (Submitted::Admitted(_), Fate::Second { .. }) => settled.refused += 1,
+            (Submitted::Admitted(_), Fate::Version | Fate::Repeats) => settled.changed += 1,
+            (Submitted::Known(_), Fate::Version) => settled.back += 1,
+            (Submitted::Known(_) | Submitted::Duplicate(_) | Submitted::Changed(_), _) => {}
         }
         settled.answers[differing.place] = answer;
     }
@@ -106,11 +108,45 @@ struct Differing {
     existing: Item,
 }
 
-impl Differing {
-    /// Whether both are in the source: two lines with one key and different content.
-    fn is_second(&self, reading: Reading) -> bool {
-        reading.has_seen(&self.existing) && !matches!(self.existing.state, State::Superseded { .. })
+/// What becomes of such an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It is the present version of its key, and others give way.
+    Version,
+    /// It repeats a line of the same batch.
+    Repeats,
+    /// Its key is another line's, with other content.
+    Second {
+        /// That line.
+        first: u64,
+    },
+}
+
+/// Tells one line that was edited from two lines with one key: what this reading has seen already, in an earlier batch or
+/// in this one, keeps the key.
+fn fates(changed: &[Differing], reading: Reading) -> Vec<Fate> {
+    let mut seen: BTreeMap<&str, &NewItem> = BTreeMap::new();
+    let fate = |differing: &'_ Differing, before: Option<&NewItem>| {
+        let Differing { item, existing, .. } = differing;
+        match before {
+            Some(before) if before.version() == item.version() => Fate::Repeats,
+            Some(before) => Fate::Second { first: before.origin },
+            None if reading.has_seen(existing) && !matches!(existing.state, State::Superseded { .. }) => {
+                Fate::Second { first: existing.origin }
+            }
+            None => Fate::Version,
+        }
+    };
+    let mut fates = Vec::with_capacity(changed.len());
+    for differing in changed {
+        let key = &*differing.item.key;
+        let met = fate(differing, seen.get(key).copied());
+        if met == Fate::Version {
+            seen.insert(key, &differing.item);
+        }
+        fates.push(met);
     }
+    fates
 }
 
 /// Submits the items whose keys are there with other content; old versions give way in the same transaction.
@@ -119,18 +155,24 @@ async fn submit_versions(
     recipe: &Recipe,
     env: &Env,
     changed: &[Differing],
+    fates: &[Fate],
     submission: Submit,
 ) -> Result<Vec<Submitted>, redrive_store::Error> {
     let mut tries = 0;
     loop {
         let mut submission = submission.clone();
-        for differing in changed {
-            let Differing { item, existing, .. } = differing;
-            if differing.is_second(submission.reading) {
-                submission.items.push(second_content(item, existing));
-            } else {
-                submission.changes.extend(give_way(store, recipe, env, item, existing).await?);
-                submission.items.push(item.clone());
+        for (Differing { item, existing, .. }, fate) in changed.iter().zip(fates) {
+            match fate {
+                Fate::Second { first } => {
+                    let second = second_content(item, *first);
+                    submission.changes.extend(give_way(store, recipe, env, &second, existing).await?);
+                    submission.items.push(second);
+                }
+                Fate::Repeats => submission.items.push(item.clone()),
+                Fate::Version => {
+                    submission.changes.extend(give_way(store, recipe, env, item, existing).await?);
+                    submission.items.push(item.clone());
+                }
             }
         }
         tries += 1;
@@ -175,10 +217,10 @@ async fn give_way(
 }
 
 /// Two lines with one key and different content: the first keeps the key, the second is kept as dead, not dropped.
-fn second_content(item: &NewItem, existing: &Item) -> NewItem {
+fn second_content(item: &NewItem, first: u64) -> NewItem {
     let why = format!(
         "line {} has the key {:?} of line {} with other content; give it a key of its own",
-        item.origin, item.key, existing.origin
+        item.origin, item.key, first
     );
     NewItem {
         key: Arc::from(format!("{}#line-{}", item.key, item.origin)),

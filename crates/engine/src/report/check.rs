@@ -2,7 +2,7 @@
 
 use redrive_core::id::RunId;
 use redrive_core::item::StateKind;
-use redrive_core::laws::{Case, Census, Law, Violation, check_item, check_starved};
+use redrive_core::laws::{Case, Census, Law, Violation, check_item, check_starved, left_its_source};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
@@ -214,5 +214,13 @@ async fn count_tombstones(store: &dyn Store, run: RunId, census: &mut Census) ->
 async fn other_version(store: &dyn Store, item: &redrive_core::item::Item) -> Result<bool> {
     let filter = ItemFilter { ids: Some(item.id.versions()), ..ItemFilter::default() };
     let versions = store.items(ItemQuery { filter, after: None, limit: PAGE }).await?;
-    Ok(versions.iter().any(|version| version.state.kind() != StateKind::Superseded))
+    for version in versions.iter().filter(|version| version.id != item.id) {
+        // A successor may have left the source in its turn.
+        if version.state.kind() != StateKind::Superseded
+            || left_its_source(&store.history(version.seq).await?.marks)
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -137,7 +137,8 @@ impl Oracle {
                 known.base = (after.stage, payload.clone());
             }
         }
-        let before = std::mem::replace(&mut known.item, after.clone());
+        let (origin, reading) = (known.item.origin, known.item.reading);
+        let before = std::mem::replace(&mut known.item, Item { origin, reading, ..after.clone() });
         self.stand(&before, -1);
         self.stand(after, 1);
         Ok(())
@@ -247,7 +248,8 @@ fn in_time(known: &Known, transition: &Transition) -> Verdict {
     }
 }
 
-/// Which moves there are; finished states are left only by redrive, reopening, a newer version and the way back to it.
+/// Which moves there are; finished states are left only by redrive, reopening, a newer version or none in the source, and the
+/// way back to it: what had ended well has ended then, too.
 fn allowed(before: &Item, transition: &Transition) -> Verdict {
     let after = &transition.after;
     let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
@@ -258,7 +260,14 @@ fn allowed(before: &Item, transition: &Transition) -> Verdict {
             may && after.generation == before.generation + 1 && after.attempt == 0
         }
         (StateKind::Dead | StateKind::Succeeded, StateKind::Joining, "reopened") => true,
-        (StateKind::Dead, StateKind::Superseded, "superseded") => true,
+        (StateKind::Superseded, ended, "restored") => {
+            before.state == State::Superseded { was: ended } && after.generation == before.generation
+        }
+        (
+            from @ (StateKind::Dead | StateKind::Succeeded | StateKind::Filtered),
+            StateKind::Superseded,
+            "superseded" | "removed",
+        ) => after.state == State::Superseded { was: from },
         (from, ..) => !from.is_terminal(),
     };
     if !fits {

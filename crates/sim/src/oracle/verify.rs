@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::State;
-use redrive_core::laws::{Case, Census, Law, check_item};
+use redrive_core::laws::{Case, Census, Law, check_item, left_its_source};
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::millis;
@@ -42,10 +42,9 @@ impl Oracle {
         let (low, high) = known.item.id.versions();
         let other = |(id, seq): (&ItemId, &ItemSeq)| {
             *id != known.item.id
-                && self
-                    .items
-                    .get(seq)
-                    .is_some_and(|other| !matches!(other.item.state, State::Superseded { .. }))
+                && self.items.get(seq).is_some_and(|other| {
+                    !matches!(other.item.state, State::Superseded { .. }) || left_its_source(&other.marks)
+                })
         };
         let case = Case {
             item: &known.item,

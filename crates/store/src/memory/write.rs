@@ -250,7 +250,9 @@ impl State {
             self.admit_children(&after, children, deltas, now);
         }
         if let Some(kept) = self.items.get_mut(&after.seq) {
-            kept.item = after;
+            // Where it stands in its source is not a transition's to say: it may have been seen elsewhere since.
+            let (origin, reading) = (kept.item.origin, kept.item.reading);
+            kept.item = Item { origin, reading, ..after };
             kept.payload = payload.unwrap_or_else(|| kept.payload.clone());
             kept.history.attempts.extend(record);
             kept.history.marks.extend(mark);
