@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::server::{Item, passed};
+use crate::support::server::{Item, failed, passed};
 use crate::support::{
     Answer, Call, Names, Place, Ran, Server, array, count, key, keys, names, one_stage, quick_retry, samples,
     wait,
@@ -361,20 +361,24 @@ fn reaped(at: &str) -> bool {
     died
 }
 
-/// More dead items than fit into two pages, without a call having been made: lines that are no JSON.
-fn dead_run(place: &Place, runs: usize) -> Names {
+/// More dead items than fit into two pages; each passes when it is sent back.
+fn dead_run(place: &Place, runs: usize) -> (Server, Names) {
     const ITEMS: usize = 1_100;
-    place.write("p.toml", one_stage("kind = \"pass\""));
-    place.write("in.jsonl", "no JSON\n".repeat(ITEMS));
+    let server = Server::start(move |call| {
+        let one = |item: &Item| if item.before < runs { failed(item, "final", "no") } else { passed(item) };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    place.write("p.toml", one_stage(&format!("{}\nbatch = 500", server.stage())));
+    place.write("in.jsonl", samples(ITEMS));
     for _ in 0..runs {
         place.run(&["run", "p.toml", "--new"]).expect(4);
     }
-    (1..=ITEMS).map(|n| format!("line-{n}")).collect()
+    (server, keys(ITEMS))
 }
 
 fn redriven(at: &str) -> bool {
     let place = Place::new();
-    let all = dead_run(&place, 1);
+    let (_server, all) = dead_run(&place, 1);
     assert_eq!(place.dead_keys(), all);
     let args = ["dead", "redrive", "--run", "r1", "--all", "--json"];
     let died = crash_in(&place, &args, at);
@@ -382,21 +386,22 @@ fn redriven(at: &str) -> bool {
     assert!(place.dead().is_empty());
     let report = place.run(&["resume", "r1", "--results", "out.jsonl", "--json"]).expect(0).json();
     assert_eq!(place.result_keys(), all);
-    assert_eq!(count(&report["attempts"]["total"]), all.len() as u64, "each was sent back once");
+    assert_eq!(count(&report["attempts"]["total"]), 2 * all.len() as u64, "each was sent back once");
     place.check();
     died
 }
 
 fn purged(at: &str) -> bool {
     let place = Place::new();
-    let all = dead_run(&place, 1);
+    let (_server, all) = dead_run(&place, 1);
     let args = ["dead", "purge", "--run", "r1", "--all", "--yes", "--json"];
     let died = crash_in(&place, &args, at);
     place.check();
     assert!(place.dead_keys().is_subset(&all));
     place.run(&args).expect(0);
     assert!(place.dead().is_empty());
-    assert_eq!(count(&place.json(&["show", "r1"])["counts"]["admitted"]), 0);
+    let counts = &place.json(&["show", "r1"])["counts"];
+    assert_eq!((count(&counts["admitted"]), count(&counts["purged"])), (all.len() as u64, all.len() as u64));
     place.check();
     died
 }
@@ -433,7 +438,7 @@ fn cancelled(at: &str) -> bool {
 fn pruned(at: &str) -> bool {
     let place = Place::new();
     dead_run(&place, 2);
-    let args = ["prune", "--older-than", "0s", "--yes", "--json"];
+    let args = ["prune", "--older-than", "0s", "--with-dead", "--yes", "--json"];
     let died = crash_in(&place, &args, at);
     place.check();
     place.run(&args).expect(0);
