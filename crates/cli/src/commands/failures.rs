@@ -7,6 +7,7 @@ use redrive_core::id::RunId;
 use redrive_engine::report::{FailedItem, failures as find};
 
 use super::{Answer, Context, known_run};
+use crate::output::summary::over;
 use crate::output::text::{safe, short};
 use crate::output::{json, lines};
 
@@ -19,7 +20,7 @@ pub async fn failures(context: &Context, run: Option<RunId>, limit: usize) -> An
         json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = format!("run {} of {} over {}: ", report.run, report.pipeline, report.source);
+    let mut text = format!("run {} of {} over {}: ", report.run, report.pipeline, over(&report.source));
     text.push_str(&match report.items.len() {
         0 => "nothing failed".to_owned(),
         n if report.more => format!("the first {n} items that failed"),

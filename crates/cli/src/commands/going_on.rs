@@ -89,7 +89,7 @@ pub async fn take_over(
         }
         Changed::Stage { stage, name } => {
             let plan = wiring::plan(definition);
-            let can_reread = !Named::of(&row).is_stdin();
+            let can_reread = !Named::of(&row).is_read_once();
             let again = admin::reconfigure(store, row.id, &plan, stage, can_reread, &context.env).await?;
             told(context, &words(&name, again));
         }

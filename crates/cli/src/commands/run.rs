@@ -75,8 +75,8 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
         return paused(context, &*store, &row, &definition).await;
     }
     let row = go_on(context, &store, row, &definition, &text, args.keep_passed).await?;
-    // What is given on standard input is always read; what is known of it is not admitted twice.
-    let source = match named.is_stdin() {
+    // What is given on standard input or by a pipe is always read; what is known of it is not admitted twice.
+    let source = match named.is_read_once() {
         true => unread,
         false => wiring::open_source(&named, &definition, row.cursor.as_deref(), shelf.as_ref())?,
     };
@@ -103,10 +103,7 @@ async fn finished_before(
     let other = match going_on::compare(&row, definition) {
         Changed::Nothing | Changed::Stage { .. } => return Ok(Some(row)),
         Changed::Stages => "had other stages".to_owned(),
-        Changed::Nested { name } if args.keep_passed => {
-            let _ = name;
-            return Ok(Some(row));
-        }
+        Changed::Nested { .. } if args.keep_passed => return Ok(Some(row)),
         Changed::Nested { name } => {
             format!("had stage {name}, which children run through, configured otherwise")
         }
@@ -151,9 +148,9 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
     warn(context, &definition);
     let now = context.env.clock.now();
     let named = Named::of(&row);
-    if named.is_stdin() && !row.admitted_all {
+    if named.is_read_once() && !row.admitted_all {
         return Err(Failure::usage(format!(
-            "run {} reads standard input, which was not read to its end",
+            "run {} reads standard input or a pipe, which was not read to its end",
             row.id
         ))
         .hint("give the same input to the same `redrive run` command; what is known is not admitted twice"));
@@ -161,7 +158,7 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
     let shelf = Shelf::open(&definition, &row.spec.source, &index, now).await?;
     let recipe = wiring::recipe(&definition, &folder, shelf.as_ref())?;
     let source = match wiring::source_left(&row, &definition, shelf.as_ref())? {
-        None if !named.is_stdin() && shelf.is_none() => {
+        None if !named.is_read_once() && shelf.is_none() => {
             // It was read to its end; if it is still there, it is looked at again.
             wiring::open_source(&named, &definition, row.cursor.as_deref(), None).ok()
         }

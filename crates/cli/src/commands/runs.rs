@@ -7,7 +7,7 @@ use redrive_engine::report::{RunReport, run_report};
 use redrive_store::RunFilter;
 
 use super::{Answer, Context};
-use crate::output::summary::named;
+use crate::output::summary::{named, over};
 use crate::output::table::{Side, columns};
 use crate::output::text::{count, short, span};
 use crate::output::{json, lines};
@@ -50,7 +50,7 @@ fn listing(reports: &[RunReport]) -> String {
             let mut cells = vec![report.run.to_string(), report.pipeline.clone(), report.status.to_string()];
             let counts = named(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
             cells.extend(counts.map(|(_, n)| count(n)));
-            cells.extend([span(report.elapsed_ms), short(&report.source, 60)]);
+            cells.extend([span(report.elapsed_ms), short(&over(&report.source), 60)]);
             cells
         }),
     )

@@ -10,8 +10,13 @@ use super::text::{count, span};
 /// Puts a run report into words and a table.
 pub fn run(report: &RunReport) -> String {
     let counts = &report.counts;
-    let mut text =
-        format!("run {} of {} over {}: {}\n", report.run, report.pipeline, report.source, report.status);
+    let mut text = format!(
+        "run {} of {} over {}: {}\n",
+        report.run,
+        report.pipeline,
+        over(&report.source),
+        report.status
+    );
     if let Some(reason) = &report.reason {
         text.push_str(&format!("  because {reason}\n"));
     }
@@ -49,6 +54,11 @@ pub fn run(report: &RunReport) -> String {
         text.push_str(&stages(report));
     }
     text.trim_end().to_owned()
+}
+
+/// A source by its name; several files are kept one a line.
+pub fn over(source: &str) -> String {
+    source.replace('\n', ", ")
 }
 
 /// Counts with their names, in the order people read them.

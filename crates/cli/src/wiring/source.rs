@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use redrive_engine::source::{Format, LineSpec, Lines, Source, is_pattern};
+use redrive_engine::source::{Format, LineSpec, Lines, Source, is_pattern, is_stream};
 use redrive_index::{Listing, ListingSpec};
 use redrive_pipeline::{Definition, FilesDef, LineFormat, SourceKind};
 use redrive_store::RunRow;
@@ -28,9 +28,13 @@ impl Named {
         &self.0
     }
 
-    /// Whether it is standard input, which can be read once only.
-    pub fn is_stdin(&self) -> bool {
+    fn is_stdin(&self) -> bool {
         self.0 == STDIN
+    }
+
+    /// Whether it is standard input or a pipe, which can be read once only.
+    pub fn is_read_once(&self) -> bool {
+        self.is_stdin() || is_stream(Path::new(&self.0))
     }
 
     /// Files and patterns, one a line.
@@ -82,7 +86,7 @@ pub fn source_left(
     shelf: Option<&Shelf>,
 ) -> Result<Option<Box<dyn Source>>, Failure> {
     let named = Named::of(row);
-    if row.admitted_all || named.is_stdin() {
+    if row.admitted_all || named.is_read_once() {
         return Ok(None);
     }
     open_source(&named, definition, row.cursor.as_deref(), shelf).map(Some)

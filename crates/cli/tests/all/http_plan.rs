@@ -53,7 +53,7 @@ fn compare(place: &Place, server: &Server, report: &Value, fate: fn(usize) -> Fa
     let all = SAMPLES as u64;
     let counts = json!({
         "admitted": all, "succeeded": all - dead, "dead": dead, "filtered": 0, "superseded": 0, "cancelled": 0,
-        "waiting": 0, "running": 0, "joining": 0,
+        "waiting": 0, "running": 0, "joining": 0, "purged": 0,
     });
     assert_eq!(report["counts"], counts);
     let attempts = json!({

@@ -14,7 +14,9 @@ use redrive_engine::crash::POINTS;
 const FILES: usize = 12;
 
 /// What indexing never comes to: it writes no results, and no operator acts. The lease is renewed every few seconds.
-const ELSEWHERE: [&str; 9] = [
+const ELSEWHERE: [&str; 11] = [
+    "admit.before_sweep",
+    "reconfigure.reading_begun",
     "heartbeat.after_renew",
     "results.before_rename",
     "redrive.before_page",
@@ -39,7 +41,7 @@ fn undisturbed() -> Rows {
 /// Dies at a point, and says the same command again. Tells whether it died.
 fn dies(at: &str, expected: &Rows) -> bool {
     // What is known of a gate is saved four times a second.
-    let latency = if at.starts_with("gates.") { 400 } else { 5 };
+    let latency = if at.starts_with("gates.") { 1_500 } else { 5 };
     let provider = Provider::start(Duration::from_millis(latency));
     let library = Library::asking(&provider.base_url());
     library.write_all(&mixed(FILES));

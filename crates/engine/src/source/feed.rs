@@ -187,8 +187,9 @@ pub fn expand(paths: &[String]) -> std::result::Result<Vec<PathBuf>, super::Sour
     Ok(files)
 }
 
-/// Whether a path is something that can be read once only.
-pub(super) fn is_stream(path: &Path) -> bool {
+/// Whether a path is something that can be read once only: a pipe, a terminal, a socket.
+#[must_use]
+pub fn is_stream(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| {
         let kind = file.file_type();
         kind.is_fifo() || kind.is_char_device() || kind.is_socket()

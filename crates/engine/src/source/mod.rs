@@ -9,7 +9,7 @@ mod lines;
 mod record;
 mod trail;
 
-pub use feed::{expand, is_pattern};
+pub use feed::{expand, is_pattern, is_stream};
 pub use lines::{LineSpec, Lines};
 pub use record::{Format, MAX_LINE};
 
