@@ -111,6 +111,14 @@ pub fn is_plain(seed: u64) -> bool {
     PLAIN.contains(&seed)
 }
 
+/// Whether a seed stands in the list of those that once failed.
+#[must_use]
+pub fn is_listed(seed: u64) -> bool {
+    static LISTED: LazyLock<BTreeSet<u64>> =
+        LazyLock::new(|| regressions().into_iter().map(|(_, seed)| seed).collect());
+    LISTED.contains(&seed)
+}
+
 /// The seeds that once failed: `store seed why`, a line each.
 ///
 /// # Panics

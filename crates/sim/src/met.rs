@@ -35,6 +35,8 @@ met! {
     Full = "disk full",
     /// A read failed.
     ReadFailed = "read failed",
+    /// A claim found a content damaged.
+    DamagedRead = "content read damaged",
     /// A worker died with a write under way that never arrived.
     CrashBefore = "worker killed before a write",
     /// A worker died after its write, before the answer.

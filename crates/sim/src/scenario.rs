@@ -11,7 +11,7 @@ use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::status::Thresholds;
 use redrive_engine::recipe::{Recipe, StageWork};
 
-use crate::fault::Faults;
+use crate::fault::{Damage, Faults};
 use crate::hub::Hub;
 use crate::policy;
 use crate::rng::{Rng, mix};
@@ -120,10 +120,13 @@ impl Scenario {
             lines: draw_lines(&rng),
             piece: rng.size(1, 20),
             workers: rng.size(1, 3),
-            faults: if rng.permille(100) {
-                Faults { latency: 2, ..Faults::default() }
-            } else {
-                Faults::draw(&rng)
+            faults: Faults {
+                damage: Damage::of(seed),
+                ..if rng.permille(100) {
+                    Faults { latency: 2, ..Faults::default() }
+                } else {
+                    Faults::draw(&rng)
+                }
             },
             pace,
             chaos: draw_chaos(&rng),

@@ -6,10 +6,11 @@ use std::time::Duration;
 use redrive_core::event::Verdict;
 use redrive_core::failure::Failure;
 use redrive_core::gate::{GateState, Paused, PausedBy};
+use redrive_core::item::Payload;
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::{Answer, Reply};
 use redrive_engine::recipe::Recipe;
-use redrive_store::GateRow;
+use redrive_store::{ClaimedItem, DamagedItem, GateRow};
 
 /// A mistake of every worker, or of whoever reads the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +39,15 @@ pub enum Slip {
     KeepsRemoved,
     /// Believes that more of the source agrees with what was read than does.
     AgreesTooFar,
+    /// Works on an item whose content is damaged as if it had none.
+    WorksOnDamaged,
+    /// Gives an item whose content is damaged back, to be found damaged again.
+    ReturnsDamaged,
 }
 
 impl Slip {
     /// Every mistake.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::TooMany,
         Self::IgnoresHints,
         Self::ForgetsClosing,
@@ -55,6 +60,8 @@ impl Slip {
         Self::ReadsOn,
         Self::KeepsRemoved,
         Self::AgreesTooFar,
+        Self::WorksOnDamaged,
+        Self::ReturnsDamaged,
     ];
 
     /// The rule that it breaks.
@@ -70,6 +77,7 @@ impl Slip {
             Self::NeverOpens => "L7",
             Self::Spins => "spin",
             Self::ReadsOn | Self::KeepsRemoved | Self::AgreesTooFar => "L1",
+            Self::WorksOnDamaged | Self::ReturnsDamaged => "damage",
         }
     }
 }
@@ -150,4 +158,11 @@ pub fn answer(mut answer: Answer, slip: Option<Slip>) -> Answer {
         };
     }
     answer
+}
+
+/// Damaged items as a worker has them that takes no notice of that.
+#[must_use]
+pub fn whole(damaged: Vec<DamagedItem>) -> Vec<ClaimedItem> {
+    let whole = |damaged: DamagedItem| ClaimedItem { item: damaged.item, payload: Payload::from([]) };
+    damaged.into_iter().map(whole).collect()
 }

@@ -10,13 +10,14 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Content, Damage, Error, Fact, GateRow, Group, History, ItemFilter,
-    ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
-    RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
+    Applied, Claim, Claimed, ClaimedItem, Commit, Content, Damage, DamagedItem, Error, Fact, GateRow, Group,
+    History, ItemFilter, ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired,
+    RunChange, RunFilter, RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
 use crate::hub::{Broken, Hub, at_once};
+use crate::met::Met;
 use crate::oracle::{Oracle, broken};
 
 /// What the oracle finds wrong with a write.
@@ -125,6 +126,19 @@ impl FaultyStore {
         if fate == Fate::Lost { Err(Error::Unavailable("simulated, applied".to_owned())) } else { made }
     }
 
+    /// Some contents are read with other bytes than they have.
+    fn damage(&self, claimed: &mut Claimed) {
+        let items = std::mem::take(&mut claimed.items);
+        let (damaged, whole): (Vec<_>, Vec<_>) =
+            items.into_iter().partition(|claimed| self.faults.damage.strikes(&claimed.item));
+        claimed.items = whole;
+        for ClaimedItem { item, .. } in damaged {
+            self.hub.meet(Met::DamagedRead);
+            self.oracle().on_damaged(&item);
+            claimed.damaged.push(DamagedItem { item, what: "simulated".to_owned() });
+        }
+    }
+
     async fn read<T: Send>(&self, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
         self.travel().await;
         match fate(&self.hub, &self.faults, Verb::Read) {
@@ -197,7 +211,13 @@ impl Store for FaultyStore {
     async fn claim(&self, claim: Claim) -> Result<Claimed> {
         let asked = claim.clone();
         let work = self.inner.claim(claim);
-        self.write(Verb::Claim, "claim", work, |oracle, store, got| oracle.on_claim(store, &asked, got)).await
+        let watch =
+            |oracle: &mut Oracle, store: &dyn Store, got: &Claimed| oracle.on_claim(store, &asked, got);
+        let mut claimed = self.write(Verb::Claim, "claim", work, watch).await?;
+        if !self.hub.healed() {
+            self.damage(&mut claimed);
+        }
+        Ok(claimed)
     }
 
     async fn commit(&self, commit: Commit) -> Result<Vec<Applied>> {

@@ -223,6 +223,7 @@ impl Oracle {
             expanded: None,
             paused_ms: 0,
             called: 0,
+            damaged: None,
             payload,
             item,
         };

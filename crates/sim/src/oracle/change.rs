@@ -111,6 +111,7 @@ impl Oracle {
         self.content(transition)?;
         self.joins(transition)?;
         in_time(known, transition)?;
+        self.damaged(known, transition)?;
         self.blame(&known.item, transition)?;
         let outcome = record.as_ref().map(|record| (record.stage, Metric::Outcome(record.outcome)));
         if let Some((stage, metric)) = outcome {
@@ -179,6 +180,23 @@ impl Oracle {
             return broken("L11", format!("{key} was joined without {gone} children that were taken out"));
         }
         Ok(())
+    }
+
+    /// An item whose content is damaged dies of that, and of nothing else, unless somebody takes it out of its worker's hands.
+    fn damaged(&self, known: &Known, transition: &Transition) -> Verdict {
+        if known.damaged != Some(known.item.rev) {
+            return Ok(());
+        }
+        let last = transition.after.last.as_ref();
+        let dies = transition.after.state == State::Dead { reason: DeadReason::Final }
+            && last.is_some_and(|last| last.message.starts_with("its content is damaged"));
+        let outcome = transition.record.as_ref().map(|record| record.outcome);
+        let taken = matches!(outcome, Some(Outcome::Crashed | Outcome::Cancelled));
+        if dies || taken {
+            return Ok(());
+        }
+        let state = &transition.after.state;
+        broken("damage", format!("{} is damaged, and {state:?} instead of dead of that", known.item.key))
     }
 
     fn met(&self, transition: &Transition) {

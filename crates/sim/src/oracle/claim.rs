@@ -76,6 +76,13 @@ impl Oracle {
         Ok(())
     }
 
+    /// Takes in that the claimer of an item found its content damaged.
+    pub fn on_damaged(&mut self, item: &Item) {
+        if let Some(known) = self.items.get_mut(&item.seq) {
+            known.damaged = Some(item.rev);
+        }
+    }
+
     fn due(&self, stage: StageNo, now: Timestamp) -> impl Iterator<Item = &Known> {
         self.items.values().filter(move |known| {
             known.item.stage == stage && matches!(known.item.state, State::Waiting { due, .. } if due <= now)

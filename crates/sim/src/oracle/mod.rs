@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::{ChildTally, Mark, Place};
-use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::id::{ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
@@ -60,6 +60,8 @@ pub struct Known {
     pub paused_ms: i64,
     /// How often a handler was called with it, parts of a batch not counted again.
     pub called: u32,
+    /// Its change number when it was claimed and its content found damaged.
+    pub damaged: Option<Rev>,
 }
 
 /// What is known of a worker.
@@ -263,8 +265,10 @@ impl Oracle {
     /// Notes that handlers are called with items for the first time since they were claimed.
     pub fn on_called(&mut self, ids: impl Iterator<Item = ItemId>) {
         for id in ids {
-            if let Some(known) = self.ids.get(&id).and_then(|seq| self.items.get_mut(seq)) {
-                known.called += 1;
+            let Some(known) = self.ids.get(&id).and_then(|seq| self.items.get_mut(seq)) else { continue };
+            known.called += 1;
+            if known.damaged == Some(known.item.rev) {
+                self.hub.broke("damage", format!("a handler was called with the damaged {}", known.item.key));
             }
         }
     }

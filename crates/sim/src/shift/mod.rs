@@ -24,7 +24,7 @@ use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Store};
 use crate::heartbeat::Heartbeat;
 use crate::mailbox::{Mailbox, Wait};
 use crate::met::Met;
-use crate::slip::Slip;
+use crate::slip::{self, Slip};
 use crate::worker::Worker;
 
 /// As in the session: how long free places are gathered before they are claimed.
@@ -274,14 +274,18 @@ impl Shift {
         claimed: Result<Claimed, Error>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
+        let mut claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
         self.claimed_nothing = claimed.items.is_empty() && claimed.damaged.is_empty();
         self.fruitful |= !self.claimed_nothing;
         for item in &claimed.items {
             self.called.remove(&(item.item.id, item.item.attempt));
         }
         self.next_due = claimed.next_due;
-        self.desk.accept_damaged(claimed.damaged);
+        match self.worker.slip {
+            Some(Slip::WorksOnDamaged) => claimed.items.extend(slip::whole(claimed.damaged)),
+            Some(Slip::ReturnsDamaged) => self.desk.give_back(slip::whole(claimed.damaged)),
+            _ => self.desk.accept_damaged(claimed.damaged),
+        }
         let asked = self.desk.reusable(&claimed.items);
         let mut known = BTreeMap::new();
         if !asked.is_empty() {

@@ -55,7 +55,8 @@ impl Price {
         };
         let part = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
         let sum = part(usage.tokens_in, self.input) + part(usage.tokens_out, output);
-        u64::try_from((sum + 500_000) / 1_000_000).ok()
+        // Stores keep signed numbers: what does not fit into one is as unknown as what does not fit into a number at all.
+        i64::try_from((sum + 500_000) / 1_000_000).ok().map(i64::cast_unsigned)
     }
 }
 
@@ -97,6 +98,13 @@ mod tests {
             Some(0),
             "said to be free"
         );
+    }
+
+    #[test]
+    fn a_price_that_no_store_can_keep_is_unknown_and_never_negative() {
+        let dear = Price::usd_per_million(10_000.0, None).unwrap();
+        assert_eq!(dear.of(&usage(900_000_000_000, 0)), Some(9_000_000_000_000_000_000));
+        assert_eq!(dear.of(&usage(1_000_000_000_000, 0)), None, "ten billion dollars");
     }
 
     #[test]
