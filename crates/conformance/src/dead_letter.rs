@@ -6,6 +6,7 @@ use std::time::Duration;
 use redrive_core::event::Event;
 use redrive_core::failure::Class;
 use redrive_core::item::{DeadReason, Item, StateKind};
+use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{ItemFilter, ItemQuery, Store};
 
@@ -100,6 +101,44 @@ pub(crate) async fn redriven_items_keep_their_history(store: Arc<dyn Store>) {
     assert_eq!(attempts, [(0, 1), (1, 1)]);
     let marks: Vec<_> = history.marks.iter().map(|mark| (mark.what, &*mark.detail)).collect();
     assert_eq!(marks, [("redriven", "with edited content")]);
+    world.assert_counters().await;
+}
+
+pub(crate) async fn tries_are_counted_over_all_generations(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    let dead = world.bury(&["a", "b", "c"], "no").await;
+    let kept =
+        |counters: &std::collections::BTreeMap<_, i64>, metric| counters.get(&(SPLIT, metric)).copied();
+    let counters = world.counters().await;
+    assert_eq!((kept(&counters, Metric::FirstTry), kept(&counters, Metric::FirstPass)), (Some(3), None));
+    assert_eq!(kept(&counters, Metric::DeadAfter(1)), Some(3));
+    // One comes back and passes at once; one is turned away first; one dies again.
+    for item in &dead {
+        let back = world.happen(item, Event::Redriven { due: world.now, payload: None }).await;
+        assert_eq!((back.earlier, back.failures, back.tries()), (1, 0, 1));
+    }
+    assert_eq!(kept(&world.counters().await, Metric::OpenAfter(1)), Some(3));
+    let held = world.claim(SPLIT, 3).await;
+    let on = world.happen(&held[0].item, passed()).await;
+    assert_eq!(on.tries(), 0, "a new stage begins anew");
+    let waits = world.happen(&held[1].item, failed(Class::RateLimited, "slow down")).await;
+    world.happen(&held[2].item, failed(Class::Final, "still no")).await;
+    world.advance(Duration::from_secs(3_600));
+    world.renew().await;
+    let held = world.claim_one(SPLIT).await;
+    assert_eq!(held.seq, waits.seq);
+    world.happen(&held, passed()).await;
+    let counters = world.counters().await;
+    assert_eq!(
+        kept(&counters, Metric::PassedAfter(2)),
+        Some(2),
+        "neither is a first try, and a throttle is no try"
+    );
+    assert_eq!((kept(&counters, Metric::FirstTry), kept(&counters, Metric::FirstPass)), (Some(3), None));
+    assert_eq!(
+        (kept(&counters, Metric::DeadAfter(2)), kept(&counters, Metric::DeadAfter(1))),
+        (Some(1), None)
+    );
     world.assert_counters().await;
 }
 

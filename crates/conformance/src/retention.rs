@@ -10,8 +10,8 @@ use redrive_core::id::{ContentHash, ItemSeq, Rev, StageNo};
 use redrive_core::item::{Item, NewItem, Payload, StateKind};
 use redrive_core::tally::{Metric, place};
 use redrive_store::{
-    Applied, Change, Commit, Operation, OperationKind, OperationState, OutputKey, Prune, RunChange, Store,
-    Submit, Submitted, Tombstone, TombstoneQuery,
+    Applied, Change, Commit, Operation, OperationKind, OperationState, OutputKey, Prune, RunChange, Scrub,
+    Store, Submit, Submitted, Tombstone, TombstoneQuery,
 };
 
 use crate::world::{PART, SPLIT, START, World, failed, new_operation, passed, split};
@@ -162,6 +162,30 @@ pub(crate) async fn a_purged_child_that_is_given_again_is_admitted_and_purged_an
         both.iter().map(|one| (one.seq, one.id)).collect::<Vec<_>>(),
         [(dead.seq, dead.id), (again.seq, dead.id)]
     );
+}
+
+pub(crate) async fn a_purge_takes_kept_outputs_with_it(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.admit(&["a", "b"]).await;
+    let key = |n: u8| OutputKey { config: 1, input: ContentHash([n; 16]) };
+    let mut kept = Vec::new();
+    for (n, held) in (0..).zip(world.claim(SPLIT, 2).await) {
+        let output = Event::Finished(Verdict::Output(Some(Arc::from(&b"output"[..]))));
+        let transition = world.decide(&held.item, output);
+        kept.push(transition.after.clone());
+        let change = Change { transition, output: Some(key(n)), fact: None };
+        let commit = Commit { changes: vec![change], now: world.now, ..Commit::default() };
+        world.store.commit(commit).await.expect("commit");
+    }
+    let outputs = || world.store.outputs(vec![key(0), key(1)]);
+    assert!(outputs().await.expect("outputs").iter().all(Option::is_some));
+    let dead = world.happen(&kept[0], Event::Killed { why: "enough".to_owned() }).await;
+    purge(&world, &dead).await;
+    let left: Vec<bool> = outputs().await.expect("outputs").iter().map(Option::is_some).collect();
+    assert_eq!(left, [false, true], "its own goes, that of another stays");
+    let scrubbed = world.store.scrub(Scrub::Leftovers).await.expect("scrubbed");
+    assert_eq!(scrubbed.left, None);
+    assert!(outputs().await.expect("outputs")[1].is_some() && world.items().await.len() == 1);
 }
 
 pub(crate) async fn prune_spares_runs_with_dead_items_unless_told(store: Arc<dyn Store>) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::attempt::{AttemptRecord, Outcome};
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Transition, Verdict};
@@ -14,7 +15,7 @@ use redrive_core::order::Order;
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::preset;
 use redrive_core::reading::Reading;
-use redrive_core::tally::{MAX_ATTEMPT_BUCKET, Metric};
+use redrive_core::tally::{MAX_ATTEMPT_BUCKET, Metric, unpassed};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
 use redrive_store::{
@@ -231,6 +232,7 @@ impl World {
     pub(crate) async fn assert_counters(&self) {
         let mut kept = self.counters().await;
         let mut counted: BTreeMap<(StageNo, Metric), i64> = BTreeMap::new();
+        let mut by_config: BTreeMap<(StageNo, i64, Metric), i64> = BTreeMap::new();
         let items = self.items().await;
         let admitted: i64 =
             kept.iter().filter(|((_, metric), _)| *metric == Metric::Admitted).map(|(_, n)| n).sum();
@@ -239,21 +241,35 @@ impl World {
             for metric in stands(item) {
                 *counted.entry((item.stage, metric)).or_default() += 1;
             }
-            for record in self.store.history(item.seq).await.expect("history").attempts {
+            let attempts = self.store.history(item.seq).await.expect("history").attempts;
+            for (at, record) in attempts.iter().enumerate() {
+                let failed = |before: &&AttemptRecord| {
+                    before.stage == record.stage
+                        && matches!(before.outcome, Outcome::Failed | Outcome::Crashed)
+                };
+                let tries = attempts[..at].iter().filter(failed).count();
                 let mut metrics = vec![Metric::Outcome(record.outcome)];
+                if tries == 0 && record.outcome.is_try() {
+                    metrics.push(Metric::FirstTry);
+                    metrics.extend(record.outcome.is_pass().then_some(Metric::FirstPass));
+                }
+                for metric in &metrics {
+                    *by_config.entry((record.stage, record.config, *metric)).or_default() += 1;
+                }
                 if let Some(usage) = record.usage {
                     for (metric, n) in spent(&usage) {
                         let sum: &mut i64 = counted.entry((record.stage, metric)).or_default();
                         *sum = sum.saturating_add(i64::try_from(n).unwrap_or(i64::MAX));
                     }
                 }
-                if let Some(failure) = record.failure {
+                if let Some(failure) = &record.failure {
                     metrics.push(Metric::Failure(failure.class, failure.kind));
                     metrics.extend(failure.status.map(Metric::Status));
                 }
                 if record.outcome.is_pass() {
-                    let attempts = u16::try_from(record.attempt).expect("few").min(MAX_ATTEMPT_BUCKET);
-                    metrics.push(Metric::PassedAfter(attempts));
+                    let uncalled = tries == 0 && record.outcome == Outcome::Reused;
+                    let tries = u16::try_from(tries).expect("few").saturating_add(1).min(MAX_ATTEMPT_BUCKET);
+                    metrics.push(Metric::PassedAfter(if uncalled { 0 } else { tries }));
                 }
                 for metric in metrics {
                     *counted.entry((record.stage, metric)).or_default() += 1;
@@ -265,6 +281,10 @@ impl World {
             !matches!(metric, Metric::Admitted | Metric::HealMillis | Metric::HealedWithin(_))
         });
         assert_eq!(kept, counted, "counters and a recount");
+        let kept = self.store.config_counters(self.run).await.expect("counters");
+        let kept: BTreeMap<_, _> =
+            kept.into_iter().map(|(stage, config, metric, n)| ((stage, config, metric), n)).collect();
+        assert_eq!(kept, by_config, "counters by configuration and a recount");
     }
 }
 
@@ -280,6 +300,7 @@ fn spent(usage: &Usage) -> [(Metric, u64); 4] {
 
 fn stands(item: &Item) -> Vec<Metric> {
     let mut metrics = vec![Metric::State(item.state.kind())];
+    metrics.extend(unpassed(item.state.kind(), item.tries()));
     if let State::Dead { reason } = item.state {
         metrics.push(Metric::DeadReason(reason));
         metrics.extend(item.last.as_ref().map(|last| Metric::DeadClass(last.class)));

@@ -82,6 +82,13 @@ impl Outcome {
         }
     }
 
+    /// Whether it says something about the item: it passed by a call, failed, or its process died. Being turned away, broken
+    /// off or taken out does not.
+    #[must_use]
+    pub fn is_try(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Expanded | Self::Failed | Self::Crashed)
+    }
+
     /// Whether the item passed the stage by it.
     #[must_use]
     pub fn is_pass(self) -> bool {

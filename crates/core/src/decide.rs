@@ -112,6 +112,7 @@ impl Desk<'_> {
         Transition {
             guard: self.item.rev,
             from: place(self.item),
+            tries: self.item.tries(),
             after,
             payload: None,
             record: None,
@@ -183,6 +184,7 @@ impl Desk<'_> {
                 next.after.failures = 0;
                 next.after.throttles = 0;
                 next.after.crashes = 0;
+                next.after.earlier = 0;
                 next
             }
             None => self.to(State::Succeeded),
@@ -301,6 +303,7 @@ impl Desk<'_> {
             next.after.failures = 0;
             next.after.throttles = 0;
             next.after.crashes = 0;
+            next.after.earlier = 0;
             next.after.first_failed_at = None;
         }
         next.after.deadline = self.plan.deadline().map(|span| self.at.now.after(span));
@@ -422,8 +425,9 @@ impl Desk<'_> {
             return Ok(next);
         }
         let mut next = self.begin_anew(self.at.now);
-        if self.item.parent.is_none() {
+        if self.item.parent.is_none() && self.item.stage != StageNo(0) {
             next.after.stage = StageNo(0);
+            next.after.earlier = 0;
         }
         next.mark = Some(self.mark("restored", "its content is the present one again"));
         next.payload = payload;
@@ -434,6 +438,7 @@ impl Desk<'_> {
     fn begin_anew(&self, due: Timestamp) -> Transition {
         let mut next = self.to(State::Waiting { due, cause: None });
         next.after.generation = self.item.generation.saturating_add(1);
+        next.after.earlier = self.item.tries();
         next.after.attempt = 0;
         next.after.failures = 0;
         next.after.throttles = 0;

@@ -151,6 +151,8 @@ pub struct Transition {
     pub guard: Rev,
     /// Where the item was.
     pub from: Place,
+    /// How often it had failed or crashed at that stage.
+    pub tries: u32,
     /// The item as it is to be, with its new change number.
     pub after: Item,
     /// New content, where it changed.

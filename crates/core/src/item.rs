@@ -51,6 +51,8 @@ pub struct Item {
     pub throttles: u32,
     /// Attempts whose process died under them.
     pub crashes: u32,
+    /// Failures and crashes at this stage before it was last sent back.
+    pub earlier: u32,
     /// When it first failed at this stage.
     pub first_failed_at: Option<Timestamp>,
     /// The last failure, until a stage is passed.
@@ -269,6 +271,12 @@ pub enum Lane {
 }
 
 impl Item {
+    /// How often it failed or crashed at its stage, in this and all earlier generations. Being turned away is no try.
+    #[must_use]
+    pub fn tries(&self) -> u32 {
+        self.earlier.saturating_add(self.failures).saturating_add(self.crashes)
+    }
+
     /// The queue it stands in while it waits.
     #[must_use]
     pub fn lane(&self) -> Lane {
@@ -357,6 +365,7 @@ impl Entry {
             failures: 0,
             throttles: 0,
             crashes: 0,
+            earlier: 0,
             first_failed_at: None,
             last: new.refused.clone(),
             created_at: self.now,

@@ -14,7 +14,7 @@ use crate::event::{ChildTally, Mark, Place};
 use crate::id::{ItemId, RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
 use crate::plan::Plan;
-use crate::tally::{Metric, consumed, place};
+use crate::tally::{Metric, consumed, place, unpassed};
 use crate::time::Timestamp;
 
 /// The laws.
@@ -303,6 +303,9 @@ impl Census {
         };
         let stands = place(item);
         add(item.stage, Metric::State(stands.kind), 1);
+        if let Some(unpassed) = unpassed(stands.kind, item.tries()) {
+            add(item.stage, unpassed, 1);
+        }
         if let Some(dead) = stands.dead {
             add(item.stage, Metric::DeadReason(dead.reason), 1);
             if let Some(class) = dead.class {
@@ -369,6 +372,8 @@ impl Census {
             Metric::State(_) | Metric::DeadReason(_) | Metric::DeadClass(_) => true,
             Metric::Purged(_) => !self.unplaced,
             Metric::Outcome(_)
+            | Metric::DeadAfter(_)
+            | Metric::OpenAfter(_)
             | Metric::TokensIn
             | Metric::TokensOut
             | Metric::NanoUsd
@@ -379,7 +384,9 @@ impl Census {
             | Metric::Status(_)
             | Metric::PassedAfter(_)
             | Metric::HealedWithin(_)
-            | Metric::HealMillis => false,
+            | Metric::HealMillis
+            | Metric::FirstTry
+            | Metric::FirstPass => false,
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum Metric {
     Failure(Class, Kind),
     /// Attempts that were answered with this HTTP status.
     Status(u16),
-    /// Items that passed the stage with this many attempts.
+    /// Items that passed the stage at this try; 0: without a call. Attempts that were turned away or broken off are no tries.
     PassedAfter(u16),
     /// Items that passed after failing, by the power of two of the milliseconds from first failure to success.
     HealedWithin(u16),
@@ -52,6 +52,14 @@ pub enum Metric {
     Purged(StateKind),
     /// Items of a run that is being forgotten, page by page, that went already, by the state they were in.
     Forgotten(StateKind),
+    /// Items that are, or were when they were purged, dead here after so many tries.
+    DeadAfter(u16),
+    /// Items that wait or run here after so many tries that failed.
+    OpenAfter(u16),
+    /// Items that were tried here.
+    FirstTry,
+    /// Items that passed here at the first try.
+    FirstPass,
 }
 
 impl Metric {
@@ -75,6 +83,10 @@ impl Metric {
             Self::UnpricedTokens => (11, 3),
             Self::Purged(kind) => (12, i64::from(kind.code())),
             Self::Forgotten(kind) => (13, i64::from(kind.code())),
+            Self::DeadAfter(tries) => (14, i64::from(tries)),
+            Self::OpenAfter(tries) => (15, i64::from(tries)),
+            Self::FirstTry => (16, 0),
+            Self::FirstPass => (16, 1),
         };
         family * 100_000 + value
     }
@@ -102,6 +114,10 @@ impl Metric {
             11 if value == 3 => Some(Self::UnpricedTokens),
             12 => StateKind::from_code(u8::try_from(value).ok()?).map(Self::Purged),
             13 => StateKind::from_code(u8::try_from(value).ok()?).map(Self::Forgotten),
+            14 => small.map(Self::DeadAfter),
+            15 => small.map(Self::OpenAfter),
+            16 if value == 0 => Some(Self::FirstTry),
+            16 if value == 1 => Some(Self::FirstPass),
             _ => None,
         }
     }
@@ -139,15 +155,44 @@ pub fn consumed(usage: &Usage) -> [(Metric, i64); 4] {
     ]
 }
 
+/// The counter of an item that failed here and is dead or not through, by its tries.
+#[must_use]
+pub fn unpassed(kind: StateKind, tries: u32) -> Option<Metric> {
+    let bucket = bucket(tries);
+    match kind {
+        _ if tries == 0 => None,
+        StateKind::Dead => Some(Metric::DeadAfter(bucket)),
+        StateKind::Waiting | StateKind::Running => Some(Metric::OpenAfter(bucket)),
+        StateKind::Joining
+        | StateKind::Succeeded
+        | StateKind::Filtered
+        | StateKind::Superseded
+        | StateKind::Cancelled => None,
+    }
+}
+
+fn bucket(tries: u32) -> u16 {
+    u16::try_from(tries).unwrap_or(u16::MAX).min(MAX_ATTEMPT_BUCKET)
+}
+
 /// Changes of counters, summed up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Deltas(BTreeMap<(RunId, StageNo, Metric), i64>);
+pub struct Deltas {
+    by_stage: BTreeMap<(RunId, StageNo, Metric), i64>,
+    by_config: BTreeMap<(RunId, StageNo, i64, Metric), i64>,
+}
 
 impl Deltas {
     /// Adds to one counter. A sum that cannot be held stays at the largest number.
     pub fn add(&mut self, run: RunId, stage: StageNo, metric: Metric, n: i64) {
-        let sum = self.0.entry((run, stage, metric)).or_default();
+        let sum = self.by_stage.entry((run, stage, metric)).or_default();
         *sum = sum.saturating_add(n);
+    }
+
+    /// Adds one to a counter of a stage, and to that of the stage as it was configured for this attempt.
+    fn count(&mut self, run: RunId, record: &AttemptRecord, metric: Metric) {
+        self.add(run, record.stage, metric, 1);
+        *self.by_config.entry((run, record.stage, record.config, metric)).or_default() += 1;
     }
 
     /// Adds what an admitted item changes.
@@ -182,8 +227,15 @@ impl Deltas {
             self.stands(run, transition.from, -1);
             self.stands(run, to, 1);
         }
+        let (stage, tries) = (transition.from.stage, transition.tries);
+        let unpassed_before = unpassed(transition.from.kind, tries).map(|metric| (stage, metric));
+        let unpassed_after = unpassed(to.kind, transition.after.tries()).map(|metric| (to.stage, metric));
+        if unpassed_before != unpassed_after {
+            unpassed_before.into_iter().for_each(|(stage, metric)| self.add(run, stage, metric, -1));
+            unpassed_after.into_iter().for_each(|(stage, metric)| self.add(run, stage, metric, 1));
+        }
         if let Some(record) = &transition.record {
-            self.attempt(run, record);
+            self.attempt(run, record, tries);
         }
         if let Some(took) = transition.healed {
             self.healed(run, transition.from.stage, took);
@@ -197,8 +249,8 @@ impl Deltas {
         self.add(run, stage, Metric::HealMillis, ms);
     }
 
-    fn attempt(&mut self, run: RunId, record: &AttemptRecord) {
-        self.add(run, record.stage, Metric::Outcome(record.outcome), 1);
+    fn attempt(&mut self, run: RunId, record: &AttemptRecord, tries: u32) {
+        self.count(run, record, Metric::Outcome(record.outcome));
         if let Some(failure) = &record.failure {
             self.add(run, record.stage, Metric::Failure(failure.class, failure.kind), 1);
             if let Some(status) = failure.status {
@@ -206,8 +258,15 @@ impl Deltas {
             }
         }
         if record.outcome.is_pass() {
-            let attempts = u16::try_from(record.attempt).unwrap_or(u16::MAX).min(MAX_ATTEMPT_BUCKET);
-            self.add(run, record.stage, Metric::PassedAfter(attempts), 1);
+            let uncalled = record.outcome == Outcome::Reused && tries == 0;
+            let tries = if uncalled { 0 } else { bucket(tries.saturating_add(1)) };
+            self.add(run, record.stage, Metric::PassedAfter(tries), 1);
+        }
+        if tries == 0 && record.outcome.is_try() {
+            self.count(run, record, Metric::FirstTry);
+            if record.outcome.is_pass() {
+                self.count(run, record, Metric::FirstPass);
+            }
         }
         for (metric, n) in record.usage.iter().flat_map(consumed) {
             self.add(run, record.stage, metric, n);
@@ -226,7 +285,12 @@ impl Deltas {
 
     /// The changes that are not zero, in a fixed order.
     pub fn iter(&self) -> impl Iterator<Item = ((RunId, StageNo, Metric), i64)> + '_ {
-        self.0.iter().filter(|(_, n)| **n != 0).map(|(key, n)| (*key, *n))
+        self.by_stage.iter().filter(|(_, n)| **n != 0).map(|(key, n)| (*key, *n))
+    }
+
+    /// The same for the counters by configuration mark.
+    pub fn by_config(&self) -> impl Iterator<Item = ((RunId, StageNo, i64, Metric), i64)> + '_ {
+        self.by_config.iter().map(|(key, n)| (*key, *n))
     }
 }
 
@@ -250,6 +314,9 @@ mod tests {
         all.extend([0, 1, 50, 599].map(Metric::Status));
         all.extend([0, 1, 50].map(Metric::PassedAfter));
         all.extend([0, 1, 64].map(Metric::HealedWithin));
+        all.extend([1, 50].map(Metric::DeadAfter));
+        all.extend([1, 50].map(Metric::OpenAfter));
+        all.extend([Metric::FirstTry, Metric::FirstPass]);
         let codes: std::collections::BTreeSet<_> = all.iter().map(|m| m.code()).collect();
         assert_eq!(codes.len(), all.len(), "codes are distinct");
         for metric in all {
@@ -279,7 +346,7 @@ mod tests {
     fn counted(usages: &[Option<Usage>]) -> Vec<(Metric, i64)> {
         let mut deltas = Deltas::default();
         for (attempt, usage) in (1..).zip(usages) {
-            deltas.attempt(RunId(1), &record(attempt, *usage));
+            deltas.attempt(RunId(1), &record(attempt, *usage), 1);
         }
         let all =
             deltas.iter().inspect(|((run, stage, _), _)| assert_eq!((*run, *stage), (RunId(1), StageNo(2))));

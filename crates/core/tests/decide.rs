@@ -60,6 +60,7 @@ fn waiting() -> Item {
         failures: 0,
         throttles: 0,
         crashes: 0,
+        earlier: 0,
         first_failed_at: None,
         last: None,
         created_at: Timestamp(0),

@@ -60,6 +60,7 @@ fn item(state: State, stage: u16, failures: u32, crashes: u32) -> Item {
         failures,
         throttles: 0,
         crashes,
+        earlier: 0,
         first_failed_at: None,
         last: None,
         created_at: Timestamp(0),

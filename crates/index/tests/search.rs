@@ -73,6 +73,7 @@ impl World {
         let transition = Transition {
             guard,
             from: Place { stage: self.item.stage, kind: self.item.state.kind(), dead: None },
+            tries: 0,
             after: self.item.clone(),
             payload: None,
             record: None,

@@ -121,8 +121,6 @@ met! {
     Killed = "killed",
     /// Dead items were removed.
     Purge = "purge",
-    /// A line whose item was purged was read again.
-    ReadAgain = "purged line read again",
     /// An item died of its deadline.
     Expired = "deadline passed",
     /// An item was quarantined.

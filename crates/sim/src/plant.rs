@@ -215,6 +215,10 @@ impl Store for Planted {
         Ok(counters)
     }
 
+    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+        self.inner.config_counters(run).await
+    }
+
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
         self.inner.next_due(run).await
     }

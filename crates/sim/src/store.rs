@@ -269,6 +269,10 @@ impl Store for FaultyStore {
         self.read(self.inner.counters(run)).await
     }
 
+    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+        self.read(self.inner.config_counters(run)).await
+    }
+
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
         self.read(self.inner.next_due(run)).await
     }

@@ -25,6 +25,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 5, sql: include_str!("../migrations/0005_history.sql") },
     Migration { number: 6, sql: include_str!("../migrations/0006_sums.sql") },
     Migration { number: 7, sql: include_str!("../migrations/0007_readings.sql") },
+    Migration { number: 8, sql: include_str!("../migrations/0008_statistics.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
@@ -280,6 +281,60 @@ mod tests {
         let query = redrive_store::index::WordsQuery { words, scope, count: 9 };
         assert_eq!(index::search::containing(&new, &query).unwrap().len(), 1);
         assert_eq!(index::faults(&new, 9).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_statistics_of_a_file_of_schema_5_are_counted_forward() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("five.db");
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..5], Missing::Create).unwrap();
+        // Item 1 passed at once. Item 2 failed, crashed, was sent back and waits. Item 3 was turned away, failed and is dead.
+        let item = |seq: i64, state: i64, due: &str, generation: i64, failures: i64, reason: &str| {
+            format!(
+                "INSERT INTO item VALUES ({seq}, x'{seq:032}', 1, NULL, 'k', x'{seq:032}', 0, 0, {state}, 0, {due}, NULL, NULL,
+                 NULL, {generation}, 1, 0, {failures}, 0, 0, NULL, NULL, {reason}, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL,
+                 x'00', NULL);"
+            )
+        };
+        let attempt = |item: i64, generation: i64, attempt: i64, outcome: i64| {
+            format!(
+                "INSERT INTO attempt VALUES ({item}, {generation}, 0, {attempt}, 1, 2, {outcome}, NULL, NULL, NULL, NULL, NULL,
+                 NULL, 1, 77, NULL, NULL, NULL);"
+            )
+        };
+        let rows = [
+            item(1, 3, "NULL", 0, 0, "NULL"),
+            item(2, 0, "5", 1, 0, "NULL"),
+            item(3, 7, "NULL", 0, 1, "0"),
+            attempt(1, 0, 1, 0),
+            attempt(2, 0, 1, 4),
+            attempt(2, 0, 2, 6),
+            attempt(3, 0, 1, 5),
+            attempt(3, 0, 2, 4),
+        ];
+        old.execute_batch(&rows.concat()).unwrap_or_else(|error| panic!("{error}"));
+        drop(old);
+        let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
+        let kept: Vec<_> =
+            counter::of_run(&new, RunId(1)).unwrap().into_iter().map(|(_, m, n)| (m, n)).collect();
+        let expected = [
+            (Metric::DeadAfter(1), 1),
+            (Metric::OpenAfter(2), 1),
+            (Metric::FirstTry, 3),
+            (Metric::FirstPass, 1),
+        ];
+        assert_eq!(kept, expected);
+        let by_config: Vec<_> = counter::by_config(&new, RunId(1))
+            .unwrap()
+            .into_iter()
+            .map(|(_, config, m, n)| (config, m, n))
+            .collect();
+        let outcomes = [Outcome::Succeeded, Outcome::Failed, Outcome::Throttled, Outcome::Crashed];
+        let mut expected: Vec<_> = outcomes.map(|outcome| (77, Metric::Outcome(outcome), 1)).to_vec();
+        expected[1].2 = 2;
+        expected.extend([(77, Metric::FirstTry, 3), (77, Metric::FirstPass, 1)]);
+        assert_eq!(by_config, expected);
+        assert_eq!(crate::verb::item::one(&new, ItemSeq(2)).unwrap().unwrap().tries(), 2);
     }
 
     #[test]

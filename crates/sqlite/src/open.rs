@@ -216,6 +216,8 @@ fn settings(conn: &Connection, options: &Options) -> Result<()> {
     conn.pragma_update(None, "cache_size", -16_384)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.pragma_update(None, "mmap_size", 0)?;
+    // What is replaced or removed may be private: its bytes are overwritten, not only unlinked.
+    conn.pragma_update(None, "secure_delete", true)?;
     // The log grows to about 16 MB before it is moved into the file: moving it after every few commits was a tenth of all work.
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     conn.pragma_update(None, "journal_size_limit", LOG_BYTES)?;

@@ -17,13 +17,13 @@ macro_rules! item_columns {
     () => {
         "seq, id, run, parent, key, version, origin, stage, state, due, cause, worker, since, generation, rev, \
          attempt, failures, throttles, crashes, first_failed_at, filtered, dead_reason, class, kind, message, grp, \
-         shared, created_at, updated_at, deadline, reading, was"
+         shared, created_at, updated_at, deadline, reading, was, earlier"
     };
 }
 pub(crate) use item_columns;
 
 /// How many columns [`item_columns`] has: the next one follows here.
-pub(crate) const ITEM_COLUMNS: usize = 32;
+pub(crate) const ITEM_COLUMNS: usize = 33;
 
 /// Reads an item from a row that begins with [`item_columns`].
 pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
@@ -44,6 +44,7 @@ pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
         failures: row.get(16)?,
         throttles: row.get(17)?,
         crashes: row.get(18)?,
+        earlier: row.get(32)?,
         first_failed_at: time(row, 19)?,
         last: last_failure(row)?,
         created_at: Timestamp(row.get(27)?),

@@ -12,7 +12,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, Commit, Content, Damage, Error, Fact, GateRow, Group, History, ItemFilter,
     ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
-    RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
+    RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -23,10 +23,13 @@ use crate::options::{FaultHook, INDEX_WRITE, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
     claim, commit, counter, damage, gate, history, item, operation, outbox, output, prune, purge, query, run,
-    submit, tombstone, worker,
+    scrub, submit, tombstone, worker,
 };
 use crate::way::Way;
 use crate::writer::{Refused, Writer, transact};
+
+/// Contents that are looked at in one transaction of scrubbing.
+const SWEPT: usize = 2_000;
 
 /// A store in one SQLite file.
 #[derive(Debug)]
@@ -147,6 +150,21 @@ impl SqliteStore {
             Side::Inline(conn) => {
                 let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
                 transact(&conn, |_| {}, work).map_err(Refused::fault).map_err(in_memory_error)
+            }
+        }
+    }
+
+    /// Does something that no transaction can hold, while nobody else here writes.
+    async fn alone<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Connection) -> Made<T> + Send + 'static,
+    ) -> Result<T> {
+        match &self.side {
+            Side::Threads(Threads { writer: Some(writer), .. }) => writer.alone(work).await,
+            Side::Threads(Threads { path, .. }) => Err(Error::ReadOnly(path.display().to_string())),
+            Side::Inline(conn) => {
+                let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
+                work(&conn).map_err(in_memory_error)
             }
         }
     }
@@ -285,6 +303,10 @@ impl Store for SqliteStore {
         self.read(move |conn| counter::of_run(conn, run)).await
     }
 
+    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+        self.read(move |conn| counter::by_config(conn, run)).await
+    }
+
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
         self.read(move |conn| item::next_due(conn, run)).await
     }
@@ -327,6 +349,24 @@ impl Store for SqliteStore {
 
     async fn facts_passed_on(&self, upto: i64) -> Result<()> {
         self.write(1, move |tx| outbox::passed_on(tx, upto)).await
+    }
+
+    async fn scrub(&self, how: Scrub) -> Result<Scrubbed> {
+        let mut contents = 0;
+        loop {
+            let page = self
+                .write(SWEPT, |tx| {
+                    let mut swept = Pruned::default();
+                    prune::sweep(tx, SWEPT, &mut swept)?;
+                    Ok(swept)
+                })
+                .await?;
+            contents += page.contents;
+            if !page.more {
+                break;
+            }
+        }
+        Ok(Scrubbed { contents, ..self.alone(move |conn| scrub::rewrite(conn, how)).await? })
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

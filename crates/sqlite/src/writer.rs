@@ -32,11 +32,14 @@ pub(crate) trait Command: Send {
     fn answer(self: Box<Self>, outcome: std::result::Result<(), Error>);
     /// About how many rows it writes.
     fn rows(&self) -> usize;
+    /// Whether it runs outside any transaction, by itself.
+    fn alone(&self) -> bool;
 }
 
 struct Job<T, F> {
     work: F,
     rows: usize,
+    alone: bool,
     made: Option<T>,
     reply: oneshot::Sender<std::result::Result<T, Error>>,
 }
@@ -56,6 +59,10 @@ impl<T: Send, F: Fn(&Connection) -> Result<T> + Send> Command for Job<T, F> {
 
     fn rows(&self) -> usize {
         self.rows
+    }
+
+    fn alone(&self) -> bool {
+        self.alone
     }
 }
 
@@ -88,9 +95,26 @@ impl Writer {
         rows: usize,
         work: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Error> {
+        self.send(rows, false, work).await
+    }
+
+    /// Queues something that no transaction can hold.
+    pub(crate) async fn alone<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Connection) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, Error> {
+        self.send(0, true, work).await
+    }
+
+    async fn send<T: Send + 'static>(
+        &self,
+        rows: usize,
+        alone: bool,
+        work: impl Fn(&Connection) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, Error> {
         let stopped = || Error::Unavailable("the writing thread has stopped".to_owned());
         let (reply, answer) = oneshot::channel();
-        let job = Job { work, rows, made: None, reply };
+        let job = Job { work, rows, alone, made: None, reply };
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         queue.send(Box::new(job)).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
@@ -115,18 +139,32 @@ struct Desk {
 
 impl Desk {
     fn serve(self, mut commands: mpsc::Receiver<Box<dyn Command>>) {
-        while let Some(first) = commands.blocking_recv() {
+        let mut held: Option<Box<dyn Command>> = None;
+        while let Some(first) = held.take().or_else(|| commands.blocking_recv()) {
+            if first.alone() {
+                self.run_alone(first);
+                continue;
+            }
             // A worker's claim is sent right behind its commit; a moment lets both into one transaction.
             thread::yield_now();
             let mut rows = first.rows();
             let mut group = vec![first];
             while group.len() < MAX_COMMANDS && rows < MAX_ROWS {
                 let Ok(next) = commands.try_recv() else { break };
+                if next.alone() {
+                    held = Some(next);
+                    break;
+                }
                 rows += next.rows();
                 group.push(next);
             }
             self.write(group);
         }
+    }
+
+    fn run_alone(&self, mut command: Box<dyn Command>) {
+        let ran = command.run(&self.conn).map_err(|fault| fault.at(&self.path));
+        command.answer(ran);
     }
 
     fn write(&self, mut group: Vec<Box<dyn Command>>) {
@@ -225,7 +263,7 @@ mod tests {
     fn insert(n: i64) -> (Box<dyn Command>, Answer) {
         let (reply, answer) = oneshot::channel();
         let work = move |tx: &Connection| Ok(tx.execute("INSERT INTO t VALUES (?1)", [n])?);
-        (Box::new(Job { work, rows: 1, made: None, reply }), answer)
+        (Box::new(Job { work, rows: 1, alone: false, made: None, reply }), answer)
     }
 
     #[test]

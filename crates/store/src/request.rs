@@ -209,5 +209,25 @@ pub struct Pruned {
     pub more: bool,
 }
 
+/// What a store is scrubbed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scrub {
+    /// Bytes of what was removed.
+    Leftovers,
+    /// Room in its file, where more than half of it is free.
+    Room,
+}
+
+/// How scrubbing went.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scrubbed {
+    /// Contents that nobody referred to any more.
+    pub contents: u64,
+    /// Bytes by which the file is smaller.
+    pub given_back: u64,
+    /// What could not be done, and what to do about it.
+    pub left: Option<String>,
+}
+
 /// Where a page of items goes on.
 pub type After = Option<ItemSeq>;

@@ -12,7 +12,9 @@ use redrive_core::time::Timestamp;
 use crate::Result;
 use crate::index::Index;
 use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
-use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
+use crate::request::{
+    Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
+};
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 
 /// Where items are kept. Every writing verb is one transaction and durable when it answers `Ok`.
@@ -84,6 +86,8 @@ pub trait Store: Send + Sync {
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally>;
     /// Reads the maintained counters of a run.
     async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>>;
+    /// Reads the maintained counters of a run's attempts, by stage and mark of its configuration.
+    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>>;
     /// Reads when the next waiting item of a run is due, and whether any waiting item was never tried.
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)>;
     /// Reads the largest groups of dead items.
@@ -91,8 +95,8 @@ pub trait Store: Send + Sync {
     /// Looks up kept outputs. One that is damaged is not there: it can be made again.
     async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>>;
 
-    /// Removes finished items that still have that change number, with all their descendants, leaving tombstones, and
-    /// saves the operation's progress in the same transaction. Returns how many items went in all.
+    /// Removes finished items that still have that change number, with all their descendants and the outputs they
+    /// wrote last, leaving tombstones, and saves the operation's progress in the same transaction. Returns how many items went in all.
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64>;
     /// Reads what is left of purged items.
     async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>>;
@@ -111,6 +115,11 @@ pub trait Store: Send + Sync {
     async fn facts(&self, limit: usize) -> Result<Vec<Fact>>;
     /// Forgets the facts up to this one: they have been passed on.
     async fn facts_passed_on(&self, upto: i64) -> Result<()>;
+    /// Sees to it that what was removed is in no file of the store any more, or that room is given back. Nothing that can be
+    /// read changes; a store without files has nothing to do.
+    async fn scrub(&self, _how: Scrub) -> Result<Scrubbed> {
+        Ok(Scrubbed::default())
+    }
     /// Forgets old finished runs, some items a call.
     async fn prune(&self, prune: Prune) -> Result<Pruned>;
 

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redrive_engine::maintain::{self, Prunable};
-use redrive_store::Pruned;
+use redrive_store::{Pruned, Scrub};
 
 use super::{Answer, Context};
-use crate::output::text::count;
+use crate::output::text::{bytes, count};
 use crate::output::{json, lines};
 use crate::wiring::{self, Stores};
 
@@ -30,14 +30,20 @@ pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes
             break;
         }
     }
+    let scrubbed = store.scrub(Scrub::Room).await?;
     if context.global.json {
         json(&serde_json::json!({
             "runs": pruned.runs, "items": pruned.items, "dead": pruned.dead, "tombstones": pruned.tombstones,
-            "contents": pruned.contents, "vectors": vectors, "gone_files": files,
+            "contents": pruned.contents + scrubbed.contents, "vectors": vectors, "gone_files": files,
+            "given_back": scrubbed.given_back,
             "spared": { "runs": left.spared_runs, "dead": left.spared_dead },
         }))?;
     } else {
-        lines(&told(&pruned, &left, vectors, files))?;
+        let mut text = told(&pruned, &left, vectors, files);
+        if scrubbed.given_back > 0 {
+            text.push_str(&format!("\n{} were given back to the disk", bytes(scrubbed.given_back)));
+        }
+        lines(&text)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -82,18 +82,25 @@ fn describe(stage: &StageStats) -> String {
     let percent =
         |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
     let mut text = format!(
-        "{}: {} passed, {} at the first try; {} attempts, {} of them passed ({} throttled, not counted)\n",
+        "{}: {} tried, {} of them passed at the first try; {} passed; {} attempts, {} of the tries passed ({} throttled, \
+         no tries)\n",
         stage.stage,
-        count(stage.passed),
+        count(stage.tried),
         percent(stage.first_try_rate),
+        count(stage.passed),
         count(stage.attempts.total),
         percent(stage.attempt_success_rate),
         count(stage.attempts.throttles),
     );
+    if stage.uncalled > 0 {
+        text.push_str(&format!("  {} passed without a call\n", count(stage.uncalled)));
+    }
     if let Some(usage) = &stage.usage {
         text.push_str(&format!("  {}\n", summary::usage(usage)));
     }
-    text.push_str(&bars("  passed after retries", stage.retry_histogram.iter()));
+    text.push_str(&bars("  passed after retries", stage.passed_after.iter()));
+    text.push_str(&bars("  dead after retries", stage.dead_after.iter()));
+    text.push_str(&bars("  failed and not through yet, after retries", stage.waiting_after.iter()));
     text.push_str(&bars("  failures", stage.errors.iter()));
     text.push_str(&bars("  HTTP statuses of failures", stage.statuses.iter()));
     if let Some(healing) = &stage.time_to_successful_retry {
@@ -105,6 +112,20 @@ fn describe(stage: &StageStats) -> String {
             ms(healing.p95_below_ms),
             count(healing.items)
         ));
+    }
+    if stage.configs.len() > 1 {
+        text.push_str("  by configuration\n");
+        for config in &stage.configs {
+            text.push_str(&format!(
+                "    {}{} {} attempts, {} of the tries passed; {} tried first, {} passed at that\n",
+                config.config,
+                if config.present { " (present)" } else { "" },
+                count(config.attempts.total),
+                percent(config.attempt_success_rate),
+                count(config.tried),
+                percent(config.first_try_rate),
+            ));
+        }
     }
     text.trim_end().to_owned()
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{
-    Answer, Call, Names, Place, Server, count, key, keys, names, one_stage, samples, text, wait,
+    Answer, Call, Names, Place, Server, count, key, keys, names, one_stage, quick_retry, samples, text, wait,
 };
 use serde_json::{Value, json};
 
@@ -252,4 +252,150 @@ fn no_retry_is_announced_for_what_was_never_tried() {
     let shown = place.run(&["show", "r1"]).expect(0).stdout;
     assert!(shown.contains("waiting"), "{shown}");
     assert!(!paused.contains("next retry due") && !shown.contains("next retry due"), "{paused}{shown}");
+}
+
+/// How often an item is turned away, and how often it then fails, before it passes; by its number.
+fn hard(call: &Call) -> Answer {
+    match (call.item().payload["n"].as_u64().unwrap_or(0), call.item().before) {
+        // Turned away, then passes: no retry.
+        (0, 0) => Answer::Http(429, vec![("Retry-After", "0".to_owned())], "slow down".to_owned()),
+        // Fails for ever.
+        (1 | 2, _) => Answer::status(503, "busy"),
+        // Dies, and passes when it is sent back.
+        (3, 0) => Answer::status(422, "not like this"),
+        _ => Answer::all(call),
+    }
+}
+
+#[test]
+fn statistics_are_of_all_items_not_only_of_those_that_passed() {
+    let server = Server::start(hard);
+    let endless = "retry = { max_attempts = 9, backoff = { kind = \"schedule\", delays = [\"20ms\", \"20ms\", \"1h\"] }, jitter = \"none\" }";
+    let place = Place::with(&one_stage(&format!("{}\n{endless}\n", server.stage())), &samples(5));
+    let ran = |args: &[&str]| place.run(args);
+    ran(&["run", "p.toml", "--max-wait", "5s"]).expect(3);
+    let stage = || place.json(&["stats", "r1"])["stages"][0].clone();
+    let first = stage();
+    // Five were tried: one that was turned away first and one other passed at once, one died, two fail on and on.
+    assert_eq!((&first["tried"], &first["first_try_rate"]), (&json!(5), &json!(0.4)));
+    assert_eq!(first["passed_after"], json!({ "0": 2 }), "being turned away is no retry");
+    assert_eq!((&first["dead_after"], &first["waiting_after"]), (&json!({ "0": 1 }), &json!({ "2": 2 })));
+    assert_eq!(first["retry_histogram"], json!({ "0": 3, "2": 2 }));
+    // Sent back, with a stage that is configured otherwise: it passes, but not at its first try.
+    place.write("p.toml", one_stage(&format!("{}\ntimeout = \"45s\"\n{endless}\n", server.stage())));
+    ran(&["resume", "r1", "--pipeline", "p.toml", "--max-wait", "1s"]).expect(3);
+    ran(&["dead", "redrive", "--all"]).expect(0);
+    ran(&["resume", "r1", "--max-wait", "1s"]).expect(3);
+    let then = stage();
+    assert_eq!((&then["tried"], &then["first_try_rate"]), (&json!(5), &json!(0.4)));
+    assert_eq!((&then["passed_after"], &then["dead_after"]), (&json!({ "0": 2, "1": 1 }), &json!({})));
+    let told = ran(&["stats", "r1"]).expect(0).stdout;
+    for part in ["5 tried, 40.0 % of them passed at the first try", "not through yet, after retries"] {
+        assert!(told.contains(part), "no {part:?} in {told}");
+    }
+    place.check();
+    // A purge makes no statistics better.
+    place.run(&["kill", &key(1)]).expect(0);
+    let before = stage();
+    place.run(&["dead", "purge", "--all", "--yes"]).expect(0);
+    let after = stage();
+    assert_eq!(
+        (&after["dead_after"], &after["first_try_rate"]),
+        (&before["dead_after"], &before["first_try_rate"])
+    );
+    place.check();
+}
+
+#[test]
+fn two_versions_of_a_stage_can_be_compared() {
+    let server = Server::start(mostly_bad);
+    let good = Server::good();
+    let place = Place::with(&one_stage(&server.stage()), &samples(ITEMS));
+    place.run_pipeline(4);
+    place.write("p.toml", one_stage(&good.stage()));
+    place.run(&["resume", "r1", "--pipeline", "p.toml"]).expect(4);
+    place.run(&["dead", "redrive", "--all", "--work"]).expect(0);
+    let stats = place.json(&["stats", "r1"]);
+    let configs = stats["stages"][0]["configs"].as_array().expect("a list").clone();
+    let [old, new] = &configs[..] else { panic!("{configs:#?}") };
+    assert_eq!((&old["present"], &new["present"]), (&json!(false), &json!(true)));
+    assert_eq!(
+        (&old["attempts"]["total"], &old["passed"], &old["first_try_rate"]),
+        (&json!(10), &json!(2), &json!(0.2))
+    );
+    assert_eq!((&new["attempts"]["total"], &new["passed"], &new["tried"]), (&json!(8), &json!(8), &json!(0)));
+    assert_eq!((&old["attempt_success_rate"], &new["attempt_success_rate"]), (&json!(0.2), &json!(1.0)));
+    let told = place.run(&["stats", "r1"]).expect(0).stdout;
+    assert!(told.contains("by configuration") && told.contains("(present)"), "{told}");
+    let life = place.json(&["explain", &key(3)]);
+    assert_eq!(life["attempts"][1]["config"], new["config"], "the mark is that of the attempts");
+}
+
+/// How often a text is in the files of the store.
+fn found_in_store(place: &Place, text: &str) -> usize {
+    let files =
+        ["state.db", "state.db-wal", "state.db-shm"].map(|name| place.path(&format!(".redrive/{name}")));
+    let bytes: Vec<u8> = files.iter().flat_map(|path| std::fs::read(path).unwrap_or_default()).collect();
+    bytes.windows(text.len()).filter(|window| *window == text.as_bytes()).count()
+}
+
+#[test]
+fn a_purge_leaves_no_bytes_of_what_it_removed() {
+    const PRIVATE: &str = "Wilhelmina-Quagga";
+    // Every item has an output of its first stage, which is kept for reuse; every third then dies, with an error that repeats it.
+    let server = Server::start(|call| {
+        let item = call.item();
+        let n = item.payload["n"].as_u64().unwrap_or(0);
+        match (&*call.stage, n % 3) {
+            ("work", _) => {
+                let told = format!("made of {}", item.payload["text"].as_str().unwrap_or_default());
+                Answer::results(&[json!({ "id": item.id, "output": { "n": n, "text": told } })])
+            }
+            (_, 0) if item.before == 0 => {
+                Answer::status(503, item.payload["text"].as_str().unwrap_or_default())
+            }
+            (_, 0) => Answer::status(422, item.payload["text"].as_str().unwrap_or_default()),
+            _ => Answer::all(call),
+        }
+    });
+    let sizes = [1, 40, 300, 900, 3_000, 9_000];
+    let line = |n: usize| {
+        let who = if n.is_multiple_of(3) { PRIVATE } else { "somebody" };
+        let text = format!("{who} ").repeat(1 + sizes[n % sizes.len()] / 18);
+        format!("{}\n", json!({ "id": key(n), "n": n, "text": text }))
+    };
+    let source: String = (0..90).map(line).collect();
+    let stages = format!(
+        "{}reuse = true\n[[stage]]\nname = \"judge\"\n{}\n{}",
+        one_stage(&server.stage()),
+        server.stage(),
+        quick_retry(3)
+    );
+    let place = Place::with(&stages, &source);
+    place.run_pipeline(3);
+    assert!(found_in_store(&place, PRIVATE) > 100, "it is there before");
+    let gone = place.json(&["dead", "purge", "--all", "--yes"]);
+    assert_eq!(gone["items"], 30);
+    assert_eq!(found_in_store(&place, PRIVATE), 0, "no byte of it is left");
+    assert!(found_in_store(&place, "somebody") > 100, "what was not purged is there");
+    let shown = place.json(&["show", "r1"]);
+    assert_eq!((&shown["counts"]["succeeded"], &shown["counts"]["purged"]), (&json!(60), &json!(30)));
+    place.check();
+}
+
+#[test]
+fn prune_gives_room_back() {
+    let server = Server::good();
+    let line = |n: usize| format!("{}\n", json!({ "id": key(n), "n": n, "text": "long ".repeat(2_000) }));
+    let place = Place::with(&one_stage(&server.stage()), &(0..300).map(line).collect::<String>());
+    place.run_pipeline(0);
+    let size = || std::fs::metadata(place.path(".redrive/state.db")).expect("there").len();
+    let before = size();
+    let pruned = place.json(&["prune", "--older-than", "0s", "--yes"]);
+    assert!(
+        count(&pruned["given_back"]) > 1_000_000 && size() * 2 < before,
+        "{before}, then {}: {pruned}",
+        size()
+    );
+    place.check();
 }

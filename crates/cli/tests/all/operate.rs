@@ -187,7 +187,11 @@ fn failures_and_statistics_are_exact() {
     assert_eq!((array(&part["items"]).len(), &part["more"]), (3, &json!(true)));
     let stats = place.json(&["stats", "r1"]);
     let stage = &stats["stages"][0];
-    assert_eq!(stage["retry_histogram"], json!({ "0": 20, "1": 4, "2": 4 }));
+    assert_eq!(stage["passed_after"], json!({ "0": 20, "1": 4, "2": 4 }));
+    assert_eq!(stage["dead_after"], json!({ "0": 4, "2": 4 }));
+    assert_eq!(stage["waiting_after"], json!({}));
+    assert_eq!(stage["retry_histogram"], json!({ "0": 24, "1": 4, "2": 8 }));
+    assert_eq!((&stage["tried"], &stage["first_try_rate"]), (&json!(36), &json!(20.0 / 36.0)));
     assert_eq!(stage["passed"], 28);
     assert_eq!(stage["statuses"], json!({ "422": 4, "500": 12, "503": 12 }));
     assert_eq!(stage["errors"], json!({ "final/client": 4, "retryable/server": 24 }));

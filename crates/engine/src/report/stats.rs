@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::plan::Plan;
 use redrive_core::tally::Metric;
@@ -22,7 +23,8 @@ pub struct Stats {
     pub stages: Vec<StageStats>,
 }
 
-/// A stage's statistics.
+/// A stage's statistics, of all items that were tried at it. A try is an attempt that passed, failed or crashed; attempts that
+/// were turned away or broken off are none.
 #[derive(Debug, Clone, Serialize)]
 pub struct StageStats {
     /// Its name.
@@ -31,20 +33,52 @@ pub struct StageStats {
     pub attempts: Attempts,
     /// What they consumed; `null` when nothing was reported.
     pub usage: Option<UsageReport>,
-    /// Items that passed it.
+    /// Items that were tried.
+    pub tried: u64,
+    /// Items that passed it, those that passed without a call included.
     pub passed: u64,
-    /// Items that passed at the first attempt, as a share of those that passed.
+    /// Items that passed it without a call: the output was known.
+    pub uncalled: u64,
+    /// Items that passed at their first try, as a share of all that were tried. One that was sent back had its first try
+    /// before.
     pub first_try_rate: Option<f64>,
-    /// Attempts that passed, as a share of all but throttled and interrupted ones.
+    /// Attempts that passed, as a share of all tries.
     pub attempt_success_rate: Option<f64>,
-    /// How many items passed after how many retries.
+    /// Items by their retries, however they stand: the sum of the three below.
     pub retry_histogram: BTreeMap<u16, u64>,
+    /// How many items passed after how many retries.
+    pub passed_after: BTreeMap<u16, u64>,
+    /// How many items are dead after how many retries; purged ones included.
+    pub dead_after: BTreeMap<u16, u64>,
+    /// How many items failed and are not through yet, after how many retries.
+    pub waiting_after: BTreeMap<u16, u64>,
     /// Failed attempts by class and kind.
     pub errors: BTreeMap<String, u64>,
     /// Failed attempts by HTTP status.
     pub statuses: BTreeMap<u16, u64>,
     /// From first failure to success.
     pub time_to_successful_retry: Option<Healing>,
+    /// The same by the mark of the stage's configuration, so that two versions of it can be compared.
+    pub configs: Vec<ConfigStats>,
+}
+
+/// How a stage did as it was configured once.
+#[derive(Debug, Clone, Serialize)]
+pub struct ConfigStats {
+    /// The mark, as `explain` shows it for every attempt.
+    pub config: String,
+    /// Whether it is the present one.
+    pub present: bool,
+    /// Attempts.
+    pub attempts: Attempts,
+    /// Attempts that passed.
+    pub passed: u64,
+    /// Items whose first try was with it.
+    pub tried: u64,
+    /// The share of those that passed at it.
+    pub first_try_rate: Option<f64>,
+    /// Attempts that passed, as a share of all tries.
+    pub attempt_success_rate: Option<f64>,
 }
 
 /// How long items took from their first failure to passing.
@@ -66,8 +100,12 @@ pub struct Healing {
 /// When the store fails.
 pub async fn stats(store: &dyn Store, run: RunId, pipeline: &str, plan: &Plan) -> Result<Stats> {
     let counters = store.counters(run).await?;
-    let stages = plan.stages().map(|(no, stage)| stage_stats(&counters, no, &stage.name)).collect();
-    Ok(Stats { run, pipeline: pipeline.to_owned(), stages })
+    let by_config = store.config_counters(run).await?;
+    let stages = plan.stages().map(|(no, stage)| StageStats {
+        configs: configs(&by_config, no, stage.config),
+        ..stage_stats(&counters, no, &stage.name)
+    });
+    Ok(Stats { run, pipeline: pipeline.to_owned(), stages: stages.collect() })
 }
 
 fn stage_stats(counters: &[(StageNo, Metric, i64)], no: StageNo, name: &str) -> StageStats {
@@ -75,45 +113,89 @@ fn stage_stats(counters: &[(StageNo, Metric, i64)], no: StageNo, name: &str) -> 
         stage: name.to_owned(),
         attempts: attempts(counters, |stage| stage == no),
         usage: usage(counters, |stage| stage == no),
+        tried: sum(counters, no, Metric::FirstTry),
         passed: 0,
+        uncalled: sum(counters, no, Metric::PassedAfter(0)),
         first_try_rate: None,
         attempt_success_rate: None,
         retry_histogram: BTreeMap::new(),
+        passed_after: BTreeMap::new(),
+        dead_after: BTreeMap::new(),
+        waiting_after: BTreeMap::new(),
         errors: BTreeMap::new(),
         statuses: BTreeMap::new(),
         time_to_successful_retry: None,
+        configs: Vec::new(),
     };
     let (mut healed, mut heal_millis): (BTreeMap<u16, u64>, u64) = (BTreeMap::new(), 0);
     for (_, metric, n) in counters.iter().filter(|(stage, _, n)| *stage == no && *n > 0) {
         let n = u64::try_from(*n).unwrap_or(0);
+        let by_retries = match metric {
+            Metric::PassedAfter(tries @ 1..) => Some((&mut stats.passed_after, tries)),
+            Metric::DeadAfter(tries) => Some((&mut stats.dead_after, tries)),
+            Metric::OpenAfter(tries) => Some((&mut stats.waiting_after, tries)),
+            _ => None,
+        };
+        if let Some((histogram, tries)) = by_retries {
+            *histogram.entry(tries - 1).or_default() += n;
+            *stats.retry_histogram.entry(tries - 1).or_default() += n;
+        }
         match metric {
-            Metric::PassedAfter(attempts) => {
-                stats.passed += n;
-                *stats.retry_histogram.entry(attempts.saturating_sub(1)).or_default() += n;
-            }
+            Metric::PassedAfter(_) => stats.passed += n,
             Metric::Failure(class, kind) => *stats.errors.entry(format!("{class}/{kind}")).or_default() += n,
             Metric::Status(status) => *stats.statuses.entry(*status).or_default() += n,
             Metric::HealedWithin(power) => *healed.entry(*power).or_default() += n,
             Metric::HealMillis => heal_millis += n,
-            Metric::State(_)
-            | Metric::Admitted
-            | Metric::Purged(_)
-            | Metric::Forgotten(_)
-            | Metric::DeadReason(_)
-            | Metric::DeadClass(_)
-            | Metric::Outcome(_)
-            | Metric::TokensIn
-            | Metric::TokensOut
-            | Metric::NanoUsd
-            | Metric::UnpricedTokens => {}
+            _ => {}
         }
     }
-    let first = stats.retry_histogram.get(&0).copied().unwrap_or(0);
-    stats.first_try_rate = share(first, stats.passed);
-    let judged = stats.passed + stats.attempts.failures + stats.attempts.crashes;
-    stats.attempt_success_rate = share(stats.passed, judged);
+    stats.first_try_rate = share(sum(counters, no, Metric::FirstPass), stats.tried);
+    stats.attempt_success_rate = success_rate(counters, no, &stats.attempts);
     stats.time_to_successful_retry = healing(&healed, heal_millis);
     stats
+}
+
+/// One entry for every mark that attempts were made with, the present one last.
+fn configs(by_config: &[(StageNo, i64, Metric, i64)], no: StageNo, present: i64) -> Vec<ConfigStats> {
+    let mut marks: Vec<i64> =
+        by_config.iter().filter(|(stage, ..)| *stage == no).map(|(_, config, ..)| *config).collect();
+    marks.sort_unstable_by_key(|config| (*config == present, *config));
+    marks.dedup();
+    let of = |config: i64| {
+        let counters: Vec<(StageNo, Metric, i64)> = by_config
+            .iter()
+            .filter(|(stage, of, ..)| *stage == no && *of == config)
+            .map(|(stage, _, metric, n)| (*stage, *metric, *n))
+            .collect();
+        let attempts = attempts(&counters, |_| true);
+        let tried = sum(&counters, no, Metric::FirstTry);
+        ConfigStats {
+            config: format!("{config:016x}"),
+            present: config == present,
+            attempts,
+            passed: passes(&counters, no),
+            tried,
+            first_try_rate: share(sum(&counters, no, Metric::FirstPass), tried),
+            attempt_success_rate: success_rate(&counters, no, &attempts),
+        }
+    };
+    marks.into_iter().map(of).collect()
+}
+
+fn sum(counters: &[(StageNo, Metric, i64)], no: StageNo, of: Metric) -> u64 {
+    let some = counters.iter().filter(|(stage, metric, _)| *stage == no && *metric == of);
+    some.map(|(_, _, n)| u64::try_from(*n).unwrap_or(0)).sum()
+}
+
+/// Attempts that passed by a call.
+fn passes(counters: &[(StageNo, Metric, i64)], no: StageNo) -> u64 {
+    let pass = [Outcome::Succeeded, Outcome::Expanded];
+    pass.into_iter().map(|outcome| sum(counters, no, Metric::Outcome(outcome))).sum()
+}
+
+fn success_rate(counters: &[(StageNo, Metric, i64)], no: StageNo, attempts: &Attempts) -> Option<f64> {
+    let passed = passes(counters, no);
+    share(passed, passed + attempts.failures + attempts.crashes)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]

@@ -111,6 +111,7 @@ fn claimed(n: i64) -> ClaimedItem {
         failures: 0,
         throttles: 0,
         crashes: 0,
+        earlier: 0,
         first_failed_at: None,
         last: None,
         created_at: Timestamp(0),

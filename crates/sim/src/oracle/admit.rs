@@ -50,7 +50,7 @@ impl Oracle {
                     self.seen_again(id, submit.reading, new.origin);
                 }
                 // What was purged is left alone, whatever else its key has.
-                Submitted::Known(as_id) if *as_id == id && buried => self.hub.meet(Met::ReadAgain),
+                Submitted::Known(as_id) if *as_id == id && buried => self.hub.meet(Met::Resubmitted),
                 Submitted::Changed(other)
                     if !submit.new_versions
                         && if there {

@@ -84,7 +84,11 @@ impl Oracle {
             | Metric::TokensIn
             | Metric::TokensOut
             | Metric::NanoUsd
-            | Metric::UnpricedTokens => false,
+            | Metric::UnpricedTokens
+            | Metric::DeadAfter(_)
+            | Metric::OpenAfter(_)
+            | Metric::FirstTry
+            | Metric::FirstPass => false,
         };
         let mut left = 0;
         for (stage, metric, n) in kept.iter().filter(|(_, metric, n)| mine(metric) && *n != 0) {

@@ -21,7 +21,7 @@ macro_rules! moved_columns {
         "stage = ?3, state = ?4, lane = ?5, due = ?6, cause = ?7, worker = ?8, since = ?9, \
          generation = ?10, rev = ?11, attempt = ?12, failures = ?13, throttles = ?14, \
          crashes = ?15, first_failed_at = ?16, filtered = ?17, dead_reason = ?18, class = ?19, \
-         kind = ?20, message = ?21, grp = ?22, shared = ?23, updated_at = ?24, deadline = ?25, was = ?26"
+         kind = ?20, message = ?21, grp = ?22, shared = ?23, updated_at = ?24, deadline = ?25, was = ?26, earlier = ?27"
     };
 }
 
@@ -29,7 +29,7 @@ const MOVE: &str = concat!("UPDATE item SET ", moved_columns!(), " WHERE seq = ?
 const MOVE_WITH_PAYLOAD: &str = concat!(
     "UPDATE item SET ",
     moved_columns!(),
-    ", payload = ?27, content = ?28, payload_sum = ?29 WHERE seq = ?1 AND rev = ?2"
+    ", payload = ?28, content = ?29, payload_sum = ?30 WHERE seq = ?1 AND rev = ?2"
 );
 
 /// The parameters of [`MOVE`], in the order of [`moved_columns`].
@@ -61,7 +61,8 @@ macro_rules! moved {
             $fields.shared,
             $item.updated_at.0,
             $item.deadline.map(|at| at.0),
-            $fields.was
+            $fields.was,
+            $item.earlier
             $(, $more)*
         ]
     };
@@ -173,7 +174,7 @@ impl<'tx> Desk<'tx> {
             self.effects.apply(self.tx, effect)?;
         }
         if let (Some(key), Some(payload)) = (output, &transition.payload) {
-            output::keep(self.tx, key, after.run, payload)?;
+            output::keep(self.tx, key, after, payload)?;
         }
         if let Some(fact) = fact {
             outbox::add(self.tx, self.facts.next(self.tx)?, fact)?;

@@ -19,6 +19,13 @@ pub(crate) fn add(tx: &Connection, deltas: &Deltas) -> Result<()> {
     for ((run, stage, metric), n) in deltas.iter() {
         upsert.execute((run.0, stage.0, metric.code(), n))?;
     }
+    let mut upsert = tx.prepare_cached(
+        "INSERT INTO config_counter (run, stage, config, metric, n) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (run, stage, config, metric) DO UPDATE SET n = n + excluded.n",
+    )?;
+    for ((run, stage, config, metric), n) in deltas.by_config() {
+        upsert.execute((run.0, stage.0, config, metric.code(), n))?;
+    }
     Ok(())
 }
 
@@ -44,6 +51,21 @@ pub(crate) fn of_run(conn: &Connection, run: RunId) -> Result<Vec<(StageNo, Metr
         let code = row.get(1)?;
         let metric = Metric::from_code(code).ok_or_else(|| strange("metric", code))?;
         counters.push((StageNo(row.get(0)?), metric, row.get(2)?));
+    }
+    Ok(counters)
+}
+
+/// Reads the counters of a run by configuration mark.
+pub(crate) fn by_config(conn: &Connection, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+    let mut counters = Vec::new();
+    let mut select = conn.prepare_cached(
+        "SELECT stage, config, metric, n FROM config_counter WHERE run = ?1 ORDER BY stage, config, metric",
+    )?;
+    let mut rows = select.query([run.0])?;
+    while let Some(row) = rows.next()? {
+        let code = row.get(2)?;
+        let metric = Metric::from_code(code).ok_or_else(|| strange("metric", code))?;
+        counters.push((StageNo(row.get(0)?), row.get(1)?, metric, row.get(3)?));
     }
     Ok(counters)
 }

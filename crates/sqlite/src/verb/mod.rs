@@ -15,6 +15,7 @@ pub(crate) mod prune;
 pub(crate) mod purge;
 pub(crate) mod query;
 pub(crate) mod run;
+pub(crate) mod scrub;
 pub(crate) mod submit;
 pub(crate) mod tombstone;
 pub(crate) mod worker;

@@ -1,7 +1,7 @@
 //! Outputs that are kept to be used again.
 
-use redrive_core::id::RunId;
-use redrive_core::item::Payload;
+use redrive_core::id::ItemSeq;
+use redrive_core::item::{Item, Payload};
 use redrive_store::{Content, OutputKey};
 use rusqlite::{Connection, params};
 
@@ -9,15 +9,30 @@ use crate::content;
 use crate::error::Result;
 
 /// Keeps an output.
-pub(crate) fn keep(tx: &Connection, key: &OutputKey, run: RunId, payload: &Payload) -> Result<()> {
+pub(crate) fn keep(tx: &Connection, key: &OutputKey, by: &Item, payload: &Payload) -> Result<()> {
     let columns = content::keep(tx, payload, None)?;
     tx.prepare_cached(
-        "INSERT INTO output (config, input, run, payload, content, payload_sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        "INSERT INTO output (config, input, run, item, payload, content, payload_sum)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
          ON CONFLICT (config, input) DO UPDATE
-         SET run = excluded.run, payload = excluded.payload, content = excluded.content,
+         SET run = excluded.run, item = excluded.item, payload = excluded.payload, content = excluded.content,
              payload_sum = excluded.payload_sum",
     )?
-    .execute(params![key.config, key.input.0, run.0, columns.payload, columns.hash(), columns.sum])?;
+    .execute(params![
+        key.config,
+        key.input.0,
+        by.run.0,
+        by.seq.0,
+        columns.payload,
+        columns.hash(),
+        columns.sum
+    ])?;
+    Ok(())
+}
+
+/// Removes the outputs that an item wrote last.
+pub(crate) fn remove_of(tx: &Connection, item: ItemSeq) -> Result<()> {
+    tx.prepare_cached("DELETE FROM output WHERE item = ?1")?.execute([item.0])?;
     Ok(())
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn prune(tx: &Connection, prune: &Prune) -> Result<Pruned> {
             break;
         }
         tx.prepare_cached("DELETE FROM counter WHERE run = ?1")?.execute([run.0])?;
+        tx.prepare_cached("DELETE FROM config_counter WHERE run = ?1")?.execute([run.0])?;
         tx.prepare_cached("DELETE FROM run WHERE id = ?1")?.execute([run.0])?;
         pruned.runs += 1;
     }
@@ -87,7 +88,7 @@ fn has_outputs(tx: &Connection, run: RunId) -> Result<bool> {
 }
 
 /// Looks at contents that lost a reference, and removes those that lost their last one.
-fn sweep(tx: &Connection, limit: usize, pruned: &mut Pruned) -> Result<()> {
+pub(crate) fn sweep(tx: &Connection, limit: usize, pruned: &mut Pruned) -> Result<()> {
     let mut select = tx.prepare_cached("SELECT hash FROM loose LIMIT ?1")?;
     let loose = select.query_map([sql_limit(limit)], |row| row.get::<_, [u8; 16]>(0))?;
     let loose = loose.collect::<rusqlite::Result<Vec<_>>>()?;

@@ -7,7 +7,7 @@ use redrive_store::Operation;
 use rusqlite::Connection;
 
 use crate::error::Result;
-use crate::verb::{counter, item, operation, tombstone};
+use crate::verb::{counter, item, operation, output, tombstone};
 
 /// Removes finished items that still have that change number, with all their descendants, leaving tombstones.
 pub(crate) fn purge(
@@ -50,12 +50,13 @@ fn family(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
 fn bury(tx: &Connection, seq: ItemSeq, by: OperationId, now: Timestamp, deltas: &mut Deltas) -> Result<u64> {
     let Some(item) = item::one(tx, seq)? else { return Ok(0) };
     tombstone::set(tx, &item, by, now)?;
+    output::remove_of(tx, seq)?;
     remove(tx, seq)?;
     deltas.purged(&item);
     Ok(1)
 }
 
-/// Removes an item with its history. Its content is looked at when pruning.
+/// Removes an item with its history. Its content is looked at when the store is pruned or scrubbed.
 pub(crate) fn remove(tx: &Connection, seq: ItemSeq) -> Result<()> {
     tx.prepare_cached("DELETE FROM attempt WHERE item = ?1")?.execute([seq.0])?;
     tx.prepare_cached("DELETE FROM mark WHERE item = ?1")?.execute([seq.0])?;

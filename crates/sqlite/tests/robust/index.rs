@@ -186,6 +186,8 @@ fn take_back_to_schema_2(path: &Path) {
         ))
         .unwrap();
     }
+    // Counters that it did not keep.
+    old.execute("DELETE FROM main.counter WHERE metric >= 1200000", []).unwrap();
     old.execute_batch("DETACH new; PRAGMA application_id = 0x52445256; PRAGMA user_version = 2").unwrap();
     drop(old);
     std::fs::rename(&old_path, path).unwrap();

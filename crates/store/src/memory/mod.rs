@@ -155,6 +155,10 @@ impl Store for MemoryStore {
         Ok(self.lock().counters_of(run))
     }
 
+    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+        Ok(self.lock().config_counters_of(run))
+    }
+
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
         Ok(self.lock().next_due(run))
     }
@@ -165,7 +169,7 @@ impl Store for MemoryStore {
 
     async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
         let state = self.lock();
-        Ok(keys.iter().map(|key| state.outputs.get(key).map(|(_, output)| output.clone())).collect())
+        Ok(keys.iter().map(|key| state.outputs.get(key).map(|(_, _, output)| output.clone())).collect())
     }
 
     async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {

@@ -74,6 +74,11 @@ impl State {
         of_run.map(|((_, stage, metric), n)| (*stage, *metric, *n)).collect()
     }
 
+    pub(super) fn config_counters_of(&self, run: RunId) -> Vec<(StageNo, i64, Metric, i64)> {
+        let of_run = self.config_counters.iter().filter(|((of, _, _, _), _)| *of == run);
+        of_run.map(|((_, stage, config, metric), n)| (*stage, *config, *metric, *n)).collect()
+    }
+
     pub(super) fn next_due(&self, run: RunId) -> (Option<Timestamp>, bool) {
         let (mut next, mut fresh) = (None, false);
         for item in self.each().filter(|item| item.run == run) {

@@ -23,8 +23,9 @@ pub(super) struct State {
     pub(super) items: BTreeMap<ItemSeq, Kept>,
     pub(super) ids: BTreeMap<ItemId, ItemSeq>,
     pub(super) counters: BTreeMap<(RunId, StageNo, Metric), i64>,
-    /// Each with the run that wrote it last, and is forgotten with it.
-    pub(super) outputs: BTreeMap<OutputKey, (RunId, Payload)>,
+    pub(super) config_counters: BTreeMap<(RunId, StageNo, i64, Metric), i64>,
+    /// Each with the run and the item that wrote it last, and is forgotten with either.
+    pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, Payload)>,
     pub(super) facts: BTreeMap<i64, Fact>,
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) gates: BTreeMap<String, GateRow>,
@@ -195,6 +196,9 @@ impl State {
             if *counter == 0 {
                 self.counters.remove(&key);
             }
+        }
+        for (key, n) in deltas.by_config() {
+            *self.config_counters.entry(key).or_default() += n;
         }
     }
 }

@@ -236,7 +236,7 @@ impl State {
         deltas.transition(&transition);
         let Transition { after, payload, record, children, effect, mark, .. } = transition;
         if let (Some(key), Some(payload)) = (output, &payload) {
-            self.outputs.insert(key, (after.run, payload.clone()));
+            self.outputs.insert(key, (after.run, after.seq, payload.clone()));
         }
         if let Some(mut fact) = fact {
             self.last_fact += 1;
@@ -294,6 +294,7 @@ impl State {
                 if let Some(kept) = self.items.remove(&seq) {
                     self.ids.remove(&kept.item.id);
                     deltas.purged(&kept.item);
+                    self.outputs.retain(|_, (_, by, _)| *by != seq);
                     self.bury(&kept.item, operation, now);
                     gone += 1;
                 }
@@ -364,7 +365,7 @@ impl State {
             }
             let room = prune.limit - usize::try_from(pruned.contents).unwrap_or(prune.limit).min(prune.limit);
             let outputs: Vec<_> =
-                self.outputs.iter().filter(|(_, (of, _))| *of == run).map(|(key, _)| *key).collect();
+                self.outputs.iter().filter(|(_, (of, _, _))| *of == run).map(|(key, _)| *key).collect();
             for key in outputs.iter().take(room) {
                 self.outputs.remove(key);
                 pruned.contents += 1;
@@ -377,6 +378,7 @@ impl State {
             self.tombstones.retain(|_, tombstone| tombstone.run != run);
             pruned.tombstones += (before - self.tombstones.len()) as u64;
             self.counters.retain(|(of, _, _), _| *of != run);
+            self.config_counters.retain(|(of, _, _, _), _| *of != run);
             self.runs.remove(&run);
             pruned.runs += 1;
         }

@@ -9,13 +9,14 @@ use std::process::ExitCode;
 
 use redrive_core::id::OperationId;
 use redrive_engine::admin;
+use redrive_store::Scrub;
 
 use super::{Answer, Context, actor};
 use crate::args::{DeadCommand, DeadFilter};
 use crate::exit::Failure;
 use crate::output::table::{Side, table};
 use crate::output::text::{count, short};
-use crate::output::{json, lines};
+use crate::output::{json, lines, note};
 
 /// Runs the command about dead items that was typed.
 pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
@@ -62,6 +63,11 @@ async fn purge(context: &Context, which: &DeadFilter, all: bool, dry_run: bool, 
         let done = admin::purge(&*store, filter, &actor(), &context.env).await?;
         changed += done.changed;
         skipped += done.skipped;
+    }
+    // Also when nothing was left to remove: a purge that was broken off may have got no further than that.
+    let scrubbed = store.scrub(Scrub::Leftovers).await?;
+    if let Some(left) = &scrubbed.left {
+        note(&format!("bytes of what was removed may be left: {left}"));
     }
     told(context, changed, skipped, false, "removed")
 }
