@@ -313,8 +313,8 @@ fn two_versions_of_a_stage_can_be_compared() {
     let place = Place::with(&one_stage(&server.stage()), &samples(ITEMS));
     place.run_pipeline(4);
     place.write("p.toml", one_stage(&good.stage()));
-    place.run(&["resume", "r1", "--pipeline", "p.toml"]).expect(4);
-    place.run(&["dead", "redrive", "--all", "--work"]).expect(0);
+    // A stage that is configured otherwise does everything again: eight that died, and two that had passed.
+    place.run(&["resume", "r1", "--pipeline", "p.toml"]).expect(0);
     let stats = place.json(&["stats", "r1"]);
     let configs = stats["stages"][0]["configs"].as_array().expect("a list").clone();
     let [old, new] = &configs[..] else { panic!("{configs:#?}") };
@@ -323,7 +323,10 @@ fn two_versions_of_a_stage_can_be_compared() {
         (&old["attempts"]["total"], &old["passed"], &old["first_try_rate"]),
         (&json!(10), &json!(2), &json!(0.2))
     );
-    assert_eq!((&new["attempts"]["total"], &new["passed"], &new["tried"]), (&json!(8), &json!(8), &json!(0)));
+    assert_eq!(
+        (&new["attempts"]["total"], &new["passed"], &new["tried"]),
+        (&json!(10), &json!(10), &json!(2))
+    );
     assert_eq!((&old["attempt_success_rate"], &new["attempt_success_rate"]), (&json!(0.2), &json!(1.0)));
     let told = place.run(&["stats", "r1"]).expect(0).stdout;
     assert!(told.contains("by configuration") && told.contains("(present)"), "{told}");
