@@ -133,6 +133,7 @@ impl Bench {
             recipe: self.recipe.clone(),
             env: self.env.clone(),
             run: self.run.id,
+            last: self.run.reading,
             wake: self.wake.clone(),
             admitting: self.admitting.clone(),
             stop: self.teller.subscribe(),

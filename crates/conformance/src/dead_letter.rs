@@ -100,7 +100,7 @@ pub(crate) async fn redriven_items_keep_their_history(store: Arc<dyn Store>) {
         history.attempts.iter().map(|record| (record.generation, record.attempt)).collect();
     assert_eq!(attempts, [(0, 1), (1, 1)]);
     let marks: Vec<_> = history.marks.iter().map(|mark| (mark.what, &*mark.detail)).collect();
-    assert_eq!(marks, [("redriven", "with edited content")]);
+    assert_eq!(marks, [("edited", "sent back with other content")]);
     world.assert_counters().await;
 }
 

@@ -137,7 +137,7 @@ pub(crate) async fn a_run_with_unfinished_items_is_not_finished(store: Arc<dyn S
 
 pub(crate) async fn an_unfinished_run_is_begun_once(store: Arc<dyn Store>) {
     let world = World::new(store).await;
-    let begin = |source: &str| world.store.begin_run(crate::world::new_run(source), START);
+    let begin = |source: &str| world.store.begin_run(crate::world::new_run(source), false, START);
     let (row, created) = begin("source").await.expect("begun");
     assert_eq!((row.id, created), (world.run, false), "the one that is there");
     let (other, created) = begin("elsewhere").await.expect("begun");

@@ -62,8 +62,12 @@ pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {
     assert_eq!(list(all(), None, 9).await, [ids[3], ids[2], ids[1], ids[0]]);
     assert_eq!(list(all(), None, 2).await, [ids[3], ids[2]]);
     assert_eq!(list(all(), Some(ids[2]), 9).await, [ids[1], ids[0]]);
-    let of_a =
-        RunFilter { source: Some("a".to_owned()), pipeline: Some("pipeline".to_owned()), unfinished: false };
+    let of_a = RunFilter {
+        source: Some("a".to_owned()),
+        pipeline: Some("pipeline".to_owned()),
+        unfinished: false,
+        uncancelled: false,
+    };
     assert_eq!(list(of_a, None, 9).await, [ids[2], ids[0]]);
     let finished = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
     store.change_run(ids[3], finished).await.expect("change");

@@ -150,8 +150,8 @@ pub(crate) async fn a_later_reading_finds_an_item_again_wherever_it_stands(store
     let world = World::new(store).await;
     let before = world.admit(&["a", "b", "c"]).await;
     // What was admitted is of the first reading.
-    assert_eq!(world.store.begin_reading(world.run, None).await, Ok(1));
-    let number = world.store.begin_reading(world.run, Some("there".to_owned())).await.expect("begun");
+    assert_eq!(world.store.begin_reading(world.run, 0, None).await, Ok(1));
+    let number = world.store.begin_reading(world.run, 1, Some("there".to_owned())).await.expect("begun");
     let row = row(&world).await;
     assert_eq!((row.reading, row.cursor.as_deref(), row.admitted_all), (number, Some("there"), false));
     // "a" was before the place where this reading starts; "c" moved up to where "b" was, and "b" is gone.
@@ -183,14 +183,15 @@ pub(crate) async fn a_later_reading_finds_an_item_again_wherever_it_stands(store
 
 pub(crate) async fn what_an_older_reading_still_says_is_refused(store: Arc<dyn Store>) {
     let world = World::new(store).await;
-    assert_eq!(world.store.begin_reading(world.run, None).await, Ok(1));
-    assert_eq!(world.store.begin_reading(world.run, None).await, Ok(2));
+    assert_eq!(world.store.begin_reading(world.run, 0, None).await, Ok(1));
+    assert_eq!(world.store.begin_reading(world.run, 0, None).await, Err(Error::Overtaken { reading: 1 }));
+    assert_eq!(world.store.begin_reading(world.run, 1, None).await, Ok(2));
     let late = world.store.submit(world.submission(&["a"])).await;
     assert_eq!(late, Err(Error::Overtaken { reading: 2 }));
     assert!(world.items().await.is_empty());
     let present = Submit { reading: Reading { number: 2, agreed: 0 }, ..world.submission(&["a"]) };
     assert!(matches!(world.store.submit(present).await.expect("submit")[..], [Submitted::Admitted(_)]));
-    assert!(matches!(world.store.begin_reading(RunId(4_711), None).await, Err(Error::NotFound(_))));
+    assert!(matches!(world.store.begin_reading(RunId(4_711), 0, None).await, Err(Error::NotFound(_))));
 }
 
 pub(crate) async fn a_reading_opens_a_finished_run_and_counts_repeated_lines_anew(store: Arc<dyn Store>) {
@@ -199,7 +200,7 @@ pub(crate) async fn a_reading_opens_a_finished_run_and_counts_repeated_lines_ane
     world.store.submit(Submit { cursor: Some(cursor), ..world.submission(&[]) }).await.expect("submit");
     let finished = RunChange { finished_at: Some(Some(world.now)), ..RunChange::default() };
     assert!(world.store.change_run(world.run, finished).await.expect("changed").finished_at.is_some());
-    world.store.begin_reading(world.run, None).await.expect("begun");
+    world.store.begin_reading(world.run, 0, None).await.expect("begun");
     let row = row(&world).await;
     assert_eq!((row.finished_at, row.duplicates, row.admitted_all, row.cursor), (None, 0, false, None));
 }

@@ -464,8 +464,10 @@ impl Desk<'_> {
             return self.illegal("its source refused it; mend it there, or import it with other content");
         }
         let mut next = self.begin_anew(due);
-        let detail = if payload.is_some() { "with edited content" } else { "" };
-        next.mark = Some(self.mark("redriven", detail));
+        next.mark = Some(match payload {
+            Some(_) => self.mark("edited", "sent back with other content"),
+            None => self.mark("redriven", ""),
+        });
         next.payload = payload;
         Ok(next)
     }

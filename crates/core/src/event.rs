@@ -192,8 +192,9 @@ pub struct Children {
 }
 
 /// Everything a [`Mark`] can say.
-pub const MARKS: [&str; 10] = [
+pub const MARKS: [&str; 11] = [
     "redriven",
+    "edited",
     "cancelled",
     "superseded",
     "restored",

@@ -125,7 +125,7 @@ async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
     let clock = Arc::new(Counting::default());
     let env = Env { clock: clock.clone(), dice: Arc::new(Seeded::new(1)) };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let (row, _) = store.begin_run(new_run(), clock.now()).await.expect("begun");
+    let (row, _) = store.begin_run(new_run(), false, clock.now()).await.expect("begun");
     let (recipe, wake) = (Arc::new(recipe), Arc::new(Notify::new()));
     let admitting = Arc::new(AtomicBool::new(true));
     let (teller, stop) = watch::channel(Stop::No);
@@ -134,6 +134,7 @@ async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
         recipe: recipe.clone(),
         env: env.clone(),
         run: row.id,
+        last: row.reading,
         wake: wake.clone(),
         admitting: admitting.clone(),
         stop: stop.clone(),

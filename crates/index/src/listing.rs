@@ -10,7 +10,7 @@ use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::fingerprint::fingerprint;
 use redrive_core::id::ContentHash;
 use redrive_core::item::{LastFailure, NewItem};
-use redrive_engine::source::{Piece, Source, SourceError};
+use redrive_engine::source::{Piece, Source, SourceError, Standing};
 use redrive_ingest::path::RelPath;
 use redrive_ingest::read::read;
 use redrive_ingest::walk::{self, Found, SkipReason, Skipped, Step, Walk, WalkOptions};
@@ -42,6 +42,7 @@ pub struct Listing {
     /// Fingerprint of how everything looked.
     looks: ContentHash,
     before: Option<ContentHash>,
+    begun: bool,
 }
 
 impl Listing {
@@ -52,7 +53,7 @@ impl Listing {
     pub fn open(spec: ListingSpec) -> Result<Self, walk::Error> {
         let walk = walk::walk(&spec.root, &spec.options)?;
         let looks = ContentHash::of(&[]);
-        Ok(Self { spec, walk, left_out: 0, count: 0, looks, before: None })
+        Ok(Self { spec, walk, left_out: 0, count: 0, looks, before: None, begun: false })
     }
 
     fn failed(&self, cause: impl std::fmt::Display) -> SourceError {
@@ -137,6 +138,7 @@ fn refused(path: &str, origin: u64, why: &str) -> NewItem {
 
 impl Source for Listing {
     fn next_piece(&mut self) -> Result<Piece, SourceError> {
+        self.begun = true;
         let mut piece = Piece { items: Vec::new(), position: String::new(), done: false };
         let mut bytes = 0;
         while piece.items.len() < PIECE && bytes < PIECE_BYTES {
@@ -183,11 +185,21 @@ impl Source for Listing {
     fn rewind(&mut self) -> Result<bool, SourceError> {
         self.walk = walk::walk(&self.spec.root, &self.spec.options).map_err(|error| self.failed(error))?;
         (self.count, self.left_out, self.looks, self.before) = (0, 0, ContentHash::of(&[]), None);
+        self.begun = false;
         Ok(true)
+    }
+
+    fn standing(&self) -> Standing {
+        // A walk that was begun goes on in this process only.
+        if self.begun { Standing::GoesOn } else { Standing::Anew }
     }
 
     fn is_whole(&self) -> bool {
         true
+    }
+
+    fn is_empty(&self) -> bool {
+        self.before.is_some() && self.count == 0
     }
 
     fn left_out(&self) -> u64 {

@@ -96,8 +96,12 @@ impl Store for Planted {
         self.inner.change_run(run, change).await
     }
 
-    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32> {
-        self.inner.begin_reading(run, position).await
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+        self.inner.begin_run(new, finished, now).await
+    }
+
+    async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
+        self.inner.begin_reading(run, last, position).await
     }
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>> {

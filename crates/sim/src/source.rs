@@ -116,7 +116,7 @@ impl Source {
             }
             _ => {
                 let start = self.start(&row, before, version, &lines);
-                let begun = self.store.begin_reading(self.run, Some(start.written())).await;
+                let begun = self.store.begin_reading(self.run, row.reading, Some(start.written())).await;
                 let Ok(number) = begun else { return false };
                 self.hub.log("reading", &[i64::from(number)], || format!("{number} from {}", start.at));
                 (start, Reading { number, agreed: start.agreed })

@@ -163,8 +163,13 @@ impl Store for FaultyStore {
         self.write(Verb::Other, "change_run", work, |oracle, _, row| oracle.on_run_changed(&asked, row)).await
     }
 
-    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32> {
-        let work = self.inner.begin_reading(run, position);
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+        let work = self.inner.begin_run(new, finished, now);
+        self.write(Verb::Other, "begin_run", work, |oracle, _, (row, _)| oracle.on_run(row)).await
+    }
+
+    async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
+        let work = self.inner.begin_reading(run, last, position);
         self.write(Verb::Other, "begin_reading", work, |oracle, store, _| oracle.row(store).map(drop)).await
     }
 

@@ -201,16 +201,16 @@ impl Store for SqliteStore {
         self.write(1, move |tx| run::create(tx, &new, now)).await
     }
 
-    async fn begin_run(&self, new: NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
-        self.write(1, move |tx| run::begin(tx, &new, now)).await
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+        self.write(1, move |tx| run::begin(tx, &new, finished, now)).await
     }
 
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
         self.write(1, move |tx| run::change(tx, run, &change)).await
     }
 
-    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32> {
-        self.write(1, move |tx| run::begin_reading(tx, run, position.as_deref())).await
+    async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
+        self.write(1, move |tx| run::begin_reading(tx, run, last, position.as_deref())).await
     }
 
     async fn run(&self, run: RunId) -> Result<Option<RunRow>> {

@@ -88,13 +88,16 @@ pub struct RunFilter {
     pub source: Option<String>,
     /// Only those that are not finished and not cancelled.
     pub unfinished: bool,
+    /// Only those that are not cancelled.
+    pub uncancelled: bool,
 }
 
 impl RunFilter {
-    /// The unfinished runs of the same pipeline and source.
+    /// The runs of the same pipeline and source that can be gone on with: unfinished ones, or also finished ones.
     #[must_use]
-    pub fn unfinished_of(new: &NewRun) -> Self {
-        Self { pipeline: Some(new.pipeline.clone()), source: Some(new.source.clone()), unfinished: true }
+    pub fn going_on(new: &NewRun, finished: bool) -> Self {
+        let (pipeline, source) = (Some(new.pipeline.clone()), Some(new.source.clone()));
+        Self { pipeline, source, unfinished: !finished, uncancelled: true }
     }
 }
 

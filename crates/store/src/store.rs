@@ -24,16 +24,11 @@ use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunF
 pub trait Store: Send + Sync {
     /// Creates a run.
     async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow>;
-    /// Finds the newest unfinished run of the same pipeline and source, or creates it; `true` when it was created.
+    /// Finds the newest run of the same pipeline and source that can be gone on with, or creates it; `true` when it was
+    /// created. A finished run can be gone on with only where `finished` says so, a cancelled one never.
     ///
-    /// A store that several processes share does both in one transaction, so that two that begin at the same moment
-    /// work on one run.
-    async fn begin_run(&self, new: NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
-        match self.runs(RunFilter::unfinished_of(&new), None, 1).await?.pop() {
-            Some(row) => Ok((row, false)),
-            None => Ok((self.create_run(new, now).await?, true)),
-        }
-    }
+    /// Both are one transaction, so that two that begin at the same moment work on one run.
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)>;
     /// Changes a run and returns it as it then is. A cancelled run stays cancelled, and a run with unfinished items is
     /// not marked as finished, whatever is asked.
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow>;
@@ -44,7 +39,10 @@ pub trait Store: Send + Sync {
 
     /// Begins a reading of a run's source, from `position` on: its number is one more than the last one's, the source
     /// counts as not read to its end, and the run as not finished.
-    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32>;
+    ///
+    /// `last` is the number that the run's last reading is believed to have. When somebody has begun another one since,
+    /// nothing is written: [`Error::Overtaken`](crate::Error).
+    async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32>;
 
     /// Registers a worker; everything it will hold is held until `lease_until`.
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId>;

@@ -89,35 +89,47 @@ pub async fn take_over(
         }
         Changed::Stage { stage, name } => {
             let plan = wiring::plan(definition);
-            let can_reread = !Named::of(&row).is_read_once();
+            let can_reread = !keep_passed && !Named::of(&row).is_read_once();
             let again = admin::reconfigure(store, row.id, &plan, stage, can_reread, &context.env).await?;
-            told(context, &words(&name, again));
+            let before = definition.stages.iter().take_while(|before| before.name != name);
+            let kept = before.clone().any(|before| before.reuse);
+            let mut text = words(&name, again, before.count() == 0, kept);
+            if keep_passed {
+                text.push_str("; what has passed it stays as it is");
+            }
+            told(context, &text);
         }
     }
     let change = RunChange { definition: Some(text.to_owned()), ..RunChange::default() };
     Ok(store.change_run(row.id, change).await?)
 }
 
-fn words(name: &str, again: Again) -> String {
-    let Again { from_stage, from_start } = again;
-    let mut text = format!("stage {name} is configured otherwise: ");
-    match (from_stage, from_start) {
-        (0, 0) => text.push_str("no item has got so far"),
-        (here, 0) => text.push_str(&format!("{} go again from it", items(here))),
-        (here, start) => {
-            if here > 0 {
-                text.push_str(&format!("{} go again from it, ", items(here)));
-            }
-            text.push_str(&format!(
-                "{} that passed it are read again and go through the stages before it, whose kept outputs are reused",
-                items(start)
-            ));
-        }
+/// What a changed stage brings about. `kept` says whether a stage before it keeps its outputs.
+fn words(name: &str, again: Again, first: bool, kept: bool) -> String {
+    let Again { from_stage, from_start, edited } = again;
+    let mut parts = Vec::new();
+    if from_stage > 0 || (first && from_start > 0) {
+        let all = from_stage + if first { from_start } else { 0 };
+        parts.push(format!("{} go again from it", items(all)));
     }
-    if from_stage + from_start > 0 {
-        text.push_str(" (--keep-passed leaves them alone)");
+    if from_start > 0 && !first {
+        let cost = match kept {
+            true => "; kept outputs are reused there",
+            false => ", which work again",
+        };
+        parts.push(format!(
+            "{} that passed it go again through the stages before it, too{cost}",
+            items(from_start)
+        ));
     }
-    text
+    if edited > 0 {
+        parts.push(format!("{} with content that was imported stays as it is", items(edited)));
+    }
+    if parts.is_empty() {
+        parts.push("no item has got so far".to_owned());
+    }
+    let way_out = if from_stage + from_start > 0 { " (--keep-passed leaves them alone)" } else { "" };
+    format!("stage {name} is configured otherwise: {}{way_out}", parts.join("; "))
 }
 
 fn items(n: u64) -> String {

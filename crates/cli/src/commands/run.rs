@@ -7,7 +7,7 @@ use redrive_core::status::Control;
 use redrive_engine::report::run_report;
 use redrive_engine::{admin, crash};
 use redrive_pipeline::{Definition, SourceKind};
-use redrive_store::{NewRun, RunFilter, RunRow, Store};
+use redrive_store::{NewRun, RunChange, RunRow, Store};
 
 use super::going_on::{self, Changed};
 use super::work::{Work, results_target, tell, work};
@@ -57,16 +57,14 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
         folder: folder.display().to_string(),
     };
     // An index knows itself what has changed since its last run.
-    let finished = if shelf.is_some() {
-        None
-    } else {
-        finished_before(context, &*store, &new, &definition, &args).await?
+    let goes_on = shelf.is_none();
+    let (mut row, mut created) = match args.new {
+        true => (store.create_run(new.clone(), now).await?, true),
+        false => store.begin_run(new.clone(), goes_on, now).await?,
     };
-    let (row, created) = match finished {
-        Some(row) => (row, false),
-        None if args.new => (store.create_run(new, now).await?, true),
-        None => store.begin_run(new, now).await?,
-    };
+    if !created && row.finished_at.is_some() && !can_go_on(context, &row, &definition, &args) {
+        (row, created) = store.begin_run(new, false, now).await?;
+    }
     if created {
         crash::point("run.created");
         return work(context, Work { store, row, recipe, source: Some(unread) }, &args.work, results).await;
@@ -74,7 +72,12 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     if row.control != Control::Go {
         return paused(context, &*store, &row, &definition).await;
     }
-    let row = go_on(context, &store, row, &definition, &text, args.keep_passed).await?;
+    let mut row = go_on(context, &store, row, &definition, &text, args.keep_passed).await?;
+    if row.finished_at.is_some() {
+        // It is in use: what was forgotten by its age would be done again.
+        let opened = RunChange { finished_at: Some(None), ..RunChange::default() };
+        row = store.change_run(row.id, opened).await?;
+    }
     // What is given on standard input or by a pipe is always read; what is known of it is not admitted twice.
     let source = match named.is_read_once() {
         true => unread,
@@ -83,38 +86,21 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     work(context, Work { store, row, recipe, source: Some(source) }, &args.work, results).await
 }
 
-/// The newest run of the same pipeline and source, if it is finished and can be gone on with.
-async fn finished_before(
-    context: &Context,
-    store: &dyn Store,
-    new: &NewRun,
-    definition: &Definition,
-    args: &RunArgs,
-) -> Result<Option<RunRow>, Failure> {
-    if args.new {
-        return Ok(None);
-    }
-    let filter = RunFilter { unfinished: false, ..RunFilter::unfinished_of(new) };
-    let newest = store.runs(filter, None, 1).await?.pop();
-    let Some(row) = newest.filter(|row| row.finished_at.is_some() && row.control != Control::Cancelled)
-    else {
-        return Ok(None);
-    };
-    let other = match going_on::compare(&row, definition) {
-        Changed::Nothing | Changed::Stage { .. } => return Ok(Some(row)),
+/// Whether a finished run can be gone on with by this pipeline; tells why not.
+fn can_go_on(context: &Context, row: &RunRow, definition: &Definition, args: &RunArgs) -> bool {
+    let other = match going_on::compare(row, definition) {
+        Changed::Nothing | Changed::Stage { .. } => return true,
+        Changed::Nested { .. } if args.keep_passed => return true,
         Changed::Stages => "had other stages".to_owned(),
-        Changed::Nested { .. } if args.keep_passed => return Ok(Some(row)),
         Changed::Nested { name } => {
             format!("had stage {name}, which children run through, configured otherwise")
         }
     };
     if !context.global.quiet {
-        note(&format!(
-            "run {} {other}: a new run does everything; outputs that stages keep are reused",
-            row.id
-        ));
+        let does = "a new run does everything; outputs that stages keep are reused";
+        note(&format!("run {} {other}: {does}", row.id));
     }
-    Ok(None)
+    false
 }
 
 /// Lets a paused or interrupted run go on, and works on it.

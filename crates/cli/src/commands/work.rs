@@ -122,10 +122,18 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
     let progress = Progress::follow(store.clone(), row.id, &recipe, env.clone(), context.global.quiet);
     let reads = source.is_some();
     let mut news = News::default();
-    let mut rounds = 0;
+    let (mut rounds, mut last) = (0, row.reading);
     let ending = loop {
-        let round =
-            Round { context, store: &store, row: &row, recipe: &recipe, stop: &stop, teller: &teller, args };
+        let round = Round {
+            last,
+            context,
+            store: &store,
+            row: &row,
+            recipe: &recipe,
+            stop: &stop,
+            teller: &teller,
+            args,
+        };
         let (ending, admitted) = round.work(source.take()).await;
         let ending = match ending {
             Ok(ending) => ending,
@@ -133,6 +141,7 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
         };
         let Some(admitted) = admitted else { break Ok(ending) };
         news.add(&admitted.news);
+        last = admitted.last;
         if let Err(error) = told(admitted.outcome) {
             break Err(error);
         }
@@ -140,7 +149,7 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
         match admitted.source {
             Some(left) if over && *stop.borrow() == Stop::No => {
                 rounds += 1;
-                source = has_more(&*store, &row, left, rounds).await?;
+                source = has_more(&*store, &row, left, rounds, &env).await?;
             }
             _ => break Ok(ending),
         }
@@ -169,6 +178,7 @@ async fn has_more(
     row: &RunRow,
     mut source: Box<dyn Source>,
     rounds: u32,
+    env: &Env,
 ) -> Result<Option<Box<dyn Source>>, Failure> {
     let unread = store.run(row.id).await?.is_some_and(|row| !row.admitted_all);
     let looked = tokio::task::spawn_blocking(move || {
@@ -181,7 +191,11 @@ async fn has_more(
             note("the source keeps changing; the next run takes in what is not here yet");
             Ok(None)
         }
-        Ok(true) => Ok(Some(source)),
+        Ok(true) => {
+            // Somebody may be in the middle of writing it.
+            env.clock.sleep(Duration::from_secs(1)).await;
+            Ok(Some(source))
+        }
         Ok(false) => Ok(None),
         Err(error) => {
             note(&format!("warning: {error}; what was read of it before is done"));
@@ -192,6 +206,8 @@ async fn has_more(
 
 /// Work on a run until nothing is left, or it has to stop.
 struct Round<'a> {
+    /// The last reading of the source that is known here.
+    last: u32,
     context: &'a Context,
     store: &'a Arc<dyn Store>,
     row: &'a RunRow,
@@ -217,6 +233,7 @@ impl Round<'_> {
                 recipe: self.recipe.clone(),
                 env: env.clone(),
                 run: self.row.id,
+                last: self.last,
                 wake: wake.clone(),
                 admitting: admitting.clone(),
                 stop: closing,
@@ -271,7 +288,7 @@ async fn pass_on(mut told: watch::Receiver<Stop>, to: watch::Sender<Stop>) {
 }
 
 async fn finish_admission(mut task: tokio::task::JoinHandle<Admitted>, env: &Env) -> Admitted {
-    let nothing = |outcome| Admitted { source: None, news: News::default(), outcome };
+    let nothing = |outcome| Admitted { source: None, last: 0, news: News::default(), outcome };
     // A read from a terminal or a pipe may never return; it must not hold the process.
     tokio::select! {
         joined = &mut task => joined.unwrap_or_else(|panic| {

@@ -37,7 +37,7 @@ pub fn run(report: &RunReport) -> String {
     if let Some(used) = &report.usage {
         text.push_str(&format!("  {}\n", usage(used)));
     }
-    if let Some(read) = report.read.as_ref().filter(|read| read.left_alone > 0 || read.news.left_out > 0) {
+    if let Some(read) = report.read.as_ref().filter(|read| has_news(read)) {
         text.push_str(&format!("  {}\n", found(read)));
     }
     if report.duplicates > 0 {
@@ -77,9 +77,15 @@ pub fn named(counts: &Counts) -> [(&'static str, u64); 10] {
     ]
 }
 
+/// Whether there is more to tell of a source than that it was read.
+fn has_news(read: &ReadReport) -> bool {
+    let News { changed, back, removed, left_out, kept_back, .. } = read.news;
+    read.left_alone + changed + back + removed + left_out + kept_back > 0
+}
+
 /// What was found in a source that was worked on before.
 fn found(read: &ReadReport) -> String {
-    let News { new, changed, back, removed, left_out, .. } = read.news;
+    let News { new, changed, back, removed, left_out, kept_back, .. } = read.news;
     let named = [
         ("new", new),
         ("changed", changed),
@@ -91,6 +97,9 @@ fn found(read: &ReadReport) -> String {
         named.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{} {name}", count(*n))).collect();
     if left_out > 0 {
         words.push(format!("{} left out", count(left_out)));
+    }
+    if kept_back > 0 {
+        return format!("the source is empty: {} items stay as they are", count(kept_back));
     }
     format!("in the source: {}", words.join(", "))
 }

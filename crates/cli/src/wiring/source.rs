@@ -65,7 +65,7 @@ pub fn named_source(definition: &Definition, input: &[String], folder: &Path) ->
             return Err(Failure::usage(format!("'{text}' cannot be one of several sources"))
                 .hint("give standard input alone"));
         }
-        let whole = if !files && is_pattern(&text) {
+        let whole = if !files && (is_pattern(&text) || is_stream(&path)) {
             std::path::absolute(&path)
         } else {
             std::fs::canonicalize(&path)

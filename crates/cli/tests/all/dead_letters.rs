@@ -132,7 +132,7 @@ fn an_exported_item_comes_back_with_its_edited_content() {
     assert_eq!(last["edited"], true);
     let life = place.json(&["explain", "k0003"]);
     assert_eq!(life["item"]["generation"], 1);
-    assert!(array(&life["marks"]).iter().any(|mark| mark["what"] == "redriven"), "{life}");
+    assert!(array(&life["marks"]).iter().any(|mark| mark["what"] == "edited"), "{life}");
     place.check();
 }
 
@@ -237,7 +237,8 @@ fn refused_lines_can_be_mended_and_sent_back() {
     let server = Server::good();
     let place = Place::with(&one_stage(&server.stage()), "{\"id\":\"a\",\"n\":1}\n{\"id\":\"b\",\"n\":2,}\n");
     place.run_pipeline(3);
-    assert_eq!(place.dead_keys(), names(["line-2"]));
+    let key = place.dead_keys().pop_first().expect("one");
+    assert!(key.starts_with("unusable-"), "{key}");
     let exported = place.run(&["dead", "export"]).expect(0).stdout;
     let mut line: Value = serde_json::from_str(exported.trim()).expect("JSON");
     assert_eq!(line["item"]["payload"]["begins"], "{\"id\":\"b\",\"n\":2,}", "enough to know the line");
@@ -245,7 +246,7 @@ fn refused_lines_can_be_mended_and_sent_back() {
     let sent = place.start_with(&["dead", "import", "-"], &[], format!("{line}\n").as_bytes()).finish();
     sent.expect(0);
     place.run(&["resume", "r1", "--results", "out.jsonl"]).expect(0);
-    assert_eq!(place.result_keys(), names(["a", "line-2"]));
-    assert_eq!(place.results()["line-2"]["twice"], 4);
+    assert_eq!(place.result_keys(), names(["a", key.as_str()]));
+    assert_eq!(place.results()[&key]["twice"], 4);
     place.check();
 }

@@ -169,9 +169,10 @@ impl Lives {
 
     async fn read_again(&mut self) {
         let position = self.dice.one_in(2).then(|| "here".to_owned());
+        let last = self.stores[0].run(self.run).await.expect("run").map_or(0, |row| row.reading);
         let mut numbers = [0; 2];
         for (store, number) in self.stores.iter().zip(&mut numbers) {
-            *number = store.begin_reading(self.run, position.clone()).await.expect("begun");
+            *number = store.begin_reading(self.run, last, position.clone()).await.expect("begun");
         }
         self.reading = Reading { number: numbers[0], agreed: self.dice.below(3) };
         self.met.count("read again");

@@ -19,6 +19,8 @@ pub struct Again {
     /// Those that passed it: what it was given is not kept, so they are read again and go through every stage before it.
     /// Where such a stage keeps its outputs, they are reused.
     pub from_start: u64,
+    /// Those that passed it with content that somebody gave them in place of their source's: they stay as they are.
+    pub edited: u64,
 }
 
 /// What has to happen to an item.
@@ -67,9 +69,14 @@ pub async fn reconfigure(
                 Needs::Stage => false,
                 Needs::Start => true,
             };
+            if start && is_edited(store, item).await? {
+                again.edited += 1;
+                continue;
+            }
             if start && again.from_start == 0 {
                 // A crash from here on finds a source that is to be read from its beginning.
-                store.begin_reading(run, None).await?;
+                let last = store.run(run).await?.map_or(0, |row| row.reading);
+                store.begin_reading(run, last, None).await?;
                 crash::point("reconfigure.reading_begun");
             }
             let done = send(store, item, start, plan, env).await?;
@@ -81,6 +88,11 @@ pub async fn reconfigure(
             after = Some(last);
         }
     }
+}
+
+/// Whether somebody gave an item other content than its source has: reading it again would undo that.
+async fn is_edited(store: &dyn Store, item: &Item) -> Result<bool> {
+    Ok(item.generation > 0 && store.history(item.seq).await?.marks.iter().any(|mark| mark.what == "edited"))
 }
 
 /// Sends one item; `false` when it moved meanwhile.

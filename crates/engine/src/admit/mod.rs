@@ -57,6 +57,8 @@ pub struct News {
     pub back: u64,
     /// Items that are not in the source any more.
     pub removed: u64,
+    /// Items that stay as they are though the source does not have them, because it has nothing at all.
+    pub kept_back: u64,
     /// Lines that cannot be used; they are dead, and counted in the others too.
     pub refused: u64,
     /// What the source has besides, and leaves out because a rule says so.
@@ -71,6 +73,7 @@ impl News {
         self.changed += later.changed;
         self.back += later.back;
         self.removed += later.removed;
+        self.kept_back = later.kept_back;
         self.refused += later.refused;
         if later.readings > 0 {
             self.left_out = later.left_out;
@@ -88,6 +91,8 @@ pub struct Admission {
     pub env: Env,
     /// The run.
     pub run: RunId,
+    /// The last reading of the source that is known here: the one its position is of, or that this very source made.
+    pub last: u32,
     /// Rung when items were submitted.
     pub wake: Arc<Notify>,
     /// Up while the source is being read.
@@ -98,12 +103,24 @@ pub struct Admission {
 
 /// A source that was admitted, with what was found in it.
 pub struct Admitted {
-    /// The source; `None` when reading it broke.
+    /// The source; `None` when reading it broke, or somebody else reads it.
     pub source: Option<Box<dyn Source>>,
+    /// The last reading of it that is known here.
+    pub last: u32,
     /// What was found.
     pub news: News,
     /// How it ended.
     pub outcome: Result<(), AdmitError>,
+}
+
+/// What there is to be read.
+enum Begun {
+    /// Nothing.
+    Nothing,
+    /// This.
+    Reading(Reading),
+    /// What somebody else reads.
+    Overtaken,
 }
 
 /// How a reading ended.
@@ -119,13 +136,19 @@ enum Read {
 impl Admission {
     /// Reads the source to its end and watches it, until the run is paused or stopped.
     pub async fn admit(self, source: Box<dyn Source>) -> Admitted {
-        let mut reader = Reader { admission: &self, source: Some(source), news: News::default() };
+        let mut reader = Reader {
+            admission: &self,
+            source: Some(source),
+            news: News::default(),
+            found: 0,
+            last: self.last,
+        };
         let outcome = reader.run().await;
-        let (source, mut news) = (reader.source, reader.news);
+        let (source, last, mut news) = (reader.source, reader.last, reader.news);
         news.left_out = source.as_ref().map_or(0, |source| source.left_out());
         self.admitting.store(false, Ordering::SeqCst);
         self.wake.notify_one();
-        Admitted { source, news, outcome }
+        Admitted { source, last, news, outcome }
     }
 
     async fn is_admitted(&self) -> Result<bool, redrive_store::Error> {
@@ -144,24 +167,25 @@ impl Admission {
         Ok(if waiting < AHEAD || nothing_due { Room::Some } else { Room::None })
     }
 
-    /// Somebody else reads the source anew. `true` when that came to nothing, so that it has to be done here.
-    async fn wait_for_the_other(&self) -> Result<bool, AdmitError> {
+    /// Somebody else reads the source anew. Gives the number of that reading when it came to nothing, so that the source has
+    /// to be read here.
+    async fn wait_for_the_other(&self) -> Result<Option<u32>, AdmitError> {
         let Self { store, env, run, .. } = self;
         let (mut before, mut since) = (None, env.clock.now());
         loop {
-            let Some(row) = store.run(*run).await? else { return Ok(false) };
+            let Some(row) = store.run(*run).await? else { return Ok(None) };
             if row.admitted_all {
-                return Ok(false);
+                return Ok(None);
             }
             let now = env.clock.now();
             let place = Some((row.reading, row.cursor.clone()));
             if place != before {
                 (before, since) = (place, now);
             } else if now.since(since) > STALLED {
-                return Ok(true);
+                return Ok(Some(row.reading));
             }
             if row.control != Control::Go || !self.rest(PAUSE * 10).await {
-                return Ok(false);
+                return Ok(None);
             }
         }
     }
@@ -189,28 +213,43 @@ enum Room {
     Over,
 }
 
+/// How many items a run has that are in no other and not taken out.
+async fn own_items(store: &dyn Store, recipe: &Recipe, run: RunId) -> Result<u64, redrive_store::Error> {
+    let counts = crate::report::own_counts(&store.counters(run).await?, &recipe.plan);
+    Ok(counts.admitted.saturating_sub(counts.superseded + counts.cancelled + counts.purged))
+}
+
 /// Somebody who reads.
 struct Reader<'a> {
     admission: &'a Admission,
     source: Option<Box<dyn Source>>,
     news: News,
+    /// Items of the present reading.
+    found: u64,
+    last: u32,
 }
 
 impl Reader<'_> {
     async fn run(&mut self) -> Result<(), AdmitError> {
-        let mut reading = self.begin().await?;
+        let mut begun = self.begin().await?;
         loop {
-            if let Some(number) = reading {
-                match self.read(number).await? {
-                    Read::Whole => {}
-                    Read::Over => return Ok(()),
-                    Read::Overtaken => {
-                        if !self.admission.wait_for_the_other().await? {
-                            return Ok(());
-                        }
-                        reading = self.begin_anew(true).await?;
-                        continue;
-                    }
+            let read = match begun {
+                Begun::Nothing => Read::Whole,
+                Begun::Reading(reading) => self.read(reading).await?,
+                Begun::Overtaken => Read::Overtaken,
+            };
+            match read {
+                Read::Whole => {}
+                Read::Over => return Ok(()),
+                Read::Overtaken => {
+                    let Some(last) = self.admission.wait_for_the_other().await? else {
+                        // What it has read is not what was read here: nothing can be said of the source here any more.
+                        self.source = None;
+                        return Ok(());
+                    };
+                    self.last = last;
+                    begun = self.begin_anew(true).await?;
+                    continue;
                 }
             }
             self.admission.admitting.store(false, Ordering::SeqCst);
@@ -218,20 +257,23 @@ impl Reader<'_> {
             if !self.watch().await? {
                 return Ok(());
             }
-            reading = self.begin_anew(false).await?;
+            begun = self.begin_anew(false).await?;
         }
     }
 
     /// The reading that is to be made, if one is: the one that was broken off, or a new one.
-    async fn begin(&mut self) -> Result<Option<Reading>, AdmitError> {
-        let Some(source) = &self.source else { return Ok(None) };
+    async fn begin(&mut self) -> Result<Begun, AdmitError> {
+        let Some(source) = &self.source else { return Ok(Begun::Nothing) };
         let (standing, agreed) = (source.standing(), source.start().agreed);
         let row = self.admission.store.run(self.admission.run).await?;
-        let Some(row) = row else { return Ok(None) };
+        let Some(row) = row else { return Ok(Begun::Nothing) };
+        if row.reading != self.last {
+            return Ok(Begun::Overtaken);
+        }
         match standing {
-            Standing::Unchanged if row.admitted_all => Ok(None),
+            Standing::Unchanged if row.admitted_all => Ok(Begun::Nothing),
             Standing::Unchanged | Standing::GoesOn if row.reading > 0 && !row.admitted_all => {
-                Ok(Some(Reading { number: row.reading, agreed }))
+                Ok(Begun::Reading(Reading { number: row.reading, agreed }))
             }
             Standing::Unchanged | Standing::GoesOn => self.begin_anew(true).await,
             Standing::Anew => self.begin_anew(false).await,
@@ -240,23 +282,30 @@ impl Reader<'_> {
 
     /// A new reading, from where the source still agrees, or from its beginning. Repeated lines are counted for a whole
     /// reading, so where there were any it is the beginning too.
-    async fn begin_anew(&mut self, rewind: bool) -> Result<Option<Reading>, AdmitError> {
+    async fn begin_anew(&mut self, rewind: bool) -> Result<Begun, AdmitError> {
         let row = self.admission.store.run(self.admission.run).await?;
-        let (Some(row), Some(source)) = (row, &mut self.source) else { return Ok(None) };
+        let (Some(row), Some(source)) = (row, &mut self.source) else { return Ok(Begun::Nothing) };
         if rewind || row.duplicates > 0 {
             source.rewind()?;
         }
         let start = source.start();
         self.admission.admitting.store(true, Ordering::SeqCst);
-        let number = self.admission.store.begin_reading(self.admission.run, start.position).await?;
+        let begun = self.admission.store.begin_reading(self.admission.run, self.last, start.position).await;
+        let number = match begun {
+            Ok(number) => number,
+            Err(redrive_store::Error::Overtaken { .. }) => return Ok(Begun::Overtaken),
+            Err(error) => return Err(error.into()),
+        };
+        self.last = number;
         crash::point("admit.reading_begun");
-        Ok(Some(Reading { number, agreed: start.agreed }))
+        Ok(Begun::Reading(Reading { number, agreed: start.agreed }))
     }
 
     async fn read(&mut self, reading: Reading) -> Result<Read, AdmitError> {
         let Admission { env, .. } = self.admission;
         let mut patience = Patience::default();
         self.news.readings += 1;
+        self.found = 0;
         loop {
             match self.admission.has_room().await {
                 Ok(Room::Some) => {}
@@ -320,13 +369,19 @@ impl Reader<'_> {
         let batch =
             Batch { run: *run, reading, items: piece.items.clone(), cursor: cursor(piece.done && !sweeps) };
         let settled = submit(&**store, recipe, env, batch).await?;
+        self.found += piece.items.len() as u64;
         self.news.new += settled.new;
         self.news.changed += settled.changed;
         self.news.back += settled.back;
         self.news.refused += settled.refused;
         if sweeps {
             crash::point("admit.before_sweep");
-            self.news.removed += remove_unseen(&**store, recipe, env, *run, reading).await?;
+            if reading.agreed == 0 && self.found == 0 {
+                // A source without a single line is more likely being written, or not mounted, than meant.
+                self.news.kept_back = own_items(&**store, recipe, *run).await?;
+            } else {
+                self.news.removed += remove_unseen(&**store, recipe, env, *run, reading).await?;
+            }
             let batch = Batch { run: *run, reading, items: Vec::new(), cursor: cursor(true) };
             submit(&**store, recipe, env, batch).await?;
         }

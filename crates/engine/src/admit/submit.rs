@@ -73,9 +73,7 @@ pub async fn submit(
                 settled.new += 1;
                 settled.refused += u64::from(item.refused.is_some());
             }
-            Submitted::Changed(existing) => {
-                changed.push(Differing { place, item: item.clone(), existing: (**existing).clone() });
-            }
+            Submitted::Changed(_) => changed.push(Differing { place, item: item.clone() }),
             Submitted::Known(_) | Submitted::Duplicate(_) => {}
         }
     }
@@ -87,11 +85,13 @@ pub async fn submit(
     let cursor =
         submission.cursor.map(|cursor| Cursor { duplicates: cursor.duplicates + repeated, ..cursor });
     let second = Submit { items: Vec::new(), new_versions: true, cursor, ..submission };
-    let fates = fates(&changed, batch.reading);
-    let answers = submit_versions(store, recipe, env, &changed, &fates, second).await?;
+    let (fates, answers) = submit_versions(store, recipe, env, &changed, second).await?;
     for ((differing, fate), answer) in changed.into_iter().zip(fates).zip(answers) {
         match (&answer, fate) {
-            (Submitted::Admitted(_), Fate::Second { .. }) => settled.refused += 1,
+            (Submitted::Admitted(_), Fate::Second { .. }) => {
+                settled.new += 1;
+                settled.refused += 1;
+            }
             (Submitted::Admitted(_), Fate::Version | Fate::Repeats) => settled.changed += 1,
             (Submitted::Known(_), Fate::Version) => settled.back += 1,
             (Submitted::Known(_) | Submitted::Duplicate(_) | Submitted::Changed(_), _) => {}
@@ -105,7 +105,6 @@ pub async fn submit(
 struct Differing {
     place: usize,
     item: NewItem,
-    existing: Item,
 }
 
 /// What becomes of such an item.
@@ -122,31 +121,19 @@ enum Fate {
     },
 }
 
-/// Tells one line that was edited from two lines with one key: what this reading has seen already, in an earlier batch or
-/// in this one, keeps the key.
-fn fates(changed: &[Differing], reading: Reading) -> Vec<Fate> {
-    let mut seen: BTreeMap<&str, &NewItem> = BTreeMap::new();
-    let fate = |differing: &'_ Differing, before: Option<&NewItem>| {
-        let Differing { item, existing, .. } = differing;
-        match before {
-            Some(before) if before.version() == item.version() => Fate::Repeats,
-            Some(before) => Fate::Second { first: before.origin },
-            None if reading.has_seen(existing) && !matches!(existing.state, State::Superseded { .. }) => {
-                Fate::Second { first: existing.origin }
-            }
-            None => Fate::Version,
-        }
-    };
-    let mut fates = Vec::with_capacity(changed.len());
-    for differing in changed {
-        let key = &*differing.item.key;
-        let met = fate(differing, seen.get(key).copied());
-        if met == Fate::Version {
-            seen.insert(key, &differing.item);
-        }
-        fates.push(met);
+/// Tells one line that was edited from two lines with one key: what this reading has seen already, in this batch or in
+/// the store, keeps the key. `versions` are those of the key as they are now.
+fn fate(item: &NewItem, batch: Option<&NewItem>, versions: &[Item], run: RunId, reading: Reading) -> Fate {
+    let own = ItemId::derive(run, None, &item.key, item.version());
+    let seen = versions.iter().find(|version| {
+        version.id != own && reading.has_seen(version) && !matches!(version.state, State::Superseded { .. })
+    });
+    match (batch, seen) {
+        (Some(before), _) if before.version() == item.version() => Fate::Repeats,
+        (Some(before), _) => Fate::Second { first: before.origin },
+        (None, Some(seen)) => Fate::Second { first: seen.origin },
+        (None, None) => Fate::Version,
     }
-    fates
 }
 
 /// Submits the items whose keys are there with other content; old versions give way in the same transaction.
@@ -155,58 +142,69 @@ async fn submit_versions(
     recipe: &Recipe,
     env: &Env,
     changed: &[Differing],
-    fates: &[Fate],
     submission: Submit,
-) -> Result<Vec<Submitted>, redrive_store::Error> {
+) -> Result<(Vec<Fate>, Vec<Submitted>), redrive_store::Error> {
+    let (run, reading) = (submission.run, submission.reading);
     let mut tries = 0;
     loop {
         let mut submission = submission.clone();
-        for (Differing { item, existing, .. }, fate) in changed.iter().zip(fates) {
+        let mut seen: BTreeMap<&str, &NewItem> = BTreeMap::new();
+        let mut fates = Vec::with_capacity(changed.len());
+        for Differing { item, .. } in changed {
+            let versions = versions(store, run, item).await?;
+            let fate = fate(item, seen.get(&*item.key).copied(), &versions, run, reading);
             match fate {
                 Fate::Second { first } => {
-                    let second = second_content(item, *first);
-                    submission.changes.extend(give_way(store, recipe, env, &second, existing).await?);
+                    let second = second_content(item, first);
+                    let others = self::versions(store, run, &second).await?;
+                    submission.changes.extend(give_way(store, recipe, env, &second, &others).await?);
                     submission.items.push(second);
                 }
                 Fate::Repeats => submission.items.push(item.clone()),
                 Fate::Version => {
-                    submission.changes.extend(give_way(store, recipe, env, item, existing).await?);
+                    seen.insert(&item.key, item);
+                    submission.changes.extend(give_way(store, recipe, env, item, &versions).await?);
                     submission.items.push(item.clone());
                 }
             }
+            fates.push(fate);
         }
         tries += 1;
         match store.submit(submission).await {
             // One of the old versions moved while it was looked at: look again.
             Err(redrive_store::Error::Busy(_)) if tries < 10 => {}
-            answer => return answer,
+            answer => return answer.map(|answers| (fates, answers)),
         }
     }
 }
 
-/// What has to happen so that an item is the present version of its key: others are superseded, with what came
-/// from them and is not finished, and the item itself is restored when it was superseded before.
+/// Every version of an item's key.
+async fn versions(store: &dyn Store, run: RunId, item: &NewItem) -> Result<Vec<Item>, redrive_store::Error> {
+    let ids = ItemId::derive(run, None, &item.key, item.version()).versions();
+    let filter = ItemFilter { ids: Some(ids), ..ItemFilter::default() };
+    store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await
+}
+
+/// What has to happen so that an item is the present version of its key: others are superseded, with what came from them
+/// and is not finished, and the item itself is restored when it was superseded before.
 async fn give_way(
     store: &dyn Store,
     recipe: &Recipe,
     env: &Env,
     item: &NewItem,
-    existing: &Item,
+    versions: &[Item],
 ) -> Result<Vec<Change>, redrive_store::Error> {
     let now = env.clock.now();
     let at = || Moment { now, draw: env.dice.draw() };
-    let present = ItemId::derive(existing.run, None, &item.key, item.version());
-    let filter = ItemFilter { ids: Some(present.versions()), ..ItemFilter::default() };
-    let versions = store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await?;
     let mut changes = Vec::new();
     for version in versions {
-        let (event, below) = if version.id == present {
+        let (event, below) = if version.version == item.version() {
             (Event::Restored { payload: Some(item.payload.clone()) }, Vec::new())
         } else {
-            (Event::Superseded(Gone::Newer), live_descendants(store, &version).await?)
+            (Event::Superseded(Gone::Newer), live_descendants(store, version).await?)
         };
         // What is taken out already stays so.
-        let Ok(transition) = decide(&version, event, &recipe.plan, at()) else { continue };
+        let Ok(transition) = decide(version, event, &recipe.plan, at()) else { continue };
         changes.push(transition.into());
         let gone = below
             .iter()
@@ -216,14 +214,15 @@ async fn give_way(
     Ok(changes)
 }
 
-/// Two lines with one key and different content: the first keeps the key, the second is kept as dead, not dropped.
+/// Two lines with one key and different content: the first keeps the key, the second is kept as dead, not dropped, and known
+/// by its content wherever it stands.
 fn second_content(item: &NewItem, first: u64) -> NewItem {
     let why = format!(
         "line {} has the key {:?} of line {} with other content; give it a key of its own",
         item.origin, item.key, first
     );
     NewItem {
-        key: Arc::from(format!("{}#line-{}", item.key, item.origin)),
+        key: Arc::from(format!("{}#{}", item.key, crate::source::mark(item.version()))),
         refused: Some(crate::source::refusal(&why)),
         ..item.clone()
     }

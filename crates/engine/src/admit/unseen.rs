@@ -2,9 +2,9 @@
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::event::{Event, Gone};
-use redrive_core::id::RunId;
+use redrive_core::id::{RunId, StageNo};
 use redrive_core::reading::Reading;
-use redrive_store::{Applied, Change, Commit, ItemFilter, ItemQuery, Result, Store};
+use redrive_store::{Change, Error, ItemFilter, ItemQuery, Result, Store, Submit};
 
 use crate::admin::live_descendants;
 use crate::env::Env;
@@ -40,23 +40,27 @@ pub async fn remove_unseen(
             let gone = gone
                 .filter_map(|item| decide(item, Event::Superseded(Gone::Removed), &recipe.plan, at()).ok());
             let changes: Vec<Change> = gone.map(Change::from).collect();
-            let commit = Commit {
+            let any = !changes.is_empty();
+            // As a submission it is refused once somebody reads the source anew: what that reading has seen is not unseen.
+            let submission = Submit {
+                run,
+                stage: StageNo(0),
+                reading,
+                items: Vec::new(),
+                deadline: None,
+                new_versions: true,
                 changes,
-                all_or_nothing: true,
-                unless_cancelled: Some(run),
+                cursor: None,
                 now,
-                ..Commit::default()
             };
-            let applied = store.commit(commit).await?;
-            // Somebody worked on it meanwhile: it is looked at once more.
-            let done = !applied.contains(&Applied::Stale);
-            removed += u64::from(done && !applied.is_empty());
-            stale |= !done;
-        }
-        let cancelled =
-            store.run(run).await?.is_none_or(|row| row.control == redrive_core::status::Control::Cancelled);
-        if cancelled {
-            return Ok(removed);
+            match store.submit(submission).await {
+                Ok(_) => removed += u64::from(any),
+                // Somebody worked on it meanwhile: it is looked at once more.
+                Err(Error::Busy(_)) => stale = true,
+                // A cancelled run takes nothing any more.
+                Err(Error::NotFound(_)) => return Ok(removed),
+                Err(error) => return Err(error),
+            }
         }
         if !stale {
             after = Some(last);

@@ -92,8 +92,12 @@ fn finished_before(keep: Duration, env: &Env) -> Timestamp {
 /// # Errors
 /// When the store fails; what went before is gone.
 pub async fn keep_last(store: &dyn Store, pipeline: &str, source: &str, keep: usize) -> Result<u64> {
-    let filter =
-        RunFilter { pipeline: Some(pipeline.to_owned()), source: Some(source.to_owned()), unfinished: false };
+    let filter = RunFilter {
+        pipeline: Some(pipeline.to_owned()),
+        source: Some(source.to_owned()),
+        unfinished: false,
+        uncancelled: false,
+    };
     let mut forgotten = 0;
     let mut last = store.runs(filter.clone(), None, keep.max(1)).await?.last().map(|row| row.id);
     while let Some(before) = last {

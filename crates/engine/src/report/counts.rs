@@ -55,6 +55,6 @@ pub async fn live_items(store: &dyn Store, run: RunId) -> Result<u64> {
 }
 
 /// Counts of the run's own items, those that were not expanded from another.
-pub(super) fn own_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
+pub(crate) fn own_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
     counts(counters, |stage| is_own(plan, stage))
 }

@@ -197,7 +197,11 @@ pub async fn find_item(store: &dyn Store, name: &str, run: Option<RunId>, limit:
         }
     }
     let filter = ItemFilter { run, key: Some(name.to_owned()), ..ItemFilter::default() };
-    store.items(ItemQuery { filter, after: None, limit }).await
+    let found = store.items(ItemQuery { filter, after: None, limit }).await?;
+    // A key means what is there now, if that is one item.
+    let present: Vec<Item> =
+        found.iter().filter(|item| item.state.kind() != StateKind::Superseded).cloned().collect();
+    Ok(if present.len() == 1 { present } else { found })
 }
 
 /// Tells an item's whole life. `gate` is the gate of the stage it is at.

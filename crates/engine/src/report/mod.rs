@@ -12,6 +12,7 @@ mod tombstone;
 mod usage;
 
 pub use check::{CheckReport, LawReport, Runs, check};
+pub(crate) use counts::own_counts;
 pub use counts::{all_counts, live_items};
 pub use explain::{AttemptView, Explanation, ItemView, MarkView, explain, find_item};
 pub use failures::{FailedItem, FailureReport, failures};

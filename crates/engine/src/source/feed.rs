@@ -48,6 +48,8 @@ pub(super) struct Line {
     pub(super) length: u64,
     /// Whether it has an end.
     pub(super) ended: bool,
+    /// Whether a quote in it is left open.
+    pub(super) open: bool,
 }
 
 /// An open file, or a stream.
@@ -178,7 +180,8 @@ pub fn expand(paths: &[String]) -> std::result::Result<Vec<PathBuf>, super::Sour
             found.push(PathBuf::from(path));
         }
         for file in found {
-            let file = std::fs::canonicalize(&file).map_err(fail)?;
+            // A pipe by the name of a descriptor leads to no file.
+            let file = if is_stream(&file) { file } else { std::fs::canonicalize(&file).map_err(fail)? };
             if !files.contains(&file) {
                 files.push(file);
             }

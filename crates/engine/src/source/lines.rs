@@ -34,6 +34,8 @@ pub struct Lines {
     files: Vec<PathBuf>,
     /// How the files looked when they were opened.
     looks: Vec<Look>,
+    /// How they looked when they were found to look otherwise.
+    pending: Option<Vec<Look>>,
     feed: Option<Feed>,
     /// A stream, which cannot be gone back in, and may come slowly.
     live: bool,
@@ -59,10 +61,14 @@ impl Lines {
             return Ok(Self { feed: Some(feed), live: true, ..Self::unread(spec, files) });
         }
         let mut lines = Self::unread(spec, files);
-        match position.and_then(Position::read) {
+        let how = lines.how();
+        match position.and_then(Position::read).filter(|position| position.how == how) {
             Some(position) => lines.follow(&position)?,
             // A file that is not there, or is none of lines, is told before anything is done.
-            None => lines.begin_file()?,
+            None => {
+                lines.position.how = how;
+                lines.begin_file()?;
+            }
         }
         Ok(lines)
     }
@@ -79,6 +85,7 @@ impl Lines {
             spec,
             files,
             looks: Vec::new(),
+            pending: None,
             feed: None,
             live: false,
             header: Vec::new(),
@@ -87,6 +94,11 @@ impl Lines {
             position: Position::default(),
             standing: Standing::Anew,
         }
+    }
+
+    /// Mark of how lines become items.
+    fn how(&self) -> String {
+        format!("{:?} {:?}", self.spec.format, self.spec.key)
     }
 
     fn failed(&self, cause: Error) -> SourceError {
@@ -162,6 +174,7 @@ impl Lines {
         }
         let goes_on = all && before.end.is_none() && agrees > 0;
         self.position = Position {
+            how: before.how.clone(),
             agreed: if goes_on { before.agreed } else { first_after(last.0) },
             points: before.points[..agrees].to_vec(),
             end: None,
@@ -235,6 +248,7 @@ impl Lines {
             open ^= leaves_open(&more.bytes);
             lines += 1;
         }
+        line.open = open;
         Ok(lines)
     }
 
@@ -246,12 +260,12 @@ impl Lines {
             path: &path,
             line: at.line - at.before + 1,
             ordinal: at.line + 1,
-            offset: at.offset,
             length: line.length,
         };
         let key = self.spec.key.as_deref();
         match self.form() {
             Form::Jsonl => at.json(content, key),
+            Form::Csv { .. } if line.open => at.refused(content, &at.unclosed()),
             Form::Csv { delimiter } => at.csv(content, delimiter, &self.header, key),
         }
     }
@@ -336,7 +350,8 @@ impl Source for Lines {
         }
         let point = self.running.point(self.place);
         // A last line without an end may go on: it is read again with what comes after it.
-        if ended {
+        // Before the first line of a file there is nothing to agree on.
+        if ended && self.place.offset > 0 {
             self.position.push(point.clone());
         }
         if piece.done {
@@ -364,7 +379,13 @@ impl Source for Lines {
         let looks: Result<Vec<Look>, Error> = files.iter().map(|file| Look::at(file)).collect();
         let looks = looks.map_err(|error| self.failed(error))?;
         let small = looks.iter().map(Look::length).sum::<u64>() <= MOMENT;
-        if files == self.files && looks == self.looks && !(thorough && small) {
+        let same = files == self.files && looks == self.looks;
+        if same && !(thorough && small) {
+            return Ok(false);
+        }
+        // Somebody may be in the middle of writing it: it is read when it looks the same twice in a row.
+        if !same && !thorough && self.pending.as_ref() != Some(&looks) {
+            self.pending = Some(looks);
             return Ok(false);
         }
         self.files = files;
@@ -377,7 +398,7 @@ impl Source for Lines {
         if self.live {
             return Ok(false);
         }
-        self.position = Position::default();
+        self.position = Position { how: self.how(), ..Position::default() };
         self.standing = Standing::Anew;
         self.go_to(Place::default(), Running::default())?;
         Ok(true)
@@ -385,6 +406,10 @@ impl Source for Lines {
 
     fn is_whole(&self) -> bool {
         !self.live
+    }
+
+    fn is_empty(&self) -> bool {
+        self.position.end.as_ref().is_some_and(|end| end.place.line == 0)
     }
 }
 

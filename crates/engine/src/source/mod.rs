@@ -11,6 +11,7 @@ mod trail;
 
 pub use feed::{expand, is_pattern, is_stream};
 pub use lines::{LineSpec, Lines};
+pub(crate) use record::mark;
 pub use record::{Format, MAX_LINE};
 
 use std::sync::Arc;
@@ -57,6 +58,11 @@ pub trait Source: Send {
 
     /// Whether it is the whole of what there is: what it does not have any more has left it.
     fn is_whole(&self) -> bool {
+        false
+    }
+
+    /// Whether it was read to its end and has nothing at all.
+    fn is_empty(&self) -> bool {
         false
     }
 

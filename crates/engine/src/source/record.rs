@@ -62,8 +62,6 @@ pub(super) struct At<'a> {
     pub(super) line: u64,
     /// Its line over all files, from 1.
     pub(super) ordinal: u64,
-    /// Bytes before it in the file.
-    pub(super) offset: u64,
     /// Its own bytes, with its end.
     pub(super) length: u64,
 }
@@ -76,25 +74,28 @@ impl At<'_> {
         }
     }
 
-    /// An item that cannot be worked on: it is admitted as dead. Its payload says where it can be read again, and holds
-    /// only enough of it to be recognised.
+    /// An item that cannot be worked on: it is admitted as dead. It is known by what it holds, wherever it stands; its
+    /// payload says in which file it can be read again, its origin at which line, and only enough of it is kept to be
+    /// recognised.
     pub(super) fn refused(&self, bytes: &[u8], why: &str) -> NewItem {
         let begins = String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_OF_REFUSED)]);
+        let words = self.words();
         let payload = json!({
-            "refused": why,
+            "refused": why.strip_prefix(&words).unwrap_or(why).trim_start(),
             "file": self.path,
-            "line": self.line,
-            "offset": self.offset,
             "bytes": self.length,
             "begins": begins,
         });
-        let key = match self.file {
-            Some(file) => format!("{file}:line-{}", self.line),
-            None => format!("line-{}", self.line),
-        };
+        let held = ContentHash::of(&[bytes, &self.length.to_le_bytes()]);
+        let key = format!("unusable-{}", mark(held));
         let mut item = NewItem::new(key, payload.to_string().into_bytes(), self.ordinal);
         item.refused = Some(refusal(why));
         item
+    }
+
+    /// Why a record that has no end is none.
+    pub(super) fn unclosed(&self) -> String {
+        format!("{} opens a quote that is not closed", self.words())
     }
 
     /// A line of JSON.
@@ -168,6 +169,11 @@ impl At<'_> {
         };
         made().unwrap_or_else(|why| self.refused(record, &why))
     }
+}
+
+/// Enough of a hash to tell two lines apart.
+pub(crate) fn mark(hash: ContentHash) -> String {
+    hash.to_string()[..12].to_owned()
 }
 
 /// The fields of one record.

@@ -32,6 +32,9 @@ pub(super) struct Point {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Position {
+    /// Mark of how lines become items: another key or format makes other items of the same lines.
+    #[serde(default)]
+    pub(super) how: String,
     /// The first line of this reading: those before were seen by an earlier one.
     pub(super) agreed: u64,
     /// From the first to the last; reading goes on at the last.

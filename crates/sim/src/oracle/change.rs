@@ -159,7 +159,7 @@ impl Oracle {
             (_, "restored") if known.item.parent.is_none() => Some(known.first.clone()),
             (_, "restored") => None,
             (_, "reopened") if transition.after.stage != stage => known.expanded.clone(),
-            (_, "redriven") => return Ok(()),
+            (_, "redriven" | "edited") => return Ok(()),
             _ => None,
         };
         if transition.payload != wanted {
@@ -218,7 +218,7 @@ impl Oracle {
             _ => None,
         });
         all.extend(transition.mark.as_ref().and_then(|mark| match mark.what {
-            "redriven" if transition.payload.is_some() => Some(Met::Edited),
+            "edited" => Some(Met::Edited),
             "redriven" => Some(Met::Redrive),
             "reopened" => Some(Met::Reopened),
             "joined" => Some(Met::Joined),
@@ -272,7 +272,9 @@ fn allowed(before: &Item, transition: &Transition) -> Verdict {
     let after = &transition.after;
     let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
     let fits = match (before.state.kind(), after.state.kind(), mark) {
-        (StateKind::Dead, StateKind::Waiting, "redriven") => after.generation == before.generation + 1,
+        (StateKind::Dead, StateKind::Waiting, "redriven" | "edited") => {
+            after.generation == before.generation + 1
+        }
         (from @ (StateKind::Superseded | StateKind::Cancelled), StateKind::Waiting, "restored") => {
             let may = from == StateKind::Superseded || before.parent.is_some();
             may && after.generation == before.generation + 1 && after.attempt == 0

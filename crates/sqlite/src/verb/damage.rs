@@ -143,7 +143,8 @@ fn is_first(conn: &Connection, seq: ItemSeq) -> Result<bool> {
             return Ok(false);
         }
     }
-    let mut edited = conn.prepare_cached("SELECT 1 FROM mark WHERE item = ?1 AND what = 'redriven'")?;
+    let mut edited =
+        conn.prepare_cached("SELECT 1 FROM mark WHERE item = ?1 AND what IN ('redriven', 'edited')")?;
     Ok(!edited.exists([seq.0])?)
 }
 

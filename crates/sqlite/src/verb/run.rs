@@ -37,9 +37,9 @@ pub(crate) fn create(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<Ru
     must(tx, RunId(tx.last_insert_rowid()))
 }
 
-/// Finds the newest unfinished run of the same pipeline and source, or adds it.
-pub(crate) fn begin(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
-    match list(tx, &RunFilter::unfinished_of(new), None, 1)?.pop() {
+/// Finds the newest run of the same pipeline and source that can be gone on with, or adds it.
+pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+    match list(tx, &RunFilter::going_on(new, finished), None, 1)?.pop() {
         Some(row) => Ok((row, false)),
         None => Ok((create(tx, new, now)?, true)),
     }
@@ -132,7 +132,11 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
 }
 
 /// Begins a reading of a run's source, and gives its number.
-pub(crate) fn begin_reading(tx: &Connection, run: RunId, position: Option<&str>) -> Result<u32> {
+pub(crate) fn begin_reading(tx: &Connection, run: RunId, last: u32, position: Option<&str>) -> Result<u32> {
+    let reading = must(tx, run)?.reading;
+    if reading != last {
+        return Err(Error::Overtaken { reading }.into());
+    }
     tx.prepare_cached(
         "UPDATE run SET reading = reading + 1, cursor = ?2, admitted_all = 0, duplicates = 0, finished_at = NULL
          WHERE id = ?1",
@@ -183,8 +187,8 @@ pub(crate) fn list(
         "SELECT ",
         run_columns!(),
         " FROM run WHERE id < ?1 AND (?2 IS NULL OR pipeline = ?2) AND (?3 IS NULL OR source = ?3)
-              AND (NOT ?4 OR (finished_at IS NULL AND control <> ?5))
-          ORDER BY id DESC LIMIT ?6"
+              AND (NOT ?4 OR finished_at IS NULL) AND (NOT ?6 OR control <> ?5)
+          ORDER BY id DESC LIMIT ?7"
     ))?;
     let before = before.map_or(i64::MAX, |before| before.0);
     let cancelled = Control::Cancelled.code();
@@ -194,6 +198,7 @@ pub(crate) fn list(
         filter.source,
         filter.unfinished,
         cancelled,
+        filter.unfinished || filter.uncancelled,
         sql_limit(limit)
     ])?;
     collect(rows, read)

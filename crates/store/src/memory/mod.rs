@@ -54,9 +54,9 @@ impl Store for MemoryStore {
         Ok(self.change()?.create_run(new, now))
     }
 
-    async fn begin_run(&self, new: NewRun, now: Timestamp) -> Result<(RunRow, bool)> {
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
         let mut state = self.change()?;
-        Ok(match state.list_runs(&RunFilter::unfinished_of(&new), None, 1).pop() {
+        Ok(match state.list_runs(&RunFilter::going_on(&new, finished), None, 1).pop() {
             Some(row) => (row, false),
             None => (state.create_run(new, now), true),
         })
@@ -74,8 +74,8 @@ impl Store for MemoryStore {
         Ok(self.lock().list_runs(&filter, before, limit))
     }
 
-    async fn begin_reading(&self, run: RunId, position: Option<String>) -> Result<u32> {
-        self.lock().begin_reading(run, position)
+    async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
+        self.lock().begin_reading(run, last, position)
     }
 
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {

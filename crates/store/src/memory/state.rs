@@ -94,8 +94,11 @@ impl State {
         Ok(row.clone())
     }
 
-    pub(super) fn begin_reading(&mut self, run: RunId, position: Option<String>) -> Result<u32> {
+    pub(super) fn begin_reading(&mut self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
         let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
+        if row.reading != last {
+            return Err(Error::Overtaken { reading: row.reading });
+        }
         row.reading += 1;
         row.cursor = position;
         row.admitted_all = false;
@@ -121,6 +124,7 @@ impl State {
             filter.pipeline.as_ref().is_none_or(|name| row.spec.pipeline == *name)
                 && filter.source.as_ref().is_none_or(|source| row.spec.source == *source)
                 && (!filter.unfinished || (row.finished_at.is_none() && row.control != Control::Cancelled))
+                && (!filter.uncancelled || row.control != Control::Cancelled)
         };
         let older = self.runs.values().rev().filter(|row| before.is_none_or(|before| row.id < before));
         older.filter(wanted).take(limit).cloned().collect()

@@ -220,14 +220,14 @@ impl Pass<'_> {
             definition: self.text.to_owned(),
             folder: self.root.to_owned(),
         };
-        if let Some(unfinished) = store.runs(RunFilter::unfinished_of(&new), None, 1).await?.pop()
+        if let Some(unfinished) = store.runs(RunFilter::going_on(&new, false), None, 1).await?.pop()
             && (self.args.new || unfinished.spec.definition != self.text)
         {
             let why = if self.args.new { "--new was said" } else { "it was made with other settings" };
             self.say(&format!("run {} is cancelled: {why}; what it embedded is kept", unfinished.id));
             cancel(self.context, self.stores, &unfinished).await?;
         }
-        let (row, created) = store.begin_run(new, now).await?;
+        let (row, created) = store.begin_run(new, false, now).await?;
         if created {
             crash::point("run.created");
             return Ok(row);
@@ -259,6 +259,7 @@ impl Pass<'_> {
             pipeline: Some(self.definition.name.clone()),
             source: Some(self.root.to_owned()),
             unfinished: true,
+            uncancelled: false,
         };
         let Some(row) = self.stores.store.runs(filter, None, 1).await?.pop() else { return Ok(None) };
         let (due, _) = self.stores.store.next_due(row.id).await?;
@@ -333,6 +334,7 @@ async fn cancel_all(context: &Context, stores: &Stores, root: &str) -> Result<()
         pipeline: Some(pipeline::NAME.to_owned()),
         source: Some(root.to_owned()),
         unfinished: true,
+        uncancelled: false,
     };
     for row in stores.store.runs(filter, None, 100).await? {
         cancel(context, stores, &row).await?;

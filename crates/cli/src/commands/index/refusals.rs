@@ -65,6 +65,7 @@ async fn finished(stores: &Stores, root: &str, most: usize) -> Result<Vec<RunRow
         pipeline: Some(super::pipeline::NAME.to_owned()),
         source: Some(root.to_owned()),
         unfinished: false,
+        uncancelled: false,
     };
     let rows = stores.store.runs(filter, None, most).await?;
     Ok(rows.into_iter().filter(|row| row.finished_at.is_some()).collect())
