@@ -136,13 +136,8 @@ enum Read {
 impl Admission {
     /// Reads the source to its end and watches it, until the run is paused or stopped.
     pub async fn admit(self, source: Box<dyn Source>) -> Admitted {
-        let mut reader = Reader {
-            admission: &self,
-            source: Some(source),
-            news: News::default(),
-            found: 0,
-            last: self.last,
-        };
+        let mut reader =
+            Reader { admission: &self, source: Some(source), news: News::default(), last: self.last };
         let outcome = reader.run().await;
         let (source, last, mut news) = (reader.source, reader.last, reader.news);
         news.left_out = source.as_ref().map_or(0, |source| source.left_out());
@@ -224,8 +219,6 @@ struct Reader<'a> {
     admission: &'a Admission,
     source: Option<Box<dyn Source>>,
     news: News,
-    /// Items of the present reading.
-    found: u64,
     last: u32,
 }
 
@@ -305,7 +298,6 @@ impl Reader<'_> {
         let Admission { env, .. } = self.admission;
         let mut patience = Patience::default();
         self.news.readings += 1;
-        self.found = 0;
         loop {
             match self.admission.has_room().await {
                 Ok(Room::Some) => {}
@@ -369,14 +361,13 @@ impl Reader<'_> {
         let batch =
             Batch { run: *run, reading, items: piece.items.clone(), cursor: cursor(piece.done && !sweeps) };
         let settled = submit(&**store, recipe, env, batch).await?;
-        self.found += piece.items.len() as u64;
         self.news.new += settled.new;
         self.news.changed += settled.changed;
         self.news.back += settled.back;
         self.news.refused += settled.refused;
         if sweeps {
             crash::point("admit.before_sweep");
-            if reading.agreed == 0 && self.found == 0 {
+            if self.source.as_ref().is_some_and(|source| source.is_empty()) {
                 // A source without a single line is more likely being written, or not mounted, than meant.
                 self.news.kept_back = own_items(&**store, recipe, *run).await?;
             } else {
