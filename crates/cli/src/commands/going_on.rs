@@ -110,7 +110,7 @@ fn words(name: &str, again: Again, first: bool, kept: bool) -> String {
     let mut parts = Vec::new();
     if from_stage > 0 || (first && from_start > 0) {
         let all = from_stage + if first { from_start } else { 0 };
-        parts.push(format!("{} go again from it", items(all)));
+        parts.push(format!("{} again from it", go(all)));
     }
     if from_start > 0 && !first {
         let cost = match kept {
@@ -123,13 +123,21 @@ fn words(name: &str, again: Again, first: bool, kept: bool) -> String {
         ));
     }
     if edited > 0 {
-        parts.push(format!("{} with content that was imported stays as it is", items(edited)));
+        parts.push(format!(
+            "{} with content that was imported stay{} as it is",
+            items(edited),
+            if edited == 1 { "s" } else { "" }
+        ));
     }
     if parts.is_empty() {
         parts.push("no item has got so far".to_owned());
     }
     let way_out = if from_stage + from_start > 0 { " (--keep-passed leaves them alone)" } else { "" };
     format!("stage {name} is configured otherwise: {}{way_out}", parts.join("; "))
+}
+
+fn go(n: u64) -> String {
+    format!("{} go{}", items(n), if n == 1 { "es" } else { "" })
 }
 
 fn items(n: u64) -> String {

@@ -97,6 +97,8 @@ pub struct ResultReader<'a> {
     /// Contents that were read together with one before them.
     ahead: BTreeMap<ItemSeq, (Item, Content)>,
     parent: Option<(ItemSeq, ItemId)>,
+    /// Whether the parent that was looked at last, or one above it, is taken out.
+    gone: Option<(ItemSeq, bool)>,
 }
 
 /// Where the result of an item is.
@@ -114,13 +116,28 @@ impl<'a> ResultReader<'a> {
     #[must_use]
     pub fn all(store: &'a dyn Store, run: RunId, wanted: &'a Wanted) -> Self {
         let (page, ahead) = (VecDeque::new(), BTreeMap::new());
-        Self { store, run, wanted, open: false, page, after: None, ahead, parent: None }
+        Self { store, run, wanted, open: false, page, after: None, ahead, parent: None, gone: None }
     }
 
     /// Reads on after an item, those that have no result yet as well.
     #[must_use]
     pub fn after(self, after: Option<ItemSeq>) -> Self {
         Self { after, open: true, ..self }
+    }
+
+    /// Whether what an item came from is not what the source has any more.
+    async fn is_gone(&mut self, parent: ItemSeq) -> Result<bool> {
+        if let Some((_, gone)) = self.gone.filter(|(seq, _)| *seq == parent) {
+            return Ok(gone);
+        }
+        let (mut above, mut gone) = (Some(parent), false);
+        while let Some(seq) = above.filter(|_| !gone) {
+            let item = self.store.item(seq).await?;
+            gone = item.as_ref().is_none_or(|item| item.state.kind() == StateKind::Superseded);
+            above = item.and_then(|item| item.parent);
+        }
+        self.gone = Some((parent, gone));
+        Ok(gone)
     }
 
     /// The next item, and what there is of it unless it is one of `known`.
@@ -136,6 +153,11 @@ impl<'a> ResultReader<'a> {
         self.after = Some(seq);
         if known.contains(&seq) {
             return Ok(Some((seq, Outcome::Known)));
+        }
+        if let Some(parent) = item.parent
+            && self.is_gone(parent).await?
+        {
+            return Ok(Some((seq, Outcome::Never)));
         }
         let outcome = match self.place(&item) {
             Place::Nowhere(outcome) => outcome,

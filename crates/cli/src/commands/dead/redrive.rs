@@ -136,7 +136,7 @@ fn told(context: &Context, done: &Done) -> Result<(), Failure> {
 
 /// Says exactly which items the same command without --dry-run would send back.
 async fn dry_run(context: &Context, store: &dyn Store, filters: &[ItemFilter], limit: Option<u64>) -> Answer {
-    let mut ids: Vec<ItemId> = Vec::new();
+    let (mut ids, mut skipped): (Vec<ItemId>, u64) = (Vec::new(), 0);
     let most = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
     for filter in filters {
         let mut after: Option<ItemSeq> = None;
@@ -145,11 +145,13 @@ async fn dry_run(context: &Context, store: &dyn Store, filters: &[ItemFilter], l
             let page = store.items(ItemQuery { filter: filter.clone(), after, limit: wanted }).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.seq);
-            ids.extend(page.iter().map(|item| item.id));
+            // What its source refused can be sent back with other content only.
+            ids.extend(page.iter().filter(|item| !item.is_refused()).map(|item| item.id));
+            skipped += page.iter().filter(|item| item.is_refused()).count() as u64;
         }
     }
     if context.global.json {
-        json(&Done { dry_run: true, items: ids.len() as u64, ids: Some(ids), ..Done::default() })?;
+        json(&Done { dry_run: true, items: ids.len() as u64, skipped, ids: Some(ids), ..Done::default() })?;
     } else {
         let listed: Vec<String> = ids.iter().map(ToString::to_string).collect();
         lines(&listed.join("\n"))?;
