@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::event::Event;
+use redrive_core::failure::Class;
 use redrive_core::id::WorkerId;
 use redrive_core::item::{Item, State};
 use redrive_core::time::Timestamp;
 use redrive_store::{Retired, Store};
 
-use crate::world::{LEASE, SPLIT, START, World, new_run, new_worker, passed};
+use crate::world::{LEASE, SPLIT, START, World, failed, new_run, new_worker, passed};
 
 pub(crate) async fn a_retired_worker_gets_nothing(store: Arc<dyn Store>) {
     for how in [Retired::Stopped, Retired::Lost] {
@@ -108,6 +109,50 @@ pub(crate) async fn the_clock_may_step_back(store: Arc<dyn Store>) {
     let history = world.store.history(held.seq).await.expect("history");
     assert!(history.attempts[0].ended_at >= history.attempts[0].started_at);
     world.assert_counters().await;
+}
+
+pub(crate) async fn what_a_clock_ahead_wrote_is_found_and_mended(store: Arc<dyn Store>) {
+    const DAYS: i64 = 2 * 86_400_000;
+    let mut world = World::new(store).await;
+    world.admit(&["right"]).await;
+    world.now = Timestamp(START.0 + DAYS);
+    assert!(world.renew().await);
+    let items = world.admit(&["fresh", "failed"]).await;
+    let held: Vec<Item> = world.claim(SPLIT, 3).await.into_iter().map(|claimed| claimed.item).collect();
+    for claimed in held.iter().filter(|item| item.seq != items[0].seq) {
+        world.happen(claimed, failed(Class::Retryable, "no")).await;
+    }
+    world.happen(held.iter().find(|item| item.seq == items[0].seq).expect("held"), Event::Released).await;
+    world.now = START;
+    let ahead = |world: &World, limit: usize| {
+        let (store, run) = (world.store.clone(), world.run);
+        async move { store.ahead(run, START, limit).await.expect("ahead") }
+    };
+    let found = ahead(&world, 9).await;
+    let keys: Vec<&str> = found.iter().map(|item| &*item.key).collect();
+    assert_eq!(keys, ["right", "fresh", "failed"], "in the order of submission");
+    assert_eq!(ahead(&world, 2).await.len(), 2);
+    let other = world.store.create_run(new_run("other"), START).await.expect("run").id;
+    assert!(world.store.ahead(other, START, 9).await.expect("ahead").is_empty(), "those of the run only");
+    for item in &found {
+        let State::Waiting { due, .. } = item.state else { panic!("{item:?}") };
+        let wait = due.since(item.updated_at);
+        let after = world.happen(item, Event::ClockSteppedBack).await;
+        assert!(matches!(after.state, State::Waiting { due, .. } if due == START.after(wait)), "{after:?}");
+    }
+    assert!(ahead(&world, 9).await.is_empty());
+    assert_eq!(world.store.history(found[2].seq).await.expect("history").marks[0].what, "stepped");
+    world.assert_counters().await;
+}
+
+pub(crate) async fn leases_say_by_which_clock_they_were_given(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    let listed = world.store.workers().await.expect("workers");
+    assert_eq!((listed[0].lease_until, listed[0].renewed_at), (START.after(LEASE), Some(START)));
+    world.advance(LEASE / 3);
+    assert!(world.renew().await);
+    let listed = world.store.workers().await.expect("workers");
+    assert_eq!((listed[0].lease_until, listed[0].renewed_at), (world.now.after(LEASE), Some(world.now)));
 }
 
 pub(crate) async fn retired_workers_are_not_listed(store: Arc<dyn Store>) {

@@ -124,7 +124,7 @@ impl World {
 
     /// Renews the worker's lease from now on.
     pub(crate) async fn renew(&self) -> bool {
-        self.store.renew(self.worker, self.now.after(LEASE)).await.expect("renew")
+        self.store.renew(self.worker, self.now.after(LEASE), self.now).await.expect("renew")
     }
 
     /// A submission of items with these keys, whose content is the key.

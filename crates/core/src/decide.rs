@@ -62,6 +62,7 @@ pub fn decide(item: &Item, event: Event, plan: &Plan, at: Moment) -> Result<Tran
         Event::LeaseExpired => desk.lease_expired(),
         Event::DeadlinePassed => desk.deadline_passed(),
         Event::ContentDamaged { what } => desk.content_damaged(&what),
+        Event::ClockSteppedBack => desk.clock_stepped_back(),
         Event::ChildrenSettled(tally) => desk.children_settled(tally),
         Event::ChildReopened { stage } => desk.child_reopened(stage),
         Event::CancelRequested => desk.cancelled(),
@@ -251,6 +252,40 @@ impl Desk<'_> {
         let held = self.held("only a running item has a lease")?;
         let text = format!("worker {} vanished while it held the item", held.0);
         Ok(self.failed(held, Failure::new(Class::Crash, Kind::Worker, text), false))
+    }
+
+    /// A wait is as long as it was decided to be, whatever the clock did since: the same wait from now on. Deadlines that
+    /// were set by a clock that was ahead are no later than they would be if they were set now.
+    fn clock_stepped_back(&self) -> Result<Transition, Illegal> {
+        let (due, cause) = match self.item.state {
+            State::Waiting { due, cause } if self.item.updated_at > self.at.now => (due, cause),
+            State::Waiting { .. } => return self.illegal("it was last changed before now"),
+            State::Running { .. }
+            | State::Joining
+            | State::Succeeded
+            | State::Filtered { .. }
+            | State::Superseded
+            | State::Cancelled
+            | State::Dead { .. } => return self.illegal("only a waiting item waits for the clock"),
+        };
+        let now = self.at.now;
+        let step = self.item.updated_at.since(now);
+        let wait = due.since(self.item.updated_at);
+        let due = due.min(now.after(wait));
+        let mut next = self.to(State::Waiting { due, cause });
+        next.after.first_failed_at = self.item.first_failed_at.map(|failed| failed.min(now));
+        let latest = self.plan.deadline().map(|span| now.max(due).after(span));
+        next.after.deadline =
+            self.item.deadline.into_iter().chain(latest).min().filter(|_| self.item.deadline.is_some());
+        let detail = format!(
+            "the clock is back by {}.{:03} s; its wait of {}.{:03} s begins anew",
+            step.as_secs(),
+            step.subsec_millis(),
+            wait.as_secs(),
+            wait.subsec_millis()
+        );
+        next.mark = Some(self.mark("stepped", &detail));
+        Ok(next)
     }
 
     fn children_settled(&self, tally: ChildTally) -> Result<Transition, Illegal> {

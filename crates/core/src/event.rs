@@ -33,6 +33,8 @@ pub enum Event {
         /// In what way, in the store's words.
         what: String,
     },
+    /// The clock was put back since it was last changed, so that what it waits for would come late.
+    ClockSteppedBack,
     /// All of its children are finished.
     ChildrenSettled(ChildTally),
     /// A child of it lives again, so that it has to join once more.
@@ -204,6 +206,7 @@ pub const MARKS: [&str; 11] = [
     "expired",
     "removed",
     "reconfigured",
+    "stepped",
 ];
 
 /// Something in an item's life that was not an attempt.

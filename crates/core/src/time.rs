@@ -27,6 +27,34 @@ impl Timestamp {
     }
 }
 
+/// How far clocks of one store may differ, and how far one may be put, without anybody having to mend what was written.
+pub const CLOCK_SLACK: Duration = Duration::from_secs(1);
+
+/// Notices that a clock was put forward or back, by a second one that only runs on.
+///
+/// Readings are compared with the one before, so that a clock that is slewed, or gains and loses a little, is not taken for
+/// one that was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Steps {
+    offset: i64,
+}
+
+impl Steps {
+    /// Begins with a reading of both.
+    #[must_use]
+    pub fn new(clock: Timestamp, uptime: Duration) -> Self {
+        Self { offset: clock.0.saturating_sub(millis(uptime)) }
+    }
+
+    /// Compares a reading of both with the last one: by how many milliseconds the clock was put meanwhile, forward or
+    /// (negative) back, if that is more than [`CLOCK_SLACK`].
+    pub fn look(&mut self, clock: Timestamp, uptime: Duration) -> Option<i64> {
+        let before = std::mem::replace(self, Self::new(clock, uptime));
+        let step = self.offset.saturating_sub(before.offset);
+        (step.saturating_abs() > millis(CLOCK_SLACK)).then_some(step)
+    }
+}
+
 impl fmt::Display for Timestamp {
     /// Writes it as RFC 3339 in UTC, to the millisecond.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,6 +97,19 @@ mod tests {
             assert_eq!(Timestamp(ms).to_string(), text);
         }
         assert!(!Timestamp(i64::MAX).to_string().is_empty() && !Timestamp(i64::MIN).to_string().is_empty());
+    }
+
+    #[test]
+    fn a_step_is_told_once_and_a_drift_never() {
+        let secs = Duration::from_secs;
+        let mut steps = Steps::new(Timestamp(1_000_000), secs(5));
+        assert_eq!(steps.look(Timestamp(1_010_000), secs(15)), None);
+        assert_eq!(steps.look(Timestamp(1_021_000 + 3_600_000), secs(26)), Some(3_600_000));
+        assert_eq!(steps.look(Timestamp(1_022_000 + 3_600_000), secs(27)), None);
+        assert_eq!(steps.look(Timestamp(1_023_000), secs(28)), Some(-3_600_000));
+        let drift =
+            (1..5_000_u64).map(|n| (Timestamp(1_023_000 + i64::try_from(n).unwrap() * 1_001), secs(28 + n)));
+        assert!(drift.into_iter().all(|(clock, uptime)| steps.look(clock, uptime).is_none()));
     }
 
     #[test]

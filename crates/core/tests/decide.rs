@@ -333,6 +333,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::Interrupted),
         Just(Event::LeaseExpired),
         Just(Event::DeadlinePassed),
+        Just(Event::ClockSteppedBack),
         Just(Event::ChildrenSettled(ChildTally { done: 1, ..ChildTally::default() })),
         Just(Event::ChildReopened { stage: StageNo(0) }),
         Just(Event::CancelRequested),
@@ -380,6 +381,38 @@ proptest! {
                 let way_out = ["redriven", "edited", "superseded", "restored", "reopened", "removed", "reconfigured"];
                 prop_assert!(next.mark.as_ref().is_some_and(|mark| way_out.contains(&mark.what)));
             }
+        }
+    }
+}
+
+#[test]
+fn no_wait_is_longer_than_it_was_decided_to_be_whatever_the_clock_does() {
+    let day = 86_400_000_i64;
+    let plan = plan(policy("sample"));
+    for step in [2 * day, 3_600_000, 1_000, 1] {
+        let ahead = Timestamp(step + 5_000);
+        let at = |now| Moment { now, draw: Draw::MIDDLE };
+        let admitted = Item { deadline: Some(ahead.after(Duration::from_secs(3_600))), ..waiting() };
+        let claimed =
+            decide(&admitted, Event::Claimed { worker: WorkerId(1) }, &plan, at(ahead)).expect("due").after;
+        let failure = Failure::new(Class::Retryable, Kind::Server, "no");
+        let failed = Event::Finished(Verdict::Failed { failure, shared: false });
+        let failed = decide(&claimed, failed, &plan, at(ahead)).expect("held").after;
+        let State::Waiting { due, .. } = failed.state else { panic!("{failed:?}") };
+        let wait = due.since(ahead);
+        let now = Timestamp(5_000);
+        let mended = decide(&failed, Event::ClockSteppedBack, &plan, at(now)).expect("it is ahead");
+        let after = mended.after;
+        assert!(
+            matches!(after.state, State::Waiting { due, cause: Some(Cause::Backoff) } if due == now.after(wait))
+        );
+        assert_eq!((after.updated_at, after.first_failed_at), (now, Some(now)));
+        assert!(after.deadline <= Some(now.after(wait).after(Duration::from_secs(3_600))), "{after:?}");
+        assert_eq!((after.attempt, after.failures), (failed.attempt, failed.failures), "nothing is spent");
+        assert_eq!(mended.mark.expect("it is told").what, "stepped");
+        // Once is enough, and a clock that only went on changes nothing.
+        for later in [now, ahead] {
+            assert!(decide(&after, Event::ClockSteppedBack, &plan, at(later)).is_err());
         }
     }
 }

@@ -73,6 +73,10 @@ fn states() -> Vec<Item> {
     let running = State::Running { worker: WorkerId(1), since: Timestamp(0) };
     let mut items = vec![
         item(State::Waiting { due: Timestamp(0), cause: None }, 0, 0, 0),
+        Item {
+            updated_at: Timestamp(NOW.0 + 1),
+            ..item(State::Waiting { due: Timestamp(0), cause: None }, 0, 0, 0)
+        },
         item(State::Joining, 0, 0, 0),
         item(State::Joining, 3, 0, 0),
         item(State::Succeeded, 2, 0, 0),
@@ -114,6 +118,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("lease expired", Event::LeaseExpired),
         ("deadline passed", Event::DeadlinePassed),
         ("content damaged", Event::ContentDamaged { what: "gone".into() }),
+        ("clock back", Event::ClockSteppedBack),
         ("children done", Event::ChildrenSettled(ChildTally { done: 1, ..ChildTally::default() })),
         ("children dead", Event::ChildrenSettled(ChildTally { dead: 1, ..ChildTally::default() })),
         ("child reopened", Event::ChildReopened { stage: StageNo(0) }),

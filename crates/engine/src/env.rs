@@ -5,19 +5,21 @@
 #![expect(clippy::disallowed_methods, reason = "this is where the ban ends")]
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use redrive_core::draw::Draw;
-use redrive_core::time::{Timestamp, millis};
+use redrive_core::time::{CLOCK_SLACK, Timestamp, millis};
 
 /// The time, and waiting for it to pass.
 #[async_trait]
 pub trait Clock: Send + Sync {
     /// The time.
     fn now(&self) -> Timestamp;
+    /// How long something has been running that is never put forward or back, and does not run while the machine sleeps.
+    fn uptime(&self) -> Duration;
     /// Waits.
     async fn sleep(&self, span: Duration);
 }
@@ -38,6 +40,14 @@ pub struct Env {
 }
 
 impl Env {
+    /// The clock and the uptime, read at one moment; `None` when that cannot be said, because the process stood still between.
+    #[must_use]
+    pub fn reading(&self) -> Option<(Timestamp, Duration)> {
+        let (before, now) = (self.clock.uptime(), self.clock.now());
+        let uptime = self.clock.uptime();
+        (uptime.saturating_sub(before) < CLOCK_SLACK / 4).then_some((now, uptime))
+    }
+
     /// The machine's own clock and fresh dice.
     #[must_use]
     pub fn system() -> Self {
@@ -58,10 +68,21 @@ pub fn system_now() -> Timestamp {
     Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis))
 }
 
+/// The machine's uptime, for the few places that cannot be handed an [`Env`].
+#[must_use]
+pub fn system_uptime() -> Duration {
+    static BEGUN: OnceLock<Instant> = OnceLock::new();
+    BEGUN.get_or_init(Instant::now).elapsed()
+}
+
 #[async_trait]
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         system_now()
+    }
+
+    fn uptime(&self) -> Duration {
+        system_uptime()
     }
 
     async fn sleep(&self, span: Duration) {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use redrive_core::time::Timestamp;
 use redrive_store::Error;
 
 use crate::env::Env;
@@ -10,7 +9,8 @@ use crate::env::Env;
 /// Bears with a store that fails, for a while.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
-    failing_since: Option<Timestamp>,
+    /// By the clock that is never put.
+    failing_since: Option<Duration>,
 }
 
 impl Patience {
@@ -21,8 +21,8 @@ impl Patience {
 
     /// Waits a little, longer each time; gives the error back when it does not pass, or has not passed for `limit`.
     pub(crate) async fn bear(&mut self, error: Error, limit: Duration, env: &Env) -> Result<(), Error> {
-        let now = env.clock.now();
-        let lasted = now.since(*self.failing_since.get_or_insert(now));
+        let now = env.clock.uptime();
+        let lasted = now.saturating_sub(*self.failing_since.get_or_insert(now));
         if !error.is_passing() || lasted > limit {
             return Err(error);
         }

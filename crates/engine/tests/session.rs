@@ -39,6 +39,10 @@ impl Clock for Counting {
         SystemClock.now()
     }
 
+    fn uptime(&self) -> Duration {
+        SystemClock.uptime()
+    }
+
     async fn sleep(&self, span: Duration) {
         SystemClock.sleep(span).await;
         if span >= TICK / 2 {

@@ -23,6 +23,10 @@ impl Clock for SkewedClock {
         Timestamp(self.hub.now() + self.skew.load(Ordering::SeqCst))
     }
 
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self.hub.now().unsigned_abs())
+    }
+
     async fn sleep(&self, span: Duration) {
         self.hub.sleep(millis(span)).await;
     }

@@ -57,7 +57,8 @@ async fn beat(of: Worker, worker: Arc<AtomicI64>) {
     loop {
         of.hub.sleep(of.pace.lease / 3).await;
         let id = WorkerId(worker.load(Ordering::SeqCst));
-        if let Ok(false) = of.store.renew(id, of.env.clock.now().after(lease)).await
+        let now = of.env.clock.now();
+        if let Ok(false) = of.store.renew(id, now.after(lease), now).await
             && let Ok(fresh) = register(&of).await
         {
             of.hub.meet(Met::Reregistered);

@@ -53,6 +53,8 @@ pub enum Event {
     Freeze(usize, i64),
     /// A worker's clock jumps by so much.
     Jump(usize, i64),
+    /// The machine's clock, which all processes have, is put by so much.
+    Step(i64),
     /// A worker is told to stop; hard or softly.
     Stop(usize, bool),
     /// All faults end.

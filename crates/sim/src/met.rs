@@ -61,6 +61,12 @@ met! {
     SourceEdited = "source edited",
     /// A line that left the source was taken out.
     Removed = "line that left the source taken out",
+    /// The machine's clock was put forward.
+    StepForward = "clock step forward",
+    /// The machine's clock was put back.
+    StepBack = "clock step back",
+    /// What a clock ahead wrote was mended.
+    ClockMended = "clock mended",
     /// A worker lost its number and took a new one.
     Reregistered = "worker registered anew",
     /// A session gave up on a store that failed for too long.

@@ -49,6 +49,8 @@ pub struct Chaos {
     pub freezes: u64,
     /// Clocks jump.
     pub jumps: u64,
+    /// The clock of the whole machine is put forward or back, far.
+    pub steps: u64,
     /// Workers are stopped.
     pub stops: u64,
     /// Operators act.
@@ -144,6 +146,7 @@ fn draw_chaos(rng: &Rng) -> Chaos {
         operators: some(150),
         edits: some(100),
         cancel: rng.permille(200),
+        steps: if rng.permille(200) { rng.range(10, 40) } else { 0 },
     }
 }
 

@@ -186,8 +186,8 @@ impl Store for FaultyStore {
         self.write(Verb::Other, "register", work, |oracle, _, id| oracle.on_register(*id, lease_until)).await
     }
 
-    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
-        let work = self.inner.renew(worker, lease_until);
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> Result<bool> {
+        let work = self.inner.renew(worker, lease_until, now);
         self.write(Verb::Other, "renew", work, |oracle, _, renewed| {
             oracle.on_renew(worker, lease_until, *renewed)
         })
@@ -276,6 +276,10 @@ impl Store for FaultyStore {
 
     async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
         self.read(self.inner.config_counters(run)).await
+    }
+
+    async fn ahead(&self, run: RunId, than: Timestamp, limit: usize) -> Result<Vec<Item>> {
+        self.read(self.inner.ahead(run, than, limit)).await
     }
 
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {

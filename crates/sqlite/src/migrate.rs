@@ -26,6 +26,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 6, sql: include_str!("../migrations/0006_sums.sql") },
     Migration { number: 7, sql: include_str!("../migrations/0007_readings.sql") },
     Migration { number: 8, sql: include_str!("../migrations/0008_statistics.sql") },
+    Migration { number: 9, sql: include_str!("../migrations/0009_worker_clock.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

@@ -225,8 +225,8 @@ impl Store for SqliteStore {
         self.write(1, move |tx| worker::register(tx, &new, lease_until, now)).await
     }
 
-    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
-        self.write(1, move |tx| worker::renew(tx, worker, lease_until)).await
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> Result<bool> {
+        self.write(1, move |tx| worker::renew(tx, worker, lease_until, now)).await
     }
 
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
@@ -305,6 +305,10 @@ impl Store for SqliteStore {
 
     async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
         self.read(move |conn| counter::by_config(conn, run)).await
+    }
+
+    async fn ahead(&self, run: RunId, than: Timestamp, limit: usize) -> Result<Vec<Item>> {
+        self.read(move |conn| item::ahead(conn, run, than, limit)).await
     }
 
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {

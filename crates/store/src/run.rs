@@ -121,6 +121,8 @@ pub struct WorkerRow {
     pub lease_until: Timestamp,
     /// When it came up.
     pub started_at: Timestamp,
+    /// When its lease was given or last renewed, by the clock that said until when; `None` where nobody wrote that down.
+    pub renewed_at: Option<Timestamp>,
 }
 
 /// How a worker ended.

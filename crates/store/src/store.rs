@@ -47,7 +47,7 @@ pub trait Store: Send + Sync {
     /// Registers a worker; everything it will hold is held until `lease_until`.
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId>;
     /// Renews a worker's lease; `false` when it has been retired or its lease had already been taken away.
-    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool>;
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> Result<bool>;
     /// Retires a worker.
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()>;
     /// Reads the workers that have not been retired.
@@ -66,6 +66,9 @@ pub trait Store: Send + Sync {
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>>;
     /// Reads the items a worker holds.
     async fn held(&self, worker: WorkerId, after: Option<ItemSeq>, limit: usize) -> Result<Vec<Item>>;
+    /// Reads waiting items of a run that are due later than `than` and were last changed later than that, too: a clock that
+    /// was ahead of that moment wrote them.
+    async fn ahead(&self, run: RunId, than: Timestamp, limit: usize) -> Result<Vec<Item>>;
     /// Reads joining items of a run none of whose children is live, with how the children ended.
     async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>>;
 

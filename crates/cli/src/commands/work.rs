@@ -19,6 +19,7 @@ use tokio::sync::{Notify, watch};
 use super::{Answer, Context};
 use crate::args::WorkArgs;
 use crate::exit::{self, Failure};
+use crate::output::asleep::Asleep;
 use crate::output::progress::Progress;
 use crate::output::results::{Form, Written};
 use crate::output::target::{Existing, Guard, Target};
@@ -120,6 +121,7 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
     let (teller, stop) = watch::channel(Stop::No);
     let signals = tokio::spawn(listen(teller.clone()));
     let progress = Progress::follow(store.clone(), row.id, &recipe, env.clone(), context.global.quiet);
+    let asleep = Asleep::follow(store.clone(), row.id, &recipe, env.clone(), context.global.quiet);
     let reads = source.is_some();
     let mut news = News::default();
     let (mut rounds, mut last) = (0, row.reading);
@@ -157,7 +159,7 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
             break Ok(ending);
         }
     };
-    drop(progress);
+    drop((progress, asleep));
     signals.abort();
     let ending = ending?;
     let row = store.run(row.id).await?.unwrap_or(row);
@@ -308,7 +310,7 @@ fn told(outcome: Result<(), AdmitError>) -> Result<(), Failure> {
     }
 }
 
-/// The first signal drains, the second breaks off.
+/// The first signal drains, the second breaks off; a closed terminal is as good as a word to stop.
 async fn listen(teller: watch::Sender<Stop>) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut interrupt), Ok(mut terminate)) =
@@ -316,14 +318,31 @@ async fn listen(teller: watch::Sender<Stop>) {
     else {
         return;
     };
+    // Whoever started it with hangups ignored, as `nohup` does, wants it to go on.
+    let mut hangup = if hangups_are_ignored() { None } else { signal(SignalKind::hangup()).ok() };
     for told in [Stop::Drain, Stop::Now] {
+        let hung_up = async {
+            match &mut hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
+            _ = hung_up => {}
         }
         teller.send_replace(told);
         if told == Stop::Drain {
             note("stopping: what runs is finished and recorded; once more breaks it off");
         }
     }
+}
+
+/// Whether the process was started with hangups ignored. Where that cannot be read, it was not.
+fn hangups_are_ignored() -> bool {
+    const HANGUP: u64 = 1;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & HANGUP != 0)
 }

@@ -1,5 +1,6 @@
 //! How things are shown. Data goes to standard output, everything else to standard error.
 
+pub mod asleep;
 pub mod log;
 pub mod plot;
 pub mod progress;

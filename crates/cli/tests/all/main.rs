@@ -4,6 +4,7 @@ mod bad_handlers;
 mod bad_input;
 mod budget;
 mod children;
+mod clock;
 mod crash_points;
 mod dead_letters;
 mod embed_batches;

@@ -28,6 +28,11 @@ pub struct BatchSize {
 }
 
 impl BatchSize {
+    /// The clock was put back, to this moment.
+    pub fn set_right(&mut self, now: Timestamp) {
+        self.changed_at = self.changed_at.min(now);
+    }
+
     /// The size to ask for.
     #[must_use]
     pub fn limit(&self, configured: usize) -> usize {

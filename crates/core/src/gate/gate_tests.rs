@@ -436,3 +436,28 @@ fn what_answers_say_of_limits_is_not_believed_for_longer_than_a_hint() {
     gate.merge(&resumed, Timestamp(3));
     assert_eq!(gate.opens_at(1, Timestamp(3)), Some(Timestamp(3)), "an operator knows better");
 }
+
+#[test]
+fn nothing_at_a_gate_lasts_longer_because_a_clock_was_ahead() {
+    let days = 2 * 86_400_000;
+    let ahead = Timestamp(days + 50_000);
+    let spec = GateSpec { requests_per_minute: Some(60), ..GateSpec::default() };
+    let mut gate = Gate::new(spec.clone(), GateState::default(), "one", ahead);
+    let hint = Some(Duration::from_secs(30));
+    let permit = gate.admit(1, ahead).expect("open");
+    gate.ended(permit, &lesson(Sign::Throttled { hint }), ahead);
+    let written = gate.to_save(ahead).expect("urgent").write();
+    let now = Timestamp(50_000);
+    // Another process with the right clock reads it.
+    let read = GateState::read_at(&written, ahead, now);
+    let other = Gate::new(spec, read, "two", now);
+    let until = other.closed_until(now).expect("still closed");
+    assert!(until <= now.after(Duration::from_secs(40)), "{until:?}");
+    assert!(other.opens_at(1, now).is_some_and(|opens| opens <= now.after(Duration::from_secs(90))));
+    // The same process finds its clock put back.
+    gate.put_back(days, now);
+    assert_eq!(gate.closed_until(now), Some(until));
+    // A clock that is behind, or a little ahead, changes nothing.
+    let same = GateState::read_at(&written, ahead, Timestamp(ahead.0 - 500));
+    assert_eq!(same, GateState::read(&written));
+}

@@ -152,6 +152,13 @@ impl Rate {
         self.cuts_in_a_row = 0;
     }
 
+    /// The clock was put back by so many milliseconds since the last cut.
+    pub(super) fn put_back(&mut self, ms: i64) {
+        for at in [&mut self.since, &mut self.cut_at, &mut self.no_use_until] {
+            *at = Timestamp(at.0.saturating_sub(ms));
+        }
+    }
+
     /// Time that a pause took is no time of growth.
     pub(super) fn paused(&mut self, until: Timestamp) {
         self.since = self.since.max(until);

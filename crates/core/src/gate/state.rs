@@ -10,7 +10,7 @@ use super::rate::Rate;
 use super::spec::GateSpec;
 use super::told::Told;
 use super::window::Window;
-use crate::time::Timestamp;
+use crate::time::{CLOCK_SLACK, Timestamp};
 
 /// A worker that has not been heard of for so long has no share, in milliseconds.
 const MEMBER_FOR: i64 = 6_000;
@@ -130,6 +130,17 @@ impl GateState {
         serde_json::from_str(text).unwrap_or_default()
     }
 
+    /// Reads a gate that was written at `written` by whatever clock: nothing in it lasts longer than it was meant to when that
+    /// clock was ahead of `now`.
+    #[must_use]
+    pub fn read_at(text: &str, written: Timestamp, now: Timestamp) -> Self {
+        let mut state = Self::read(text);
+        if written > now.after(CLOCK_SLACK) {
+            state.set_right(written, now);
+        }
+        state
+    }
+
     /// Writes it.
     #[must_use]
     pub fn write(&self) -> String {
@@ -203,6 +214,37 @@ impl GateState {
         }
         self.requests_free_at = self.requests_free_at.max(theirs.requests_free_at);
         self.tokens_free_at = self.tokens_free_at.max(theirs.tokens_free_at);
+    }
+
+    /// Sets right what a clock wrote that was ahead of `now`, as far as `written`: it lasts from now on as long as it did then.
+    /// Each finding has its own time, so that what a right clock wrote beside it stays as it is.
+    pub fn set_right(&mut self, written: Timestamp, now: Timestamp) {
+        let ahead = |at: Timestamp| if at > now.after(CLOCK_SLACK) { at.0.saturating_sub(now.0) } else { 0 };
+        let back = |at: &mut Timestamp, ms: i64| *at = Timestamp(at.0.saturating_sub(ms));
+        for closed in [&mut self.closed, &mut self.parked].into_iter().flatten() {
+            let ms = ahead(closed.since);
+            back(&mut closed.since, ms);
+            back(&mut closed.until, ms);
+        }
+        if let Some(pause) = &mut self.pause {
+            pause.since = pause.since.min(now);
+        }
+        let ms = ahead(self.tried_out);
+        back(&mut self.tried_out, ms);
+        let ms = ahead(self.breaker.changed_at);
+        self.breaker.away_since = self.breaker.away_since.map(|since| since.min(now));
+        back(&mut self.breaker.probe_at, ms);
+        back(&mut self.breaker.changed_at, ms);
+        self.window.put_back(ahead(self.window.cut_at));
+        self.rate.put_back(ahead(self.rate.cut_at));
+        for pace in [&mut self.told.requests, &mut self.told.tokens].into_iter().flatten() {
+            pace.at = pace.at.min(now);
+        }
+        self.batch.values_mut().for_each(|batch| batch.set_right(now));
+        let ms = ahead(written);
+        back(&mut self.requests_free_at, ms);
+        back(&mut self.tokens_free_at, ms);
+        self.members.values_mut().for_each(|member| member.at = member.at.min(now));
     }
 
     /// An operator stops it.

@@ -1,6 +1,7 @@
 //! Telling other workers, and hearing from them.
 
 use super::bucket::Bucket;
+use super::meter::Meter;
 use super::{Gate, GateState, Member};
 use crate::time::Timestamp;
 
@@ -27,6 +28,17 @@ impl Gate {
             self.probing = false;
             self.urgent = false;
         }
+    }
+
+    /// The clock was put back by so many milliseconds while the gate was in use.
+    pub fn put_back(&mut self, ms: i64, now: Timestamp) {
+        self.shared.set_right(Timestamp(now.0.saturating_add(ms)), now);
+        self.started_at = self.started_at.min(now);
+        self.saved_at = self.saved_at.min(now);
+        (self.started, self.passed) = (Meter::default(), Meter::default());
+        self.lately.forget();
+        self.since_cut = None;
+        self.dirty = true;
     }
 
     /// Whether others should know something at once.

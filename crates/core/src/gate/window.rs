@@ -82,6 +82,13 @@ struct Round {
 }
 
 impl Window {
+    /// The clock was put back by so many milliseconds since it was last made smaller.
+    pub(super) fn put_back(&mut self, ms: i64) {
+        for at in [&mut self.cut_at, &mut self.hold_until] {
+            *at = Timestamp(at.0.saturating_sub(ms));
+        }
+    }
+
     /// How long a call takes lately, in seconds.
     #[must_use]
     pub fn latency(&self) -> f64 {

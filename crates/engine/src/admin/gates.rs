@@ -23,7 +23,8 @@ pub async fn change_gate(
         if row.is_none() && !make {
             return Ok(None);
         }
-        let mut state = row.as_ref().map(|row| GateState::read(&row.state)).unwrap_or_default();
+        let mut state =
+            row.as_ref().map(|row| GateState::read_at(&row.state, row.updated_at, now)).unwrap_or_default();
         change(&mut state);
         let rev = row.map_or(0, |row| row.rev);
         let row = GateRow { name: name.to_owned(), rev, state: state.write(), updated_at: now };

@@ -1,9 +1,11 @@
 //! What has to be done beside the work itself: orphans, parents, old runs.
 
+mod clock;
 mod join;
 mod prune;
 mod reap;
 
+pub use clock::{Mended, mend_clock};
 pub use join::{join, join_among};
 pub use prune::{Prunable, keep_last, prunable, prune};
 pub use reap::{reap, take_over};

@@ -1,9 +1,12 @@
 //! Items whose worker vanished go through the same decision as every other failure.
 
+use std::time::Duration;
+
 use redrive_core::decide::{Moment, decide};
 use redrive_core::event::{Event, Transition};
 use redrive_core::id::RunId;
 use redrive_core::plan::Plan;
+use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Commit, Result, Retired, Store};
 
 use super::{Told, tell};
@@ -26,15 +29,24 @@ pub async fn take_over(store: &dyn Store) -> Result<()> {
     Ok(())
 }
 
-/// Takes back the items of a run whose worker vanished, and tells of each. Returns how many.
+/// Takes back the items of a run whose worker vanished, and tells of each. Returns how many. A clock that was just put forward
+/// (`jumped`) says nothing of leases yet.
 ///
 /// # Errors
 /// When the store fails; what was taken back before stays so.
-pub async fn reap(store: &dyn Store, run: RunId, plan: &Plan, env: &Env, told: Told<'_>) -> Result<usize> {
+pub async fn reap(
+    store: &dyn Store,
+    run: RunId,
+    plan: &Plan,
+    env: &Env,
+    jumped: Duration,
+    told: Told<'_>,
+) -> Result<usize> {
     let mut reaped = 0;
     loop {
         let now = env.clock.now();
-        let orphans = store.orphans(run, now, PAGE).await?;
+        let leases_at = Timestamp(now.0.saturating_sub(millis(jumped)));
+        let orphans = store.orphans(run, leases_at, PAGE).await?;
         let full = orphans.len() == PAGE;
         let decided = orphans.iter().filter_map(|item| {
             let at = Moment { now, draw: env.dice.draw() };

@@ -72,7 +72,7 @@ pub async fn gate_reports(store: &dyn Store, now: Timestamp) -> Result<Vec<GateR
 #[must_use]
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturated by the cast")]
 pub fn gate_report(row: &GateRow, now: Timestamp) -> GateReport {
-    let gate = GateState::read(&row.state);
+    let gate = GateState::read_at(&row.state, row.updated_at, now);
     let Standing { state, why, since, until } = gate.standing(now);
     let members: Vec<_> = gate.live_members(now).map(|(_, member)| *member).collect();
     let given = gate.given.as_ref();

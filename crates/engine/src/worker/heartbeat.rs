@@ -58,7 +58,8 @@ async fn beat(store: Arc<dyn Store>, env: Env, new: NewWorker, lease: Duration, 
     loop {
         env.clock.sleep(lease / 3).await;
         let id = WorkerId(worker.load(Ordering::SeqCst));
-        match store.renew(id, env.clock.now().after(lease)).await {
+        let now = env.clock.now();
+        match store.renew(id, now.after(lease), now).await {
             Ok(true) => crash::point("heartbeat.after_renew"),
             // Somebody took this worker for dead. What it holds is no longer its own; it begins anew under a new number.
             Ok(false) => match register(&*store, &env, &new, lease).await {

@@ -30,6 +30,10 @@ impl Clock for Manual {
         Timestamp(*self.0.borrow())
     }
 
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self.now().0.unsigned_abs())
+    }
+
     async fn sleep(&self, span: Duration) {
         let end = self.now().0.saturating_add(millis(span));
         // The sender lives as long as this clock.

@@ -224,6 +224,7 @@ impl Oracle {
             "joined" => Some(Met::Joined),
             "killed" => Some(Met::Killed),
             "restored" => Some(Met::Restored),
+            "stepped" => Some(Met::ClockMended),
             _ => None,
         }));
         all.into_iter().for_each(|met| self.hub.meet(met));

@@ -21,7 +21,7 @@ use redrive_core::gate::{GateSpec, GateState};
 use redrive_core::id::StageNo;
 use redrive_core::item::{DeadReason, Item, State};
 use redrive_core::policy::Cause;
-use redrive_core::time::Timestamp;
+use redrive_core::time::{CLOCK_SLACK, Timestamp, millis};
 use redrive_engine::handler::{Answer, Reply};
 use redrive_store::{Applied, GateRow, Store};
 
@@ -39,6 +39,8 @@ pub(super) struct Gates {
     views: BTreeMap<(usize, usize), View>,
     calls: BTreeMap<String, u64>,
     lifted: BTreeSet<(String, u64, Timestamp)>,
+    /// Gates whose times were set right by somebody: what was parked may be so since another time.
+    set_right: BTreeSet<String>,
 }
 
 /// What a session must know about a gate: what it has read, what answers told it, what it told others.
@@ -54,6 +56,10 @@ struct View {
     probation: Option<Probation>,
     /// A call ended since that was known.
     ended: bool,
+    /// How far the worker's clock was off when it was last looked at, in milliseconds.
+    off: i64,
+    /// The last change number whose times it set right.
+    set_right: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +76,17 @@ impl View {
             self.over = self.over.max(until);
         }
         self.until = if until > self.over { until } else { Timestamp(0) };
+    }
+}
+
+impl View {
+    /// The worker's clock is off by so much now. What it was told before it was put back lasts no longer for that, and is not to
+    /// be told from outside any more.
+    fn clock_off(&mut self, off: i64) {
+        if self.off - off > millis(CLOCK_SLACK) {
+            *self = Self { until: Timestamp(0), over: Timestamp(0), probation: None, ..std::mem::take(self) };
+        }
+        self.off = off;
     }
 }
 
@@ -98,15 +115,24 @@ impl Oracle {
         for (at, gate) in self.recipe.gates.iter().enumerate() {
             let view = self.gates.views.entry((slot, at)).or_default();
             if new {
-                *view = View::default();
+                *view = View { off: now.0 - self.hub.now(), ..View::default() };
             }
-            let Some((_, state)) = self.gates.rows.get(&*gate.name) else { continue };
+            let Some((row, state)) = self.gates.rows.get(&*gate.name) else { continue };
+            view.clock_off(now.0 - self.hub.now());
             if state.epoch > view.epoch {
-                *view = View { epoch: state.epoch, under_way: view.under_way, ..View::default() };
+                *view =
+                    View { epoch: state.epoch, under_way: view.under_way, off: view.off, ..View::default() };
             }
             let until = closed_until(state);
-            view.closed_until(until, now);
             view.paused |= state.pause.is_some();
+            // What a clock ahead wrote begins anew when it is first read, and is not read again until it changes.
+            if row.updated_at > now.after(CLOCK_SLACK) || view.set_right == row.rev {
+                view.probation = None;
+                view.set_right = row.rev;
+                self.gates.set_right.insert(gate.name.to_string());
+                continue;
+            }
+            view.closed_until(until, now);
             let said = Probation::of(state);
             view.probation = Some(said).filter(|said| new || view.probation == Some(*said));
             if new && until > now {
@@ -119,6 +145,7 @@ impl Oracle {
     pub fn on_gates_told(&mut self, slot: usize, rows: &[GateRow], stale: bool, now: Timestamp) {
         for (at, gate) in self.recipe.gates.iter().enumerate() {
             let Some(view) = self.gates.views.get_mut(&(slot, at)) else { continue };
+            view.clock_off(now.0 - self.hub.now());
             view.closed_until(Timestamp(0), now);
             if let Some(row) = rows.iter().find(|row| *row.name == *gate.name) {
                 let state = GateState::read(&row.state);
@@ -141,6 +168,7 @@ impl Oracle {
         let view = self.gates.views.entry((slot, at)).or_default();
         *self.gates.calls.entry(name.clone()).or_default() += 1;
         view.under_way += 1;
+        view.clock_off(now.0 - self.hub.now());
         view.closed_until(Timestamp(0), now);
         if view.paused {
             return broken("gate-paused", format!("worker-{slot} calls through {name}, which is paused"));
@@ -210,6 +238,7 @@ impl Oracle {
         let hint = throttled.iter().filter(|_| most).filter_map(|failure| failure.hint).max();
         let view = self.gates.views.entry((slot, at)).or_default();
         view.paused |= quota;
+        view.clock_off(now.0 - self.hub.now());
         view.closed_until(Timestamp(0), now);
         // One that asks for longer than is granted is parked, and may be tried out by another worker before.
         if let Some(hint) = hint.filter(|hint| !quota && *hint <= spec.hint_cap) {
@@ -258,7 +287,8 @@ impl Oracle {
         {
             self.gates.lifted.insert(key(until));
         }
-        if let Some(until) = parked(&new).filter(|until| self.gates.lifted.contains(&key(*until))) {
+        let known = !self.gates.set_right.contains(&row.name);
+        if let Some(until) = parked(&new).filter(|until| known && self.gates.lifted.contains(&key(*until))) {
             return broken("gate-lifted", format!("{} is parked since {until} again", row.name));
         }
         let longest = |spec: &GateSpec| {

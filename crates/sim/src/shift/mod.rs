@@ -18,7 +18,7 @@ use redrive_core::item::Payload;
 use redrive_core::status::Control;
 use redrive_core::time::{Timestamp, millis};
 use redrive_engine::maintain;
-use redrive_engine::worker::{CallId, Desk, Ending, Halt, Stop, leave_idle};
+use redrive_engine::worker::{CallId, ClockWatch, Desk, Ending, Halt, Stop, leave_idle};
 use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Store};
 
 use crate::heartbeat::Heartbeat;
@@ -60,6 +60,7 @@ pub struct Shift {
     swept_at: Timestamp,
     pub(super) gates_read_at: Timestamp,
     pub(super) idle_ms: Option<i64>,
+    clock: ClockWatch,
     /// Whether this turn brought anything.
     pub(super) fruitful: bool,
     /// Turns that brought nothing, and since when they are counted.
@@ -111,6 +112,7 @@ impl Shift {
             swept_at: Timestamp(i64::MIN),
             gates_read_at: now,
             idle_ms,
+            clock: ClockWatch::default(),
             fruitful: false,
             fruitless: (0, 0),
             closed: false,
@@ -149,6 +151,9 @@ impl Shift {
                 self.desk.stop(Halt::Stopping);
             }
         }
+        let Worker { store, env, .. } = &self.worker;
+        self.clock.look(store, &mut self.desk, env).await?;
+        store.oracle().on_looked(self.heartbeat.worker(), self.desk.paused_ms());
         if now.since(self.looked_at) >= span(self.worker.pace.tick) || self.looked_at > now {
             self.look_after(now).await?;
             self.looked_at = now;
@@ -158,9 +163,10 @@ impl Shift {
         self.meet_notices();
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
-            let Worker { store, recipe, env, .. } = &self.worker;
+            let Worker { store, env, .. } = &self.worker;
+            let plan = self.desk.plan().clone();
             let told = &mut |transition: &Transition| self.desk.spend(transition);
-            let joined = maintain::join_among(store, bereft, &recipe.plan, env, told).await?;
+            let joined = maintain::join_among(store, bereft, &plan, env, told).await?;
             self.claimed_nothing &= joined == 0;
         }
         self.ending().await
@@ -170,7 +176,7 @@ impl Shift {
         let Worker { store, run, recipe, env, pace, .. } = &self.worker;
         let lease = span(pace.lease);
         if now.since(self.looked_at) > lease / 2 {
-            store.renew(self.heartbeat.worker(), now.after(lease)).await?;
+            store.renew(self.heartbeat.worker(), now.after(lease), now).await?;
         }
         let row = store.run(*run).await?;
         let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
@@ -180,13 +186,14 @@ impl Shift {
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
         }
+        let (plan, jumped) = (self.desk.plan().clone(), self.clock.jumped(lease, env));
         let told = &mut |transition: &Transition| self.desk.spend(transition);
-        maintain::reap(store, *run, &recipe.plan, env, told).await?;
+        maintain::reap(store, *run, &plan, env, jumped, told).await?;
         let has_children = recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some());
         if has_children && (now.since(self.swept_at) >= SWEEP || self.swept_at > now) {
             self.swept_at = now;
             let told = &mut |transition: &Transition| self.desk.spend(transition);
-            maintain::join(store, *run, &recipe.plan, env, told).await?;
+            maintain::join(store, *run, &plan, env, told).await?;
         }
         if self.must_reconcile {
             self.reconcile().await?;

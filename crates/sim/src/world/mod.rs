@@ -58,12 +58,21 @@ pub struct World {
     frozen: BTreeMap<usize, i64>,
     actors: BTreeMap<usize, Arc<Actor>>,
     skews: Vec<Arc<AtomicI64>>,
+    /// How far the clock of the source and of the operators is off.
+    still: Arc<AtomicI64>,
     orders: Vec<Arc<Orders>>,
     source: Source,
     operators: Vec<Operator>,
     healed_at: Option<u64>,
+    healed_time: i64,
     slip: Option<Slip>,
 }
+
+/// Within so many milliseconds without a fault everything has ended (L12): far longer than what the policies of any scenario come
+/// to, which is three quarters of an hour, and far shorter than the longest step of a clock.
+const ENDS_WITHIN: i64 = 3 * 3_600_000;
+/// Steps of a machine's clock: a leap second, an hour, two days.
+const STEPS: [i64; 3] = [1_000, 3_600_000, 172_800_000];
 
 /// Runs a seed over an empty store.
 ///
@@ -116,6 +125,9 @@ impl World {
             perhaps(chaos.freezes, Event::Freeze(worker, hub.rng.span(pace.lease, pace.lease * 3)));
             perhaps(chaos.jumps, Event::Jump(worker, hub.rng.span(-pace.lease * 3, pace.lease * 3)));
             perhaps(chaos.stops, Event::Stop(worker, hub.rng.permille(500)));
+            if chaos.steps > 0 {
+                perhaps(chaos.steps, Event::Step(*hub.rng.pick(&STEPS) * hub.rng.pick(&[-1, 1])));
+            }
         }
     }
 
@@ -137,6 +149,10 @@ impl World {
                     let what = format!("{live} items live on, the run is {control:?}: {stuck}");
                     drop(oracle);
                     self.hub.broke("L7", format!("it does not come to an end: {what}"));
+                }
+                Some(_) if self.hub.now() - self.healed_time > ENDS_WITHIN => {
+                    let stuck = self.store.oracle().stuck();
+                    self.hub.broke("L12", format!("{ENDS_WITHIN} ms without a fault, and no end: {stuck}"));
                 }
                 _ => {}
             }
@@ -171,12 +187,21 @@ impl World {
                 self.hub.log("jump", &[ms], || format!("worker-{slot} by {ms} ms"));
                 self.skews[slot].store(ms, Ordering::SeqCst);
             }
+            Event::Step(ms) if !self.hub.healed() => {
+                self.hub.meet(if ms < 0 { Met::StepBack } else { Met::StepForward });
+                self.hub.log("step", &[ms], || format!("every clock by {ms} ms"));
+                for skew in self.skews.iter().chain([&self.still]) {
+                    // Not further than twice the longest step, or the oracle could say nothing of gates.
+                    let put = skew.load(Ordering::SeqCst) + ms;
+                    skew.store(put.clamp(-2 * STEPS[2], 2 * STEPS[2]), Ordering::SeqCst);
+                }
+            }
             Event::Stop(slot, hard) if !self.hub.healed() => {
                 self.hub.log("stop", &[i64::from(hard)], || format!("worker-{slot}, hard: {hard}"));
                 self.orders[slot].tell(if hard { Stop::Now } else { Stop::Drain });
                 self.hub.at(self.hub.now(), Event::Poll(self.orders[slot].task()));
             }
-            Event::Doom(_) | Event::Freeze(..) | Event::Jump(..) | Event::Stop(..) => {}
+            Event::Doom(_) | Event::Freeze(..) | Event::Jump(..) | Event::Step(_) | Event::Stop(..) => {}
             Event::Heal => self.heal(),
             Event::Look => return self.look(),
         }
@@ -281,7 +306,8 @@ impl World {
         self.hub.log("heal", &[], String::new);
         self.hub.heal();
         self.healed_at = Some(self.hub.events());
-        self.skews.iter().for_each(|skew| skew.store(0, Ordering::SeqCst));
+        self.skews.iter().chain([&self.still]).for_each(|skew| skew.store(0, Ordering::SeqCst));
+        self.healed_time = self.hub.now();
         self.hub.at(self.hub.now(), Event::Start(MEDIC));
         self.hub.at(self.hub.now(), Event::Look);
     }

@@ -9,7 +9,7 @@ use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
 use redrive_store::{NewRun, Store};
 
-use super::{MEDIC, OPERATORS, SOURCE, World};
+use super::{MEDIC, OPERATORS, SOURCE, STEPS, World};
 use crate::clock;
 use crate::fault::Actor;
 use crate::hub::{Hub, at_once};
@@ -25,7 +25,8 @@ impl World {
     pub(super) fn new(seed: u64, inner: Arc<dyn Store>, verbose: bool, slip: Option<Slip>) -> Self {
         let hub = Hub::new(seed, verbose);
         let scenario = Scenario::draw(seed, &hub);
-        let skew = Duration::from_millis(scenario.pace.lease.unsigned_abs() * 3);
+        let stepped = if scenario.chaos.steps > 0 { 4 * STEPS[2] } else { 0 };
+        let skew = Duration::from_millis((scenario.pace.lease * 3 + stepped).unsigned_abs());
         let oracle = Oracle::new(hub.clone(), scenario.recipe.clone(), scenario.script.clone(), skew);
         let oracle = Arc::new(Mutex::new(oracle));
         let actors: BTreeMap<usize, Arc<Actor>> = (0..scenario.workers)
@@ -67,6 +68,7 @@ impl World {
             operators: operators.collect(),
             skews: (0..scenario.workers).map(|_| Arc::new(AtomicI64::new(0))).collect(),
             orders: (0..scenario.workers).map(|_| Arc::new(Orders::default())).collect(),
+            still,
             hub,
             scenario,
             store,
@@ -77,6 +79,7 @@ impl World {
             actors,
             source,
             healed_at: None,
+            healed_time: 0,
             slip,
         }
     }

@@ -83,6 +83,30 @@ pub(crate) fn settled(conn: &Connection, run: RunId, limit: usize) -> Result<Vec
     tallied.collect()
 }
 
+/// Reads waiting items of a run that a clock wrote which was ahead of this moment. Only those that are due later than that
+/// are looked at, stage by stage.
+pub(crate) fn ahead(conn: &Connection, run: RunId, than: Timestamp, limit: usize) -> Result<Vec<Item>> {
+    let mut stages =
+        conn.prepare_cached("SELECT min(stage) FROM item WHERE state = 0 AND run = ?1 AND stage > ?2")?;
+    let mut select = conn.prepare_cached(concat!(
+        "SELECT ",
+        item_columns!(),
+        " FROM item INDEXED BY item_ready WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due > ?4
+              AND updated_at > ?4 LIMIT ?5"
+    ))?;
+    let mut found = Vec::new();
+    let mut stage = -1;
+    while let Some(next) = stages.query_row((run.0, stage), |row| row.get::<_, Option<i64>>(0))? {
+        stage = next;
+        for lane in [0, 1] {
+            let room = sql_limit(limit.saturating_sub(found.len()));
+            found.extend(collect(select.query((run.0, stage, lane, than.0, room))?, row::item)?);
+        }
+    }
+    found.sort_unstable_by_key(|item: &Item| item.seq);
+    Ok(found)
+}
+
 /// Reads when the next waiting item of a run is due, and whether any was never tried.
 pub(crate) fn next_due(conn: &Connection, run: RunId) -> Result<(Option<Timestamp>, bool)> {
     let mut stages =

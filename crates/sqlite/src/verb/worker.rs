@@ -18,17 +18,24 @@ pub(crate) fn register(
     now: Timestamp,
 ) -> Result<WorkerId> {
     tx.prepare_cached(
-        "INSERT INTO worker (name, identity, lease_until, started_at) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO worker (name, identity, lease_until, started_at, renewed_at) VALUES (?1, ?2, ?3, ?4, ?4)",
     )?
     .execute((&new.name, &new.identity, lease_until.0, now.0))?;
     Ok(WorkerId(tx.last_insert_rowid()))
 }
 
 /// Renews a lease, unless the worker was retired.
-pub(crate) fn renew(tx: &Connection, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
+pub(crate) fn renew(
+    tx: &Connection,
+    worker: WorkerId,
+    lease_until: Timestamp,
+    now: Timestamp,
+) -> Result<bool> {
     let renewed = tx
-        .prepare_cached("UPDATE worker SET lease_until = ?2 WHERE id = ?1 AND retired IS NULL")?
-        .execute((worker.0, lease_until.0))?;
+        .prepare_cached(
+            "UPDATE worker SET lease_until = ?2, renewed_at = ?3 WHERE id = ?1 AND retired IS NULL",
+        )?
+        .execute((worker.0, lease_until.0, now.0))?;
     Ok(renewed == 1)
 }
 
@@ -46,7 +53,8 @@ pub(crate) fn retire(tx: &Connection, worker: WorkerId, how: Retired) -> Result<
 /// Reads the workers that have not been retired.
 pub(crate) fn live(conn: &Connection) -> Result<Vec<WorkerRow>> {
     let mut select = conn.prepare_cached(
-        "SELECT id, name, identity, lease_until, started_at FROM worker WHERE retired IS NULL ORDER BY id",
+        "SELECT id, name, identity, lease_until, started_at, renewed_at FROM worker WHERE retired IS NULL
+         ORDER BY id",
     )?;
     let rows = select.query_map([], |row| {
         Ok(WorkerRow {
@@ -54,6 +62,7 @@ pub(crate) fn live(conn: &Connection) -> Result<Vec<WorkerRow>> {
             spec: NewWorker { name: row.get(1)?, identity: row.get(2)? },
             lease_until: Timestamp(row.get(3)?),
             started_at: Timestamp(row.get(4)?),
+            renewed_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
         })
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)

@@ -82,8 +82,8 @@ impl Store for MemoryStore {
         Ok(self.change()?.register(new, lease_until, now))
     }
 
-    async fn renew(&self, worker: WorkerId, lease_until: Timestamp) -> Result<bool> {
-        Ok(self.change()?.renew(worker, lease_until))
+    async fn renew(&self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> Result<bool> {
+        Ok(self.change()?.renew(worker, lease_until, now))
     }
 
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
@@ -157,6 +157,10 @@ impl Store for MemoryStore {
 
     async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
         Ok(self.lock().config_counters_of(run))
+    }
+
+    async fn ahead(&self, run: RunId, than: Timestamp, limit: usize) -> Result<Vec<Item>> {
+        Ok(self.lock().ahead(run, than, limit))
     }
 
     async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {

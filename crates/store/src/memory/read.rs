@@ -90,6 +90,14 @@ impl State {
         (next, fresh)
     }
 
+    pub(super) fn ahead(&self, run: RunId, than: Timestamp, limit: usize) -> Vec<Item> {
+        let late = |item: &&Item| {
+            let waits = matches!(item.state, ItemState::Waiting { due, .. } if due > than);
+            item.run == run && waits && item.updated_at > than
+        };
+        self.each().filter(late).take(limit).cloned().collect()
+    }
+
     pub(super) fn groups(&self, filter: &ItemFilter, limit: usize) -> Vec<Group> {
         let mut groups: BTreeMap<String, Group> = BTreeMap::new();
         let dead = self.each().filter(|item| item.state.kind() == StateKind::Dead && filter.matches(item));

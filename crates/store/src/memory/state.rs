@@ -133,15 +133,15 @@ impl State {
     pub(super) fn register(&mut self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> WorkerId {
         self.next_worker += 1;
         let id = WorkerId(self.next_worker);
-        let row = WorkerRow { id, spec: new, lease_until, started_at: now };
+        let row = WorkerRow { id, spec: new, lease_until, started_at: now, renewed_at: Some(now) };
         self.workers.insert(id, Worker { row, retired: None });
         id
     }
 
-    pub(super) fn renew(&mut self, worker: WorkerId, lease_until: Timestamp) -> bool {
+    pub(super) fn renew(&mut self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> bool {
         match self.workers.get_mut(&worker) {
             Some(Worker { row, retired: None }) => {
-                row.lease_until = lease_until;
+                (row.lease_until, row.renewed_at) = (lease_until, Some(now));
                 true
             }
             Some(Worker { retired: Some(_), .. }) | None => false,

@@ -4,6 +4,7 @@ pub mod index;
 pub mod place;
 pub mod rehearsal;
 pub mod server;
+pub mod shifted;
 pub mod wait;
 
 pub use place::{Place, Ran, Started};

@@ -66,9 +66,20 @@ impl Place {
         started
     }
 
+    /// Starts the binary by another program, which is given its path and arguments.
+    pub fn start_under(&self, program: &[&str], args: &[&str]) -> Started {
+        let mut command = Command::new(program[0]);
+        command.args(&program[1..]).arg(env!("CARGO_BIN_EXE_redrive"));
+        self.started(command, args, &[])
+    }
+
     /// Starts the binary with a standard input that does not end.
     pub fn start_open(&self, args: &[&str], env: &[(&str, &str)]) -> Started {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_redrive"))
+        self.started(Command::new(env!("CARGO_BIN_EXE_redrive")), args, env)
+    }
+
+    fn started(&self, mut command: Command, args: &[&str], env: &[(&str, &str)]) -> Started {
+        let mut child = command
             .args(args)
             .current_dir(self.folder.path())
             .env_remove("REDRIVE_STORE")

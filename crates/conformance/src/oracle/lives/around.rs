@@ -28,7 +28,7 @@ impl Lives {
             if lost {
                 store.retire(worker, Retired::Lost).await.expect("retire");
             }
-            *answer = store.renew(worker, until).await.expect("renew");
+            *answer = store.renew(worker, until, self.now).await.expect("renew");
         }
         self.same(if lost { "lose" } else { "renew" }, answers);
     }

@@ -73,7 +73,7 @@ impl Desk {
         self.gates = gates(&self.recipe, me, now);
         for desk in &mut self.gates {
             if let Some(row) = rows.iter().find(|row| *row.name == *desk.name) {
-                let mut state = GateState::read(&row.state);
+                let mut state = GateState::read_at(&row.state, row.updated_at, now);
                 state.keep_members(live);
                 desk.gate = Gate::new(desk.gate.spec().clone(), state, me, now);
                 desk.rev = row.rev;
@@ -290,9 +290,15 @@ impl Desk {
                     desk.gate.settle(&sent);
                 }
                 desk.rev = row.rev;
-                desk.gate.merge(&GateState::read(&row.state), now);
+                desk.gate.merge(&GateState::read_at(&row.state, row.updated_at, now), now);
             }
         }
+    }
+
+    /// The clock was put back by so many milliseconds: nothing that a gate waits for is put off by that.
+    pub fn clock_put_back(&mut self, ms: i64, now: Timestamp) {
+        self.gates.iter_mut().for_each(|desk| desk.gate.put_back(ms, now));
+        self.stages.iter_mut().for_each(|stage| stage.batch.set_right(now));
     }
 
     /// What is written when the worker leaves.

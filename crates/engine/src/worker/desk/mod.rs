@@ -188,6 +188,18 @@ impl Desk {
         }
     }
 
+    /// For how many milliseconds the run was paused, as far as the desk knows.
+    #[must_use]
+    pub fn paused_ms(&self) -> i64 {
+        self.paused_ms
+    }
+
+    /// The pipeline as decisions see it, with the pauses so far.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     /// The run.
     #[must_use]
     pub fn run(&self) -> RunId {

@@ -21,6 +21,7 @@ use redrive_store::{Error, RunRow, Store, WorkerRow};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::AbortHandle;
 
+use super::clock::ClockWatch;
 use super::desk::{CallId, Desk, Halt};
 use super::heartbeat::Heartbeat;
 use crate::env::Env;
@@ -133,6 +134,7 @@ struct Loop {
     gates_read_at: Timestamp,
     /// For how long nobody was at the run before; `None` when it had ended already.
     idle_ms: Option<i64>,
+    clock: ClockWatch,
 }
 
 impl Session {
@@ -179,6 +181,7 @@ impl Session {
             swept_at: Timestamp(i64::MIN),
             gates_read_at: now,
             idle_ms,
+            clock: ClockWatch::default(),
         };
         let ending = work.run().await;
         work.close(&ending).await;
@@ -215,6 +218,8 @@ impl Loop {
                 self.desk.stop(Halt::Stopping);
             }
         }
+        let Session { store, env, .. } = &self.session;
+        self.clock.look(&**store, &mut self.desk, env).await?;
         if now.since(self.looked_at) >= self.session.settings.tick || self.looked_at > now {
             self.look_after(now).await?;
             self.looked_at = now;
@@ -224,9 +229,10 @@ impl Loop {
         self.tell_notices();
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
-            let Session { store, recipe, env, .. } = &self.session;
+            let Session { store, env, .. } = &self.session;
+            let plan = self.desk.plan().clone();
             let told = &mut |transition: &Transition| self.desk.spend(transition);
-            let joined = maintain::join_among(&**store, bereft, &recipe.plan, env, told).await?;
+            let joined = maintain::join_among(&**store, bereft, &plan, env, told).await?;
             // Parents that go on were not there to be claimed a moment ago: without another look they, and the end of
             // the run, would wait for the next tick.
             self.claimed_nothing &= joined == 0;
@@ -240,7 +246,7 @@ impl Loop {
         let run = self.desk.run();
         if now.since(self.looked_at) > settings.lease / 2 {
             // Asleep for long, perhaps past the lease: what is held is still in these hands unless somebody took it.
-            store.renew(self.heartbeat.worker(), now.after(settings.lease)).await?;
+            store.renew(self.heartbeat.worker(), now.after(settings.lease), now).await?;
         }
         let row = store.run(run).await?;
         let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
@@ -249,8 +255,9 @@ impl Loop {
             self.desk.stop(Halt::Asked(control));
         }
         maintain::take_over(&**store).await?;
+        let (plan, jumped) = (self.desk.plan().clone(), self.clock.jumped(settings.lease, env));
         let told = &mut |transition: &Transition| self.desk.spend(transition);
-        let reaped = maintain::reap(&**store, run, &recipe.plan, env, told).await?;
+        let reaped = maintain::reap(&**store, run, &plan, env, jumped, told).await?;
         if reaped > 0 {
             tracing::warn!(items = reaped, "took back items whose worker vanished");
         }
@@ -259,7 +266,7 @@ impl Loop {
         if has_children && (now.since(self.swept_at) >= SWEEP || self.swept_at > now) {
             self.swept_at = now;
             let told = &mut |transition: &Transition| self.desk.spend(transition);
-            maintain::join(&**store, run, &recipe.plan, env, told).await?;
+            maintain::join(&**store, run, &plan, env, told).await?;
         }
         if self.must_reconcile {
             self.reconcile().await?;
