@@ -45,7 +45,7 @@ pub(crate) async fn a_snapshot_refuses_to_be_written(store: Arc<dyn Store>) {
         snapshot.create_run(new_run("another"), now).await.err(),
         snapshot.change_run(world.run, RunChange::default()).await.err(),
         snapshot.register(new_worker("two"), now.after(LEASE), now).await.err(),
-        snapshot.renew(world.worker, now.after(Duration::from_secs(1))).await.err(),
+        snapshot.renew(world.worker, now.after(Duration::from_secs(1)), now).await.err(),
         snapshot.submit(world.submission(&["b"])).await.err(),
         snapshot.commit(Commit { now, ..Commit::default() }).await.err(),
         snapshot.prune(Prune { finished_before: now, with_dead: false, only: None, limit: 9 }).await.err(),

@@ -36,6 +36,11 @@ pub trait Handler: Send + Sync {
         Vec::new()
     }
 
+    /// How many calls it can answer at once at present, where that may be less than it was given; `None`: as many as it is asked.
+    fn room(&self) -> Option<usize> {
+        None
+    }
+
     /// How many processes that worked for it have died with work in hand.
     fn deaths(&self) -> u64 {
         0

@@ -60,10 +60,16 @@ pub struct StageWork {
 }
 
 impl StageWork {
+    /// Most calls at a time at present: as many as were asked for, or as the handler has room for.
+    #[must_use]
+    pub fn at_once(&self) -> usize {
+        self.handler.room().map_or(self.concurrency, |room| self.concurrency.min(room.max(1)))
+    }
+
     /// Most items that are called for at a time.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.concurrency.saturating_mul(self.batch)
+        self.at_once().saturating_mul(self.batch)
     }
 }
 

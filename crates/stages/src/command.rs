@@ -11,6 +11,7 @@
 
 mod process;
 mod restarts;
+mod room;
 mod stderr;
 mod sys;
 mod worker;
@@ -32,10 +33,12 @@ use tokio::sync::Semaphore;
 use crate::protocol::{self, Decoder};
 use crate::secrets::Secrets;
 use crate::service::Now;
+use crate::shortage::is_shortage;
 use crate::usage;
 use process::{Group, Launch};
 pub use restarts::RestartBudget;
 use restarts::Restarts;
+use room::Room;
 use worker::{Trouble, Worker};
 
 /// The variables that every child inherits.
@@ -90,6 +93,7 @@ pub struct CommandHandler {
     starts: AtomicU64,
     deaths: AtomicU64,
     slots: Semaphore,
+    room: Room,
     idle: Mutex<Vec<Worker>>,
     groups: Mutex<Vec<Weak<Group>>>,
 }
@@ -130,6 +134,7 @@ impl CommandHandler {
             starts: AtomicU64::new(0),
             deaths: AtomicU64::new(0),
             slots: Semaphore::new(spec.processes.clamp(1, Semaphore::MAX_PERMITS)),
+            room: Room::new(spec.processes.max(1)),
             idle: Mutex::default(),
             groups: Mutex::default(),
         })
@@ -202,10 +207,23 @@ impl CommandHandler {
             (_, None) if error.raw_os_error() == Some(libc::ENOEXEC) => {
                 (Class::Final, "it is no program".to_owned())
             }
-            // Too many processes or files, too little memory: it may pass.
+            (_, None) if is_shortage(error) => (Class::RateLimited, self.short_of(error)),
             (_, None) => (Class::Retryable, error.to_string()),
         };
         self.decoder.failure(class, Kind::Process, format!("cannot start {program}: {why}"))
+    }
+
+    /// The machine lets no more children start. Those that are there go on, and no more calls are taken than they can answer.
+    fn short_of(&self, error: &std::io::Error) -> String {
+        let alive = lock(&self.groups).iter().filter(|group| group.strong_count() > 0).count();
+        if self.room.only(alive) {
+            let program = &self.launch.program;
+            tracing::warn!(
+                "cannot start more than {alive} of {} children of {program}: {error}; going on with those, and nothing is spent by it",
+                self.room.most()
+            );
+        }
+        format!("{error}; the machine is short of something, and nothing is spent by that")
     }
 
     /// Counts a child that will never answer.
@@ -291,6 +309,7 @@ impl Handler for CommandHandler {
         let reply = match decoded.reply {
             Reply::Whole(failure) => Reply::Whole(self.with_last_words(failure, worker).await),
             reply => {
+                self.room.answered();
                 if let Some(restarts) = &self.restarts {
                     restarts.answered();
                 }
@@ -305,6 +324,10 @@ impl Handler for CommandHandler {
 
     fn tokens(&self, payload: &Payload) -> u64 {
         usage::of_bytes(payload)
+    }
+
+    fn room(&self) -> Option<usize> {
+        Some(self.room.now())
     }
 
     fn deaths(&self) -> u64 {

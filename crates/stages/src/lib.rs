@@ -21,6 +21,7 @@ pub mod pass;
 pub mod protocol;
 pub mod secrets;
 mod service;
+mod shortage;
 mod usage;
 
 pub use command::{CommandHandler, CommandSpec, RestartBudget};

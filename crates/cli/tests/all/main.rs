@@ -41,6 +41,7 @@ mod rehearse;
 mod results;
 mod secrets;
 mod sources;
+mod shortage;
 mod support;
 mod timing;
 mod wrong_answers;

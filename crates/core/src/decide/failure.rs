@@ -13,6 +13,9 @@ use crate::item::{DeadReason, LastFailure, State};
 use crate::policy::{Cause, Next, Wait};
 use crate::time::Timestamp;
 
+/// How long before its deadline an item that was asked to wait for longer is tried once more.
+const LAST_TRY: Duration = Duration::from_secs(1);
+
 /// What becomes of an item that failed.
 enum Fate {
     Wait(Wait),
@@ -100,8 +103,15 @@ impl Desk<'_> {
         let failing = (outcome != Outcome::Throttled).then_some(self.at.now);
         let first_failed_at = self.item.first_failed_at.or(failing);
         let mut last = self.last_failure(failure, shared);
+        let hinted = matches!(&fate, Fate::Wait(Wait { cause: Cause::Hint | Cause::Parked, .. }));
         let (state, wait) = match self.within_deadline(fate, first_failed_at) {
             Fate::Dead(reason) => {
+                if hinted {
+                    let asked = failure.hint.unwrap_or_default().as_secs();
+                    let text =
+                        format!("{}; it asks to wait {asked} s, and the deadline is nearer", last.message);
+                    last.message = Arc::from(text);
+                }
                 last.group = self.group(&last);
                 (State::Dead { reason }, None)
             }
@@ -121,14 +131,21 @@ impl Desk<'_> {
         next
     }
 
-    /// A wait that would end after the item's deadline, or too long after its first failure here, is not worth waiting.
+    /// A wait that would end after the item's deadline, or too long after its first failure here, is not worth waiting. One that
+    /// was asked for is: an item does not expire for a hint alone, and has a last try just before its deadline.
     fn within_deadline(&self, fate: Fate, first_failed_at: Option<Timestamp>) -> Fate {
         let since_failing = first_failed_at.zip(self.stage.policy.deadline());
         let patience = since_failing.map(|(failed, span)| failed.after(span).after(self.plan.grace()));
         let last_due = self.plan.deadline_of(self.item).into_iter().chain(patience).min();
         match fate {
             Fate::Wait(wait) if last_due.is_some_and(|last| self.at.now.after(wait.delay) > last) => {
-                Fate::Dead(DeadReason::Expired)
+                let left = last_due.map_or(Duration::ZERO, |last| last.since(self.at.now));
+                match wait.cause {
+                    Cause::Hint | Cause::Parked if left > LAST_TRY * 2 => {
+                        Fate::Wait(Wait { delay: left - LAST_TRY, ..wait })
+                    }
+                    _ => Fate::Dead(DeadReason::Expired),
+                }
             }
             Fate::Wait(_) | Fate::Dead(_) => fate,
         }

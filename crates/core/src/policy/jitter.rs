@@ -22,16 +22,26 @@ pub enum Jitter {
 }
 
 impl Jitter {
-    /// Spreads a wait; the cap is applied last, so no wait exceeds it.
+    /// Spreads a wait. None exceeds the cap, and waits at the cap are drawn from below it rather than clipped to it: what
+    /// failed together would come back together.
     #[must_use]
     pub fn apply(self, delay: Duration, draw: Draw, cap: Duration) -> Duration {
-        self.at(delay, draw.value()).min(cap)
+        self.at(self.below(delay, cap), draw.value()).min(cap)
     }
 
     /// The shortest and the longest wait that [`Jitter::apply`] can give.
     #[must_use]
     pub fn bounds(self, delay: Duration, cap: Duration) -> (Duration, Duration) {
+        let delay = self.below(delay, cap);
         (self.at(delay, 0.0).min(cap), self.at(delay, 1.0).min(cap))
+    }
+
+    /// The wait that is spread in place of one whose spread would go beyond the cap.
+    fn below(self, delay: Duration, cap: Duration) -> Duration {
+        match self {
+            Self::Proportional(fraction) => delay.min(scaled(cap, 1.0 / (1.0 + fraction))),
+            Self::None | Self::Full | Self::Equal => delay,
+        }
     }
 
     fn at(self, delay: Duration, draw: f64) -> Duration {
@@ -53,9 +63,15 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn cap_is_applied_last() {
-        let highest = Draw::new(1.0);
-        assert_eq!(Jitter::Proportional(0.25).apply(60 * SECOND, highest, 60 * SECOND), 60 * SECOND);
+    fn waits_at_the_cap_stay_spread_below_it() {
+        for (jitter, least) in [(Jitter::Proportional(0.25), 240), (Jitter::Full, 0), (Jitter::Equal, 200)] {
+            let cap = Duration::from_millis(400);
+            let draws = (0..1_200).map(|n| Draw::new(f64::from(n) / 1_200.0));
+            let waits: Vec<u128> = draws.map(|draw| jitter.apply(cap, draw, cap).as_millis()).collect();
+            assert!(waits.iter().all(|wait| (least..=400).contains(wait)), "{jitter:?}");
+            let fullest = (0..=400).map(|ms| waits.iter().filter(|wait| **wait == ms).count()).max();
+            assert!(fullest <= Some(10), "{jitter:?}: {fullest:?} of 1,200 waits are the same");
+        }
     }
 
     #[test]

@@ -219,7 +219,8 @@ impl Policy {
 
     /// How long an item waits that was asked to come later. `throttles` includes this one; it never gives up.
     ///
-    /// A hint is a floor, spread upwards; a hint of nothing is treated as no hint, so that it cannot spin.
+    /// A hint is a floor, spread upwards, as far as `hint_cap` grants it; a hint of nothing is treated as no hint, so that it
+    /// cannot spin.
     #[must_use]
     pub fn after_throttle(&self, throttles: u32, hint: Option<Duration>, draw: Draw) -> Wait {
         if let Some(wait) = self.hinted(hint, draw) {
@@ -301,8 +302,9 @@ impl Policy {
 
     fn hinted(&self, hint: Option<Duration>, draw: Draw) -> Option<Wait> {
         let hint = hint.filter(|hint| !hint.is_zero())?;
-        let room = scaled(hint, HINT_JITTER).min(HINT_JITTER_MAX);
-        let delay = hint.saturating_add(scaled(room, draw.value()));
+        let granted = hint.min(self.hint_cap);
+        let room = scaled(granted, HINT_JITTER).min(HINT_JITTER_MAX);
+        let delay = granted.saturating_add(scaled(room, draw.value()));
         Some(Wait { delay, cause: if hint > self.hint_cap { Cause::Parked } else { Cause::Hint } })
     }
 }

@@ -85,8 +85,13 @@ fn hints_are_spread_upwards_and_parked_above_the_cap() {
     assert!(wait.delay > 104 * SECOND && wait.delay <= 105 * SECOND);
     assert_eq!(wait.cause, Cause::Hint);
     let parked = policy.after_throttle(1, Some(7_200 * SECOND), Draw::new(0.0));
-    assert_eq!(parked, Wait { delay: 7_200 * SECOND, cause: Cause::Parked });
-    assert_eq!(policy.after_throttle(1, Some(Duration::MAX), Draw::MIDDLE).cause, Cause::Parked);
+    assert_eq!(parked, Wait { delay: 3_600 * SECOND, cause: Cause::Parked }, "no longer than the cap");
+    assert_eq!(policy.after_throttle(1, Some(Duration::MAX), Draw::new(0.0)), parked);
+    // Whatever the class.
+    for class in [Class::Retryable, Class::Timeout] {
+        let failed = failure(class, Kind::Server).with_hint(Some(90_000 * SECOND));
+        assert_eq!(retry(policy.after_failure(1, &failed, Draw::new(0.0))), parked);
+    }
 }
 
 #[test]
@@ -206,7 +211,8 @@ proptest! {
         let _ = policy.after_failure(n, &failed, draw);
         let _ = policy.after_crash(n, Kind::Process, draw);
         let wait = policy.after_throttle(n, hint, draw);
-        prop_assert!(wait.delay >= hint.unwrap_or_default());
+        prop_assert!(wait.delay >= hint.unwrap_or_default().min(policy.hint_cap()));
+        prop_assert!(hint.is_none() || wait.delay <= policy.hint_cap().max(Duration::from_secs(75)) + 5 * SECOND);
         prop_assert!(wait.delay >= Duration::from_millis(750));
         prop_assert!(policy.timeout(SECOND, n, Some(Class::ALL[class])) <= 4 * SECOND);
     }

@@ -7,10 +7,18 @@ use redrive_core::failure::{Class, Failure, Kind};
 
 use super::answer::Stop;
 use crate::protocol::Decoder;
+use crate::shortage::is_shortage;
 
 /// No answer began.
 pub(super) fn of_sending(error: reqwest::Error, target: &str, decoder: &Decoder) -> Failure {
     let error = error.without_url();
+    if causes(&error).any(|cause| cause.downcast_ref::<io::Error>().is_some_and(is_shortage)) {
+        let text = format!(
+            "no connection to {target}: {}; the machine is short of something, and nothing is spent by that",
+            root(&error)
+        );
+        return decoder.failure(Class::RateLimited, Kind::Connection, text);
+    }
     let (kind, what) = if error.is_connect() && error.is_timeout() {
         (Kind::Connection, "no connection in time to")
     } else if error.is_connect() {

@@ -90,10 +90,10 @@ fn waiting(
         None => "it was scheduled",
         Some(Cause::Immediate) => "it goes on at once",
         Some(Cause::Backoff | Cause::SlowTier) => "its policy backs off after a failure",
-        Some(Cause::Hint) => "the service asked to be left alone that long",
+        Some(Cause::Hint) => "its answer asked to be left alone that long",
         Some(Cause::Throttle) => "the service asked for less",
         Some(Cause::Parked) => {
-            "the service asked for a longer wait than the policy's hint_cap; it is parked until then"
+            "its answer asked for a longer wait than the policy's hint_cap; it is parked for that long"
         }
         Some(Cause::Quota) => "credit is exhausted or the service does not let us in",
         Some(Cause::Crash) => "its process died",

@@ -68,7 +68,7 @@ impl Desk {
         let most_tokens = most_tokens.into_iter().chain(work.batch_tokens).min();
         let most = self.batch_size(stage).limit(work.batch);
         let desk = self.stages.get(stage.index())?;
-        if desk.calling >= work.concurrency {
+        if desk.calling >= work.at_once() {
             return None;
         }
         if trying_out {

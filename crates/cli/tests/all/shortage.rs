@@ -1,0 +1,55 @@
+//! What the machine is short of is no item's fault; what an answer asks for is no item's end.
+
+use crate::support::server::failed;
+use crate::support::{Answer, Place, Server, count, one_stage, samples, text};
+
+/// A handler that answers everything.
+const GOOD: &str = r#"
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    print(json.dumps({"results": [{"id": item["id"], "output": 1} for item in request["items"]]}), flush=True)
+"#;
+
+#[test]
+fn a_shortage_of_files_costs_no_item_an_attempt() {
+    let stage = "kind = \"command\"\ncommand = [\"python3\", \"good.py\"]\nconcurrency = 40\nretry.max_attempts = 1\n";
+    let place = Place::with(&one_stage(stage), &samples(300));
+    place.write("good.py", GOOD);
+    let limited = ["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"];
+    let ran = place.start_under(&limited, &["run", "p.toml", "--json"]).finish().expect(0);
+    let report = ran.json();
+    assert_eq!((count(&report["counts"]["succeeded"]), count(&report["counts"]["dead"])), (300, 0));
+    assert_eq!(ran.stderr.matches("cannot start more than").count(), 1, "told once: {}", ran.stderr);
+    assert_eq!(count(&report["attempts"]["failed"]), 0, "{report}");
+    place.check();
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_still_a_final_mistake() {
+    let stage = "kind = \"command\"\ncommand = [\"./no-such-program\"]\n";
+    let place = Place::with(&one_stage(stage), &samples(2));
+    let report = place.run(&["run", "p.toml", "--json"]).expect(4).json();
+    assert_eq!(count(&report["counts"]["dead"]), 2);
+    assert!(place.dead().iter().all(|dead| dead["reason"] == "final"), "{:?}", place.dead());
+}
+
+#[test]
+fn a_hint_on_any_class_parks_the_item_and_never_kills_it() {
+    for class in ["retryable", "timeout", "rate_limited"] {
+        let server = Server::start(move |call| {
+            let item = call.item();
+            let mut result = failed(item, class, "busy");
+            result["error"]["retry_after_ms"] = 90_000_000_u64.into();
+            Answer::results(&[result])
+        });
+        let stage = format!("{}\ngate = \"plain\"\n", server.stage());
+        let place =
+            Place::with(&format!("{}[gate.plain]\nbreaker = false\n", one_stage(&stage)), &samples(1));
+        let report = place.run(&["run", "p.toml", "--max-wait", "1s", "--json"]).expect(3).json();
+        assert_eq!(count(&report["counts"]["waiting"]), 1, "{class}: {report}");
+        let now = text(&place.json(&["explain", "k0000"])["now"]);
+        assert!(now.contains("hint_cap") || now.contains("gate"), "{class}: {now}");
+        place.check();
+    }
+}
