@@ -21,7 +21,7 @@ fn a_shortage_of_files_costs_no_item_an_attempt() {
     let report = ran.json();
     assert_eq!((count(&report["counts"]["succeeded"]), count(&report["counts"]["dead"])), (300, 0));
     assert_eq!(ran.stderr.matches("cannot start more than").count(), 1, "told once: {}", ran.stderr);
-    assert_eq!(count(&report["attempts"]["failed"]), 0, "{report}");
+    assert_eq!(count(&report["attempts"]["failures"]), 0, "{report}");
     place.check();
 }
 

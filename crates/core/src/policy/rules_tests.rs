@@ -99,9 +99,11 @@ fn a_throttle_without_hint_grows_to_a_minute_at_least() {
     let policy = of("interactive");
     let waits: Vec<_> =
         [1, 2, 7, 50].map(|n| policy.after_throttle(n, None, Draw::MIDDLE).delay.as_secs()).to_vec();
-    assert_eq!(waits, [1, 2, 60, 60]);
+    // At the cap they are spread below it: the middle of 36 to 60 s.
+    assert_eq!(waits, [1, 2, 48, 48]);
+    assert_eq!(policy.after_throttle(50, None, Draw::new(1.0)).delay.as_secs(), 60);
     assert_eq!(policy.after_throttle(3, Some(Duration::ZERO), Draw::MIDDLE).delay, 4 * SECOND);
-    assert_eq!(of("daemon").after_throttle(99, None, Draw::MIDDLE).delay, 3_600 * SECOND);
+    assert_eq!(of("daemon").after_throttle(99, None, Draw::MIDDLE).delay, 2_880 * SECOND);
 }
 
 #[test]
