@@ -264,7 +264,7 @@ impl Desk<'_> {
             | State::Joining
             | State::Succeeded
             | State::Filtered { .. }
-            | State::Superseded
+            | State::Superseded { .. }
             | State::Cancelled
             | State::Dead { .. } => return self.illegal("only a waiting item waits for the clock"),
         };
