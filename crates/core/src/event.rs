@@ -194,7 +194,7 @@ pub struct Children {
 }
 
 /// Everything a [`Mark`] can say.
-pub const MARKS: [&str; 11] = [
+pub const MARKS: [&str; 12] = [
     "redriven",
     "edited",
     "cancelled",

@@ -159,7 +159,7 @@ fn a_run_that_waits_for_a_gate_says_which() {
 
 #[test]
 fn a_hangup_drains_as_a_request_to_stop_does() {
-    let server = Server::start(|call| Answer::all(call));
+    let server = Server::start(Answer::all);
     server.hold();
     let place = Place::with(&one_stage(&format!("{}\nconcurrency = 3\n", server.stage())), &samples(30));
     let running = place.start(&["run", "p.toml", "--json"]);
@@ -176,7 +176,7 @@ fn a_hangup_drains_as_a_request_to_stop_does() {
 
 #[test]
 fn a_hangup_that_is_ignored_stays_ignored() {
-    let server = Server::start(|call| Answer::all(call));
+    let server = Server::start(Answer::all);
     server.hold();
     let place = Place::with(&one_stage(&server.stage()), &samples(3));
     let running =
