@@ -24,7 +24,10 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::report(&exit::Failure::internal(format!("cannot start: {error}"))),
     };
-    let code = match runtime.block_on(commands::run(args)) {
+    let code = match runtime.block_on(async {
+        bear_size_limits();
+        commands::run(args).await
+    }) {
         Ok(code) => code,
         Err(failure) => exit::report(&failure),
     };
@@ -32,4 +35,13 @@ fn main() -> ExitCode {
     // keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     code
+}
+
+/// Has a write beyond a limit on the size of files fail, with words and a hint, instead of ending the process.
+fn bear_size_limits() {
+    /// The number of SIGXFSZ.
+    const SIZE_LIMIT: i32 = 25;
+    let kind = tokio::signal::unix::SignalKind::from_raw(SIZE_LIMIT);
+    // Whoever cannot listen has the signal end the process, as before. Listening once is listening for good.
+    let _ = tokio::signal::unix::signal(kind);
 }

@@ -81,6 +81,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         prune_spares_runs_with_dead_items_unless_told, numbers_of_items_are_not_given_again,
         outputs_are_forgotten_with_the_run_that_wrote_them_last;
     operations: a_saved_operation_gets_a_number, progress_replaces_the_operation, runs_change_as_told,
+        the_first_fact_of_a_name_is_kept,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,
         an_unfinished_run_is_begun_once;

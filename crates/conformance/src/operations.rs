@@ -82,6 +82,22 @@ pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
     assert_eq!(world.store.run(world.run).await, Ok(Some(row)));
 }
 
+pub(crate) async fn the_first_fact_of_a_name_is_kept(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let learn = |name: &str, number: u64| {
+        let learn = Some((name.to_owned(), number));
+        world.store.change_run(world.run, RunChange { learn, ..RunChange::default() })
+    };
+    assert_eq!(learn("embed.dimensions", 4).await.expect("kept").learnt["embed.dimensions"], 4);
+    assert_eq!(learn("embed.dimensions", 8).await.expect("kept").learnt["embed.dimensions"], 4);
+    let row = learn("other \"name\"", u64::MAX).await.expect("kept");
+    let facts = [("embed.dimensions".to_owned(), 4), ("other \"name\"".to_owned(), u64::MAX)];
+    assert_eq!(row.learnt, facts.into());
+    assert_eq!(world.store.run(world.run).await, Ok(Some(row)));
+    let other = world.store.create_run(crate::world::new_run("other"), START).await.expect("created");
+    assert!(other.learnt.is_empty(), "another run knows nothing of it");
+}
+
 pub(crate) async fn unknown_runs_do_not_change(store: Arc<dyn Store>) {
     let changed = store.change_run(RunId(4_711), RunChange::default()).await;
     assert!(matches!(changed, Err(Error::NotFound(_))));

@@ -28,7 +28,7 @@ pub fn is_worth_splitting(failure: &Failure) -> bool {
             | Kind::Input
             | Kind::Unknown => !matches!(failure.status, Some(401 | 403 | 404 | 405)),
             // Nobody was reached, or the store is at fault: the items have nothing to do with it.
-            Kind::Connection | Kind::Database | Kind::Worker | Kind::Timeout => false,
+            Kind::Connection | Kind::Database | Kind::Worker | Kind::Timeout | Kind::Access => false,
         },
         // A timeout may be one item's fault, but finding out costs a timeout per call; the last attempt runs alone.
         Class::Timeout | Class::RateLimited | Class::Quota => false,

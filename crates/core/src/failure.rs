@@ -97,11 +97,13 @@ pub enum Kind {
     Input,
     /// Nothing is known about it: retryable, with a low limit of its own.
     Unknown,
+    /// The service does not let us in: the key, the account, or this very request. Others tell which.
+    Access,
 }
 
 impl Kind {
     /// Every kind, in a fixed order.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Handler,
         Self::Client,
         Self::Server,
@@ -114,6 +116,7 @@ impl Kind {
         Self::Memory,
         Self::Input,
         Self::Unknown,
+        Self::Access,
     ];
 
     /// The name used in JSON, SQL, metrics and on the command line.
@@ -132,6 +135,7 @@ impl Kind {
             Self::Memory => "memory",
             Self::Input => "input",
             Self::Unknown => "unknown",
+            Self::Access => "access",
         }
     }
 

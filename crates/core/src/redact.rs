@@ -131,10 +131,31 @@ fn keep_first(found: &Captures<'_>) -> String {
 #[must_use]
 pub fn clean(bytes: &[u8], max: usize) -> String {
     let scan = max.saturating_mul(4).clamp(SCAN_MIN, SCAN_MAX);
+    clean_prefix(bytes, scan, max, 0, |text| text)
+}
+
+/// The same, for somebody who knows more secrets than can be told by their form: `hide` takes them out, before anything
+/// else does, so that none is broken by the removal of a part of it. Where the end of the bytes is not looked at, another
+/// `edge` bytes are not shown either: a secret may be cut there that is spelled so long.
+#[must_use]
+pub fn clean_hiding(bytes: &[u8], max: usize, edge: usize, hide: impl FnOnce(String) -> String) -> String {
+    clean_prefix(bytes, SCAN_MAX, max, edge, hide)
+}
+
+fn clean_prefix(
+    bytes: &[u8],
+    scan: usize,
+    max: usize,
+    edge: usize,
+    hide: impl FnOnce(String) -> String,
+) -> String {
     let seen = bytes.get(..scan).unwrap_or(bytes);
     let mut unseen = bytes.len() - seen.len();
-    let mut text = printable(&String::from_utf8_lossy(seen));
+    let mut text = hide(printable(&String::from_utf8_lossy(seen)));
     if unseen > 0 {
+        let kept = floor_char_boundary(&text, text.len().saturating_sub(edge));
+        unseen += text.len() - kept;
+        text.truncate(kept);
         unseen += drop_broken_end(&mut text);
     }
     truncate(redact(text), max, unseen)

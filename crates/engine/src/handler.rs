@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use redrive_core::event::Verdict;
 use redrive_core::failure::Failure;
 use redrive_core::gate::Limits;
-use redrive_core::id::ItemId;
+use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::Payload;
 use redrive_core::usage::Usage;
+use redrive_store::{RunChange, Store};
 
 /// Does one stage's work. There is one per stage of a pipeline, shared by all calls.
 ///
@@ -41,6 +42,9 @@ pub trait Handler: Send + Sync {
         None
     }
 
+    /// Takes what it may keep facts in that have to outlive the process. Called once, before the first call.
+    fn remember(&self, _memory: RunMemory) {}
+
     /// How many processes that worked for it have died with work in hand.
     fn deaths(&self) -> u64 {
         0
@@ -48,6 +52,30 @@ pub trait Handler: Send + Sync {
 
     /// Ends whatever the handler keeps running. Called once, when the engine stops.
     async fn close(&self) {}
+}
+
+/// Facts that a stage found out in a run, and has to know again after a restart and in every other process.
+#[derive(Clone)]
+pub struct RunMemory {
+    /// Where the run is kept.
+    pub store: Arc<dyn Store>,
+    /// The run.
+    pub run: RunId,
+    /// The stage.
+    pub stage: Arc<str>,
+}
+
+impl RunMemory {
+    /// Keeps a number under a name of the stage's own, unless one is kept; returns the one that is.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn keep(&self, name: &str, number: u64) -> Result<u64, redrive_store::Error> {
+        let name = format!("{}.{name}", self.stage);
+        let learn = Some((name.clone(), number));
+        let row = self.store.change_run(self.run, RunChange { learn, ..RunChange::default() }).await?;
+        Ok(row.learnt.get(&name).copied().unwrap_or(number))
+    }
 }
 
 /// A batch for a handler.

@@ -83,12 +83,15 @@ impl Recipe {
 
 impl Recipe {
     /// Whether an item has to be called by itself: its next failure would be its last, and so far only batches that it
-    /// was part of have failed, so that it need not be the culprit; or it killed its process by itself, and would again.
+    /// was part of have failed, so that it need not be the culprit; or it killed its process by itself, and would again; or
+    /// it was refused, and others tell why.
     pub(crate) fn runs_alone(&self, item: &Item) -> bool {
         item.last.as_ref().is_some_and(|last| {
             let killer = last.class == Class::Crash && last.kind != Kind::Worker;
             let again = Failure::new(last.class, last.kind, "");
-            if last.shared { self.would_end(item, &again) } else { killer }
+            // Refused as if the key were not good: whether it is to blame can only be told of it alone.
+            let refused = last.kind == Kind::Access;
+            refused || if last.shared { self.would_end(item, &again) } else { killer }
         })
     }
 

@@ -30,8 +30,6 @@ pub struct IndexEmbed {
     model: ModelNo,
     /// How many numbers a vector has; the first answer tells where nobody knows.
     dimensions: OnceLock<usize>,
-    /// What to look at when the service does not know us.
-    remedy: String,
     flights: Flights,
     /// Chunks that went on without a vector.
     words_only: Arc<AtomicU64>,
@@ -55,13 +53,7 @@ struct Text {
 
 impl IndexEmbed {
     /// Keeps the vectors that `inner` makes as those of `model`.
-    pub fn new(
-        inner: Arc<dyn Handler>,
-        index: Arc<dyn Index>,
-        model: ModelNo,
-        dimensions: u32,
-        remedy: impl Into<String>,
-    ) -> Self {
+    pub fn new(inner: Arc<dyn Handler>, index: Arc<dyn Index>, model: ModelNo, dimensions: u32) -> Self {
         let known = OnceLock::new();
         if dimensions > 0 {
             known.get_or_init(|| dimensions as usize);
@@ -71,7 +63,6 @@ impl IndexEmbed {
             index,
             model,
             dimensions: known,
-            remedy: remedy.into(),
             flights: Flights::default(),
             words_only: Arc::default(),
         }
@@ -120,7 +111,7 @@ impl IndexEmbed {
                         return Answer { reply: Reply::Whole(failure), usage, limits };
                     }
                     Reply::Whole(failure) => {
-                        return Answer { reply: Reply::Whole(self.explained(failure)), usage, limits };
+                        return Answer { reply: Reply::Whole(failure), usage, limits };
                     }
                 }
             }
@@ -189,9 +180,6 @@ impl IndexEmbed {
                         Err(failure) => Outcome::Other(Verdict::Failed { failure, shared: false }),
                     }
                 }
-                Verdict::Failed { failure, shared } => {
-                    Outcome::Other(Verdict::Failed { failure: self.explained(failure), shared })
-                }
                 // A model leaves out what it knows no word of. The text is no worse for that.
                 Verdict::Filtered(_) => Outcome::Nothing,
                 other => Outcome::Other(other),
@@ -252,18 +240,6 @@ impl IndexEmbed {
             }
         }
         verdicts
-    }
-
-    /// A service that does not know us will not know us at the next chunk either: that waits for somebody, and is no
-    /// chunk's fault.
-    fn explained(&self, failure: Failure) -> Failure {
-        match failure.status {
-            Some(status @ (401 | 403)) if failure.class == Class::Final => {
-                let text = format!("{} ({})", failure.message(), self.remedy);
-                Failure::new(Class::Quota, failure.kind, text).with_status(status)
-            }
-            _ => failure,
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Verdict};
-use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::failure::{Class, Failure};
 use redrive_core::id::{ContentHash, ItemId, StageNo};
 use redrive_core::index::{Effect, ModelNo};
 use redrive_core::item::NewItem;
@@ -93,8 +93,7 @@ async fn stage(model: Arc<Model>, dimensions: u32) -> (Arc<IndexEmbed>, Arc<Memo
     let store = Arc::new(MemoryStore::new());
     let new = NewCollection { root: "/".into(), model: "m".into(), dimensions, settings: "{}".into() };
     let collection = store.open_collection(new, Timestamp(0)).await.unwrap();
-    let embed =
-        IndexEmbed::new(model, store.clone(), collection.model_no, dimensions, "look at the key in KEY");
+    let embed = IndexEmbed::new(model, store.clone(), collection.model_no, dimensions);
     (Arc::new(embed), store, collection.model_no)
 }
 
@@ -186,17 +185,6 @@ async fn the_first_answer_tells_the_dimension_where_nobody_knows() {
     assert_eq!(store.collections().await.unwrap()[0].spec.dimensions, 4);
     assert_eq!(store.learn_dimensions(no, 9).await.unwrap(), 4);
     assert_eq!(whole(&embed.call(request(&["abc"])).await.reply).class, Class::Quota);
-}
-
-#[tokio::test]
-async fn a_service_that_does_not_know_us_is_nobodys_failure() {
-    let refuse =
-        |_: &str| Err(Failure::new(Class::Final, Kind::Client, "401 invalid_api_key").with_status(401));
-    let (embed, ..) = stage(Model::new(9, refuse), 2).await;
-    let answer = embed.call(request(&["one"])).await;
-    let failure = whole(&answer.reply);
-    assert_eq!((failure.class, failure.status), (Class::Quota, Some(401)));
-    assert!(failure.message().contains("look at the key in KEY"), "{failure}");
 }
 
 #[tokio::test]

@@ -202,6 +202,19 @@ fn mistakes_in_a_stage_are_told_with_line_and_key() {
             "p.toml:6: stage.s.headers.Idempotency-Key: Idempotency-Key is set by redrive itself",
         ),
         (
+            "kind = \"http\"\nurl = \"http://h\"\nheaders = { X-Team = \"a\", Authorization = \"Bearer canary\" }",
+            "p.toml:6: stage.s.headers.Authorization: the header holds a key or password (have its value read from a \
+             variable: header_env = { Authorization = \"MY_VARIABLE\" })",
+        ),
+        (
+            "kind = \"http\"\nurl = \"http://h\"\nheaders = { My-Api-Key = \"x\" }",
+            "p.toml:6: stage.s.headers.My-Api-Key: the header holds a key or password",
+        ),
+        (
+            "kind = \"http\"\nurl = \"http://h\"\nheaders = { X-Note = \"sk-proj-0123456789abcdef\" }",
+            "p.toml:6: stage.s.headers.X-Note: the header holds a key or password",
+        ),
+        (
             "kind = \"http\"\nurl = \"http://h\"\nheader_env = { Authorization = \"Bearer x\" }",
             "p.toml:6: stage.s.header_env.Authorization: expected the name of an environment variable",
         ),

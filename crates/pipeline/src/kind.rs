@@ -63,13 +63,14 @@ pub(crate) fn headers(
     let plain = table.take("headers");
     let headers =
         plain.as_ref().map_or_else(BTreeMap::new, |node| header_table(node, scalar::header_value, report));
-    for name in headers.keys() {
-        if ["authorization", "x-api-key", "api-key", "cookie"]
-            .iter()
-            .any(|key| name.eq_ignore_ascii_case(key))
-        {
-            let at = plain.as_ref().map_or(table.at, |node| node.at);
-            report.warn(at, &format!("{}.headers.{name}", table.path), "looks like a secret; use header_env");
+    // The text of the file is kept with every run, and so would the key be.
+    for (name, node) in
+        plain.as_ref().and_then(|node| node.table(report)).iter().flat_map(|table| table.all())
+    {
+        if headers.get(name).is_some_and(|value| scalar::is_secret_header(name, value)) {
+            let hint =
+                format!("have its value read from a variable: header_env = {{ {name} = \"MY_VARIABLE\" }}");
+            node.fail_with(report, "the header holds a key or password", hint);
         }
     }
     let from_env = table.take("header_env");

@@ -194,6 +194,18 @@ pub(crate) fn header_value(text: &str) -> Result<String, String> {
     Err("a header value has only printable ASCII characters".to_owned())
 }
 
+/// Whether a header is one that carries a key, or its value looks like one.
+pub(crate) fn is_secret_header(name: &str, value: &str) -> bool {
+    const NAMES: [&str; 6] =
+        ["authorization", "proxy-authorization", "cookie", "api-key", "x-key", "x-token"];
+    const PARTS: [&str; 6] = ["api-key", "apikey", "auth-token", "access-token", "secret", "password"];
+    let lower = name.to_ascii_lowercase();
+    let line = format!("{name}: {value}");
+    NAMES.contains(&lower.as_str())
+        || PARTS.iter().any(|part| lower.contains(part))
+        || redact::clean(line.as_bytes(), line.len()) != line
+}
+
 /// Checks the name of an environment variable.
 pub(crate) fn variable(text: &str) -> Result<String, String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_';

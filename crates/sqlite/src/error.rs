@@ -71,6 +71,10 @@ fn translate(error: &rusqlite::Error, path: &Path) -> Error {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy(text),
         Some(ErrorCode::DiskFull) => Error::Full(text),
+        Some(ErrorCode::SystemIoFailure) if could_not_grow(error) => Error::Full(format!(
+            "{text}; the file could not grow: the disk is full or fails, or a limit on the size of files is reached \
+             (`ulimit -f` shows it)"
+        )),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Corrupt(text),
         Some(ErrorCode::SystemIoFailure) => Error::Unavailable(text),
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Error::Open(text),
@@ -83,6 +87,13 @@ fn translate(error: &rusqlite::Error, path: &Path) -> Error {
             _ => Error::Internal(text),
         },
     }
+}
+
+/// Whether it was a write that failed: SQLite knows a full disk by one number of the system's, and a limit on the size of
+/// files has another.
+fn could_not_grow(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    matches!(code, Some(rusqlite::ffi::SQLITE_IOERR_WRITE | rusqlite::ffi::SQLITE_IOERR_SHMSIZE))
 }
 
 #[cfg(test)]
@@ -98,6 +109,7 @@ mod tests {
         assert!(matches!(of(ffi::SQLITE_BUSY_SNAPSHOT), Error::Busy(_)));
         assert!(matches!(of(ffi::SQLITE_LOCKED), Error::Busy(_)));
         assert!(matches!(of(ffi::SQLITE_FULL), Error::Full(_)));
+        assert!(matches!(of(ffi::SQLITE_IOERR_WRITE), Error::Full(text) if text.contains("ulimit -f")));
         assert!(matches!(of(ffi::SQLITE_CORRUPT), Error::Corrupt(_)));
         assert!(matches!(of(ffi::SQLITE_NOTADB), Error::Corrupt(_)));
         assert!(matches!(of(ffi::SQLITE_IOERR_FSYNC), Error::Unavailable(_)));

@@ -45,7 +45,7 @@ use worker::{Trouble, Worker};
 pub const INHERITED: [&str; 5] = ["PATH", "HOME", "LANG", "TZ", "TMPDIR"];
 
 /// Parts of names of variables whose values are taken for secrets.
-const SECRET_NAMES: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"];
+const SECRET_NAMES: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"];
 /// Most bytes of a child's last words in a message; the end of them is kept.
 const LAST_WORDS: usize = 1_500;
 
@@ -284,7 +284,7 @@ impl CommandHandler {
         let from = (from..=words.len()).find(|at| words.is_char_boundary(*at)).unwrap_or(0);
         let dots = if from > 0 { "…" } else { "" };
         let text = format!("{}; stderr: {dots}{}", failure.message(), &words[from..]);
-        Failure::new(failure.class, failure.kind, text)
+        self.decoder.failure(failure.class, failure.kind, text)
     }
 }
 

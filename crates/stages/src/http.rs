@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::classify;
-use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 
@@ -105,7 +105,9 @@ impl HttpHandler {
                 (decoded.reply, decoded.usage)
             }
             (Err(Fault::Failed(failure)), ..) => (Reply::Whole(failure), None),
-            (Err(Fault::Refused { status, text, hint }), ..) => {
+            (Err(Fault::Refused { status, body, hint }), ..) => {
+                // Longer than any message, so that nothing is cut before what is kept of it is clean.
+                let text = decoder.secrets.clean(&body, body.len().max(MAX_MESSAGE));
                 (Reply::Whole(classify::from_status(status, text.as_bytes(), hint)), None)
             }
         };

@@ -6,6 +6,8 @@
 //! | `chat` | a prompt to an answer, one item in one call |
 //! | `model` | the client both share: one POST, no tries of its own |
 //! | `profile` | what a refusal means: status, code, type and text together |
+//! | `end` | how an answer ended, and what it says: half a text is no answer |
+//! | `dimension` | whether vectors are as long as those before them |
 //! | `vector` | whether vectors can be used; one that cannot makes the whole answer unusable |
 //! | `prompt` | texts with JSON pointers in them |
 //! | `price` | what tokens cost, where somebody said so |
@@ -13,7 +15,9 @@
 //! Nothing of a wrong answer is used: an output is either as it was asked for, or the call failed.
 
 mod chat;
+mod dimension;
 mod embed;
+mod end;
 mod model;
 mod price;
 mod profile;
@@ -51,6 +55,8 @@ pub struct ModelSpec {
     pub max_item_tokens: Option<u64>,
     /// What tokens cost. `None`: what is known of OpenAI's own service, and nothing of any other.
     pub price: Option<Price>,
+    /// What to do when the key is refused, in a few words; they become part of the message.
+    pub remedy: Option<String>,
     /// How many calls may be open at once, and so how many connections are worth keeping.
     pub concurrency: usize,
     /// How long making a connection may take.
@@ -70,6 +76,7 @@ impl ModelSpec {
             max_answer: 64 << 20,
             max_item_tokens: None,
             price: None,
+            remedy: None,
             concurrency: 1,
             connect_timeout: Duration::from_secs(10),
         }

@@ -117,12 +117,13 @@ impl Decoder {
     /// A failure that says what is wrong with the answer, and shows the beginning of it.
     #[must_use]
     pub fn broken(&self, wrong: &str, bytes: &[u8]) -> Failure {
-        let excerpt = self.secrets.clean(bytes.trim_ascii(), EXCERPT);
+        let shown = if compression(bytes).is_some() { &[] } else { bytes };
+        let excerpt = self.secrets.clean(shown.trim_ascii(), EXCERPT);
         let colon = if excerpt.is_empty() { "" } else { ": " };
-        Failure::new(Class::Retryable, Kind::Answer, format!("the answer {wrong}{colon}{excerpt}"))
+        self.failure(Class::Retryable, Kind::Answer, format!("the answer {wrong}{colon}{excerpt}"))
     }
 
-    /// A failure with this text, without secrets.
+    /// A failure with this text, without secrets: whatever a service or a child has a part in gets into a failure here.
     #[must_use]
     pub fn failure(&self, class: Class, kind: Kind, message: impl AsRef<[u8]>) -> Failure {
         Failure::new(class, kind, self.secrets.clean(message.as_ref(), MAX_MESSAGE))
@@ -165,7 +166,7 @@ impl Decoder {
         let excerpt = self.secrets.clean(first.get().as_bytes(), EXCERPT);
         let count = strays.len();
         let text = format!("left out of the answer, which has {count} for no item of the request: {excerpt}");
-        Failure::new(Class::Retryable, Kind::Answer, text)
+        self.failure(Class::Retryable, Kind::Answer, text)
     }
 
     /// An item passed with this output.
@@ -207,8 +208,30 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// How an answer is compressed, by its first bytes.
+pub(crate) fn compression(bytes: &[u8]) -> Option<&'static str> {
+    const MARKS: [(&[u8], &str); 5] = [
+        (&[0x1f, 0x8b], "gzip"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd"),
+        (&[0x78, 0x9c], "deflate"),
+        (&[0x78, 0x01], "deflate"),
+        (&[0x78, 0xda], "deflate"),
+    ];
+    MARKS.iter().find(|(mark, _)| bytes.starts_with(mark)).map(|(_, name)| *name)
+}
+
+/// What is said of an answer that is compressed.
+pub(crate) fn compressed(how: &str) -> String {
+    format!(
+        "is compressed ({how}), which nobody asked for; switch that off in the service, or in the proxy before it"
+    )
+}
+
 /// The text of an answer that can be JSON.
 pub(crate) fn text(bytes: &[u8]) -> Result<&str, String> {
+    if let Some(how) = compression(bytes) {
+        return Err(compressed(how));
+    }
     let text = std::str::from_utf8(bytes)
         .map_err(|error| format!("is not UTF-8 (byte {})", error.valid_up_to()))?
         .trim_start_matches('\u{feff}')

@@ -15,16 +15,16 @@ use redrive_core::gate::Limits;
 use redrive_core::id::ContentHash;
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::Input;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, Url};
 
-use crate::protocol::Decoder;
+use crate::protocol::{self, Decoder};
 use crate::secrets::Secrets;
 
 pub(crate) use headers::span;
 
-/// Most bytes of an error's body that are read.
-const ERROR_BODY: usize = 64 * 1024;
+/// Most bytes of an error's body that are read: one more than is ever shown of it, so that it can be seen that it was cut.
+const ERROR_BODY: usize = 64 * 1024 + 1;
 /// Name of the header by which a service recognises a repetition.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -87,8 +87,9 @@ pub(crate) enum Fault {
     Refused {
         /// The status.
         status: u16,
-        /// The beginning of the body, without secrets.
-        text: String,
+        /// The beginning of the body, as it came: it may repeat a secret, and gets into a failure by way of a
+        /// [`Decoder`] only.
+        body: Vec<u8>,
         /// How long it asks to be left alone.
         hint: Option<Duration>,
     },
@@ -134,15 +135,23 @@ impl Service {
         };
         let limits = headers::limits(response.headers(), (self.now)());
         let result = if response.status().is_success() {
-            let status = response.status().as_u16();
-            answer::read(response, self.max_answer).await.map_err(|stop| {
-                let failure = fault::of_reading(stop, &self.target, self.max_answer, &self.decoder);
-                Fault::Failed(failure.with_status(status))
-            })
+            self.read(response).await.map_err(Fault::Failed)
         } else {
             Err(self.refused(response).await)
         };
         Exchange { limits, result }
+    }
+
+    /// The body of a success.
+    async fn read(&self, response: Response) -> Result<Vec<u8>, Failure> {
+        let (status, encoding) = (response.status().as_u16(), encoding(response.headers()));
+        let read = answer::read(response, self.max_answer).await;
+        let body = read.map_err(|stop| fault::of_reading(stop, &self.target, self.max_answer, &self.decoder));
+        match (body, encoding) {
+            (Ok(_), Some(how)) => Err(self.decoder.broken(&protocol::compressed(&how), &[])),
+            (body, _) => body,
+        }
+        .map_err(|failure| failure.with_status(status))
     }
 
     /// What a status that is no success says.
@@ -159,10 +168,22 @@ impl Service {
             return Fault::Failed(failure.with_status(status.as_u16()));
         }
         let hint = headers::wait(response.headers(), status.as_u16(), (self.now)());
-        let body = answer::beginning(response, ERROR_BODY).await;
-        let text = self.decoder.secrets.clean(&body, ERROR_BODY);
-        Fault::Refused { status: status.as_u16(), text, hint }
+        let encoding = encoding(response.headers());
+        let mut body = answer::beginning(response, ERROR_BODY).await;
+        if let Some(how) = encoding.or_else(|| protocol::compression(&body).map(str::to_owned)) {
+            body = format!("its body {}", protocol::compressed(&how)).into_bytes();
+        }
+        Fault::Refused { status: status.as_u16(), body, hint }
     }
+}
+
+/// How an answer says that it is compressed. Nothing of the kind is ever asked for.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let said = headers.get(CONTENT_ENCODING)?.to_str().ok()?.trim();
+    let known =
+        said.len() <= 40 && said.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-, ".contains(&byte));
+    let how = if known { said.to_ascii_lowercase() } else { "in an unknown way".to_owned() };
+    (!matches!(how.as_str(), "" | "identity")).then_some(how)
 }
 
 fn client(spec: &ServiceSpec<'_>) -> Result<Client, String> {

@@ -1,5 +1,7 @@
 //! Rows about runs, workers and operations.
 
+use std::collections::BTreeMap;
+
 use redrive_core::id::{ItemSeq, OperationId, RunId, WorkerId};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
@@ -51,6 +53,8 @@ pub struct RunRow {
     pub pause: Pause,
     /// Since when, and how long before that, nobody was at it.
     pub idle: Pause,
+    /// Facts that its stages found out and have to know again, by name.
+    pub learnt: BTreeMap<String, u64>,
 }
 
 /// How long a run was kept from going on (deadlines do not run meanwhile), or nobody was at it.
@@ -77,6 +81,8 @@ pub struct RunChange {
     pub pause: Option<Pause>,
     /// How long nobody was at it.
     pub idle: Option<Pause>,
+    /// A fact that a stage found out: kept unless one is kept under that name.
+    pub learn: Option<(String, u64)>,
 }
 
 /// Which runs to list.

@@ -189,7 +189,7 @@ pub fn hint(report: &RunReport) -> Option<String> {
         )),
         RunStatus::Paused => Some(format!("`redrive resume {run}` goes on")),
         RunStatus::PausedQuota => Some(format!(
-            "the reason above says who wants money, and so does `redrive gates` of what has a gate; once that is settled, `redrive resume {run}` goes on"
+            "the reason above says what it waits for (credit, a key, another setting), and so does `redrive gates` of what has a gate; once that is settled, `redrive resume {run}` goes on"
         )),
         RunStatus::PausedOutage => Some(format!(
             "`redrive gates` shows who is away; once it is back, `redrive resume {run}` goes on"

@@ -54,18 +54,18 @@ pub(super) fn handler(
         }
         StageKind::Embed { model: def, input, output, dimensions, index } => {
             let spec = redrive_stages::EmbedSpec {
-                model: model(def, concurrency)?,
+                model: redrive_stages::ModelSpec {
+                    remedy: Some(remedy(def, *index)),
+                    ..model(def, concurrency)?
+                },
                 // What is kept in the index is the vector alone.
                 input: if *index { "/text".to_owned() } else { input.clone() },
                 output: if *index { String::new() } else { output.clone() },
                 dimensions: dimensions.map(|dimensions| dimensions as usize),
+                judged_elsewhere: *index,
             };
             let embed = Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?);
-            let remedy = match &def.api_key_env {
-                Some(variable) => format!("look at the key in {variable}"),
-                None => "name the variable that holds the key: --api-key-env VARIABLE".to_owned(),
-            };
-            if *index { Ok(Arc::new(indexed(embed, need(shelf)?, remedy))) } else { Ok(embed) }
+            if *index { Ok(Arc::new(indexed(embed, need(shelf)?))) } else { Ok(embed) }
         }
         StageKind::EmbedBuiltin { input, output, index, recycle_after, memory } => {
             let settings = super::shelf::EmbedSettings {
@@ -78,7 +78,7 @@ pub(super) fn handler(
             spec.recycle_after = Some(*recycle_after).filter(|items| *items > 0);
             spec.output = (!*index).then(|| output.clone());
             let embed = Arc::new(pool(spec)?);
-            if *index { Ok(Arc::new(indexed(embed, need(shelf)?, String::new()))) } else { Ok(embed) }
+            if *index { Ok(Arc::new(indexed(embed, need(shelf)?))) } else { Ok(embed) }
         }
         StageKind::Parse { max_tokens, min_tokens, overlap, memory, max_pages } => {
             let shelf = need(shelf)?;
@@ -125,7 +125,10 @@ pub(super) fn handler(
             output,
         } => {
             let spec = redrive_stages::ChatSpec {
-                model: model(def, concurrency)?,
+                model: redrive_stages::ModelSpec {
+                    remedy: Some(remedy(def, false)),
+                    ..model(def, concurrency)?
+                },
                 prompt: prompt.clone(),
                 system: system.clone(),
                 temperature: *temperature,
@@ -154,10 +157,20 @@ fn need(shelf: Option<&Shelf>) -> Result<&Shelf, String> {
     shelf.ok_or_else(|| "there is no index to write to".to_owned())
 }
 
-fn indexed(embed: Arc<dyn Handler>, shelf: &Shelf, remedy: String) -> IndexEmbed {
+fn indexed(embed: Arc<dyn Handler>, shelf: &Shelf) -> IndexEmbed {
     let model = shelf.collection.model_no;
-    IndexEmbed::new(embed, shelf.index.clone(), model, shelf.collection.spec.dimensions, remedy)
+    IndexEmbed::new(embed, shelf.index.clone(), model, shelf.collection.spec.dimensions)
         .counting(shelf.words_only.clone())
+}
+
+/// What to do when a model's key is refused.
+fn remedy(def: &redrive_pipeline::ModelDef, index: bool) -> String {
+    match (&def.api_key_env, def.header_env.values().next()) {
+        (Some(variable), _) => format!("look at the key in {variable}"),
+        (None, Some(variable)) => format!("look at the header from {variable}"),
+        (None, None) if index => "name the variable that holds the key: --api-key-env VARIABLE".to_owned(),
+        (None, None) => "name the variable that holds the key: api_key_env = \"VARIABLE\"".to_owned(),
+    }
 }
 
 /// This very program, as a child that does one kind of work.

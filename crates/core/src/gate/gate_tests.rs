@@ -211,7 +211,7 @@ fn lesson(sign: Sign<'_>) -> Lesson<'_> {
     Lesson { sign, tokens: None, limits: Limits::default() }
 }
 
-const FAILED: Sign<'_> = Sign::Failed { calls: 1, overloaded: false, fresh: true };
+const FAILED: Sign<'_> = Sign::Failed { calls: 1, lost: false, fresh: true };
 
 fn call(gate: &mut Gate, sign: Sign<'_>, at: i64) -> Option<Notice> {
     let permit = gate.admit(0, Timestamp(at)).expect("it is open");

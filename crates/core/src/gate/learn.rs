@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::rate::Seen;
 use super::{Closed, Gate, Limits, Paused, PausedBy, Permit, window};
+use crate::id::ItemId;
 use crate::time::{Timestamp, millis};
 
 /// How long it closes by itself at first.
@@ -31,8 +32,8 @@ pub enum Sign<'a> {
     Failed {
         /// How many, where a batch was taken apart.
         calls: u32,
-        /// Whether it looked overloaded.
-        overloaded: bool,
+        /// Whether they got lost, as calls do where a dependency is overloaded, and now and then where it is not.
+        lost: bool,
         /// Whether items were among them that had not failed before.
         fresh: bool,
     },
@@ -40,6 +41,13 @@ pub enum Sign<'a> {
     Quota {
         /// In the dependency's words.
         why: &'a str,
+    },
+    /// It was refused as if the key were not good, which may be about the items after all.
+    Refused {
+        /// In the dependency's words.
+        why: &'a str,
+        /// The items.
+        items: &'a [ItemId],
     },
     /// It says nothing about the dependency.
     Neutral,
@@ -94,6 +102,8 @@ impl Gate {
         match lesson.sign {
             Sign::Answered => {
                 self.shared.totals.passed += 1;
+                self.losses.came_back();
+                self.refusals.passed(permit.started);
                 self.passed.count(now);
                 let all = 1.0 / self.share(now);
                 if let Some((_, passed)) = &mut self.since_cut {
@@ -117,11 +127,19 @@ impl Gate {
                 self.is_there(permit, now)
             }
             Sign::Throttled { hint } => self.throttled(permit, hint, now),
-            Sign::Failed { calls, overloaded, fresh } => {
-                if overloaded && permit.started > self.shared.window.cut_at {
-                    self.shared.window.cut(1.0, now);
+            Sign::Failed { calls, lost, fresh } => {
+                if lost {
+                    self.lost(permit, now);
+                } else {
+                    self.losses.came_back();
                 }
                 self.failed(permit, calls, fresh, now)
+            }
+            Sign::Refused { why, items } => {
+                self.shared.totals.throttled += 1;
+                let back = self.is_there(permit, now);
+                let of_key = self.refusals.refused(items, now);
+                if of_key { self.pause(why, now) } else { back }
             }
             Sign::Quota { why } => {
                 self.shared.totals.throttled += 1;
@@ -133,6 +151,21 @@ impl Gate {
                 None
             }
         }
+    }
+
+    /// A call got lost: the window shrinks when too many do, or when calls take longer as well.
+    fn lost(&mut self, permit: Permit, now: Timestamp) {
+        let too_many = self.losses.is_too_many();
+        if permit.started > self.shared.window.cut_at && (too_many || self.shared.window.is_slower()) {
+            self.shared.window.cut(1.0, now);
+            self.losses.forget();
+        }
+    }
+
+    /// Whether a call for one item that is refused as if the key were not good is so because of the item.
+    #[must_use]
+    pub fn blames(&self, item: ItemId) -> bool {
+        self.refusals.blame(item)
     }
 
     /// What was estimated before the call is put right afterwards.

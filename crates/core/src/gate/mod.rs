@@ -11,6 +11,7 @@
 //! | `told` | how many per second, from what answers say about limits |
 //! | `bucket` | when the next call may start at a rate |
 //! | `breaker` | whether the dependency is away, and when to try it out |
+//! | `doubt` | what a single bad end of a call does not prove |
 //! | `batch` | how many items one request may carry |
 //! | `pace` | this worker's share, and so when the next call may start |
 //! | `learn` | what a call that ended changes in all of these |
@@ -21,6 +22,7 @@
 mod batch;
 mod breaker;
 mod bucket;
+mod doubt;
 mod forecast;
 mod learn;
 mod limits;
@@ -36,6 +38,8 @@ mod window;
 
 #[cfg(test)]
 mod gate_tests;
+#[cfg(test)]
+mod lossy_tests;
 
 pub use batch::BatchSize;
 pub use breaker::Breaker;
@@ -51,6 +55,7 @@ pub use window::Window;
 
 use breaker::Lately;
 use bucket::{Bucket, after};
+use doubt::{Losses, Refusals};
 use meter::Meter;
 
 use crate::time::Timestamp;
@@ -74,6 +79,8 @@ pub struct Gate {
     started_at: Timestamp,
     passed: Meter,
     lately: Lately,
+    losses: Losses,
+    refusals: Refusals,
     /// When a call was last turned away, and how many have passed since, over all workers.
     since_cut: Option<(Timestamp, f64)>,
     /// How much of what a pause held back may be made up for at once.
@@ -119,6 +126,8 @@ impl Gate {
             started_at: now,
             passed: Meter::default(),
             lately: Lately::default(),
+            losses: Losses::default(),
+            refusals: Refusals::default(),
             since_cut: None,
             make_up: 1.0,
             dirty: false,

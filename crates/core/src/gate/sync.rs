@@ -1,6 +1,7 @@
 //! Telling other workers, and hearing from them.
 
 use super::bucket::Bucket;
+use super::doubt::Refusals;
 use super::meter::Meter;
 use super::{Gate, GateState, Member};
 use crate::time::Timestamp;
@@ -25,6 +26,8 @@ impl Gate {
         }
         if self.shared.epoch > epoch {
             self.lately.forget();
+            self.losses.forget();
+            self.refusals = Refusals::default();
             self.probing = false;
             self.urgent = false;
         }

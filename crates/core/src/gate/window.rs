@@ -99,7 +99,7 @@ impl Window {
     pub(super) fn passed(&mut self, passed: &Passed, now: Timestamp) {
         self.took(passed.seconds);
         self.measure(passed, now);
-        if !passed.binding || now < self.hold_until || self.rtt > self.rtt_long * 1.5 {
+        if !passed.binding || now < self.hold_until || self.is_slower() {
             return;
         }
         self.limit += if self.slow_start { 1.0 } else { 1.0 / self.limit.max(1.0) };
@@ -149,6 +149,11 @@ impl Window {
             self.slow_start = false;
             self.cut_at = now;
         }
+    }
+
+    /// Whether calls take much longer lately than they do in the long run.
+    pub(super) fn is_slower(&self) -> bool {
+        self.rtt > self.rtt_long * 1.5
     }
 
     /// A call was turned away, or the dependency was overloaded; `needed` calls at once are needed for the rate that is

@@ -251,6 +251,7 @@ mod tests {
             finished_at: finished_at.map(Timestamp),
             pause: Pause::default(),
             idle: Pause { since: idle.0.map(Timestamp), before_ms: idle.1 },
+            learnt: BTreeMap::new(),
         }
     }
 

@@ -14,7 +14,8 @@ use crate::verb::item::collect;
 macro_rules! run_columns {
     () => {
         "id, pipeline, source, category, priority, definition, folder, control, reason, cursor, admitted_all, \
-         duplicates, budget, created_at, finished_at, paused_since, paused_ms, idle_since, idle_ms, reading"
+         duplicates, budget, created_at, finished_at, paused_since, paused_ms, idle_since, idle_ms, reading, \
+         learnt"
     };
 }
 
@@ -128,6 +129,9 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
         change.idle.and_then(|idle| idle.since).map(|since| since.0),
         change.idle.map(|idle| idle.before_ms),
     ])?;
+    if let Some((name, number)) = &change.learn {
+        learn(tx, run, name, *number)?;
+    }
     must(tx, run)
 }
 
@@ -152,6 +156,18 @@ pub(crate) fn require_reading(conn: &Connection, run: RunId, number: u32) -> Res
     if reading > number {
         return Err(Error::Overtaken { reading }.into());
     }
+    Ok(())
+}
+
+/// Keeps a fact, unless one is kept under that name.
+fn learn(tx: &Connection, run: RunId, name: &str, number: u64) -> Result<()> {
+    let mut learnt = must(tx, run)?.learnt;
+    if learnt.contains_key(name) {
+        return Ok(());
+    }
+    learnt.insert(name.to_owned(), number);
+    let text = serde_json::to_string(&learnt).map_err(|error| strange("fact", error))?;
+    tx.prepare_cached("UPDATE run SET learnt = ?2 WHERE id = ?1")?.execute(params![run.0, text])?;
     Ok(())
 }
 
@@ -227,5 +243,7 @@ fn read(row: &Row<'_>) -> Result<RunRow> {
         pause: Pause { since: row.get::<_, Option<i64>>(15)?.map(Timestamp), before_ms: row.get(16)? },
         idle: Pause { since: row.get::<_, Option<i64>>(17)?.map(Timestamp), before_ms: row.get(18)? },
         reading: row.get(19)?,
+        learnt: serde_json::from_str(&row.get::<_, String>(20)?)
+            .map_err(|error| strange("list of facts", error))?,
     })
 }

@@ -4,12 +4,13 @@ use async_trait::async_trait;
 use redrive_core::event::Verdict;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::Payload;
+use redrive_core::usage::Usage;
 use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::model::{Envelope, Model};
+use super::end::{self, End, Said};
+use super::model::Model;
 use super::{ModelSpec, Prompt};
 use crate::protocol::failed;
 use crate::service::Now;
@@ -67,23 +68,6 @@ pub struct ChatHandler {
     allow_truncated: bool,
 }
 
-/// One of the answers that a model gives.
-#[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    message: Option<Content>,
-    #[serde(default)]
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Content {
-    #[serde(default)]
-    content: Option<String>,
-    #[serde(default)]
-    refusal: Option<String>,
-}
-
 impl ChatHandler {
     /// Prepares the calls; connects to nothing.
     ///
@@ -128,8 +112,8 @@ impl ChatHandler {
             Err(failure) => return Reply::Items(vec![failed(failure)]).into(),
         };
         let asked = self.model.ask(&body, &[item]).await;
-        let (reply, usage) = match asked.result.and_then(|bytes| self.answer(&bytes, item)) {
-            Ok((verdict, usage)) => (Reply::Items(vec![verdict]), usage),
+        let (reply, usage) = match asked.result {
+            Ok(bytes) => self.answer(&bytes, item),
             Err(failure) => (Reply::Whole(failure), None),
         };
         Answer { reply, usage, limits: asked.limits }
@@ -154,41 +138,52 @@ impl ChatHandler {
         Ok((system, self.prompt.render(payload)?))
     }
 
-    /// What an answer means for its item, and what the call consumed.
-    fn answer(
-        &self,
-        bytes: &[u8],
-        item: &Input,
-    ) -> Result<(Verdict, Option<redrive_core::usage::Usage>), Failure> {
-        let envelope = self.model.open(bytes)?;
-        let choice = first(&envelope).map_err(|wrong| self.model.decoder().broken(wrong, bytes))?;
-        let verdict = match self.text(choice, bytes) {
+    /// What an answer means for its item, and what the call consumed in any case.
+    fn answer(&self, bytes: &[u8], item: &Input) -> (Reply, Option<Usage>) {
+        let envelope = match self.model.open(bytes) {
+            Ok(envelope) => envelope,
+            Err(failure) => return (Reply::Whole(failure), None),
+        };
+        let usage = self.model.usage(&envelope);
+        let broken = |wrong: &str| self.model.decoder().broken(wrong, bytes);
+        let choice =
+            self.model.reported(&envelope, bytes).and_then(|()| end::first(envelope.choices).map_err(broken));
+        let choice = match choice {
+            Ok(choice) => choice,
+            Err(failure) => return (Reply::Whole(failure), usage),
+        };
+        let text = end::read(choice).map_err(|wrong| broken(&wrong)).and_then(|said| self.text(said, bytes));
+        let verdict = match text {
             Ok(text) => self.place(&text, item),
             Err(failure) => failed(failure),
         };
-        Ok((verdict, self.model.usage(&envelope)))
+        (Reply::Items(vec![verdict]), usage)
     }
 
     /// The text of an answer, when it is whole.
-    fn text(&self, choice: Choice, bytes: &[u8]) -> Result<String, Failure> {
+    fn text(&self, said: Said, bytes: &[u8]) -> Result<String, Failure> {
         let decoder = self.model.decoder();
-        let (text, refusal) =
-            choice.message.map_or((None, None), |message| (message.content, message.refusal));
-        match choice.finish_reason.as_deref() {
-            Some("content_filter") => {
-                return Err(decoder.failure(Class::Final, Kind::Answer, "the service filtered the answer"));
-            }
-            Some("length") if !self.allow_truncated => {
+        let refused = |text: String| Err(decoder.failure(Class::Final, Kind::Answer, text));
+        if let End::Filtered(word) = said.end {
+            return refused(format!("the service filtered the answer ({word})"));
+        }
+        if let Some(refusal) = said.refusal {
+            return refused(format!("the model refused: {refusal}"));
+        }
+        match said.end {
+            End::Cut if !self.allow_truncated => {
                 let text = "the answer was cut off at the most tokens; raise max_tokens or set allow_truncated = true";
                 return Err(decoder.failure(Class::Retryable, Kind::Answer, text));
             }
-            _ => {}
+            End::Unknown(word) => {
+                let text = format!(
+                    "the answer ended with {word:?}, which is not known to be the end of a whole one"
+                );
+                return Err(decoder.failure(Class::Retryable, Kind::Answer, text));
+            }
+            End::Whole | End::Cut | End::Filtered(_) => {}
         }
-        if let Some(refusal) = refusal.filter(|refusal| !refusal.is_empty()) {
-            let text = format!("the model refused: {refusal}");
-            return Err(decoder.failure(Class::Final, Kind::Answer, text));
-        }
-        text.filter(|text| !text.trim().is_empty()).ok_or_else(|| decoder.broken("has no text", bytes))
+        said.text.filter(|text| !text.trim().is_empty()).ok_or_else(|| decoder.broken("has no text", bytes))
     }
 
     fn place(&self, text: &str, item: &Input) -> Verdict {
@@ -204,13 +199,6 @@ impl ChatHandler {
             Err(error) => failed(decoder.broken(&error.to_string(), text.as_bytes())),
         }
     }
-}
-
-fn first(envelope: &Envelope<'_>) -> Result<Choice, &'static str> {
-    let choices = envelope.choices.ok_or("has no \"choices\"")?;
-    let choices: Vec<Choice> =
-        serde_json::from_str(choices.get()).map_err(|_| "has \"choices\" that cannot be read")?;
-    choices.into_iter().next().ok_or("has no choice")
 }
 
 fn estimate(system: Option<&str>, prompt: &str) -> u64 {

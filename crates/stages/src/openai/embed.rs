@@ -1,15 +1,14 @@
 //! A stage that turns texts into vectors.
 
-use std::sync::OnceLock;
-
 use async_trait::async_trait;
 use redrive_core::event::Verdict;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::Payload;
 use redrive_core::usage::Usage;
-use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Input, Reply, Request, RunMemory};
 use serde_json::{Map, Value, json};
 
+use super::dimension::Dimension;
 use super::model::Model;
 use super::{ModelSpec, vector};
 use crate::protocol::{failed, look_up, place_output};
@@ -27,13 +26,21 @@ pub struct EmbedSpec {
     pub output: String,
     /// How many numbers a vector is asked to have. `None`: as many as the model gives, the same for all.
     pub dimensions: Option<usize>,
+    /// Whether somebody else sees to it that all vectors have as many numbers, and says it in better words.
+    pub judged_elsewhere: bool,
 }
 
 impl EmbedSpec {
     /// Embeds the text at `/text` and puts the vector at `/embedding`.
     #[must_use]
     pub fn new(model: ModelSpec) -> Self {
-        Self { model, input: "/text".to_owned(), output: "/embedding".to_owned(), dimensions: None }
+        Self {
+            model,
+            input: "/text".to_owned(),
+            output: "/embedding".to_owned(),
+            dimensions: None,
+            judged_elsewhere: false,
+        }
     }
 }
 
@@ -46,8 +53,8 @@ pub struct EmbedHandler {
     input: String,
     output: String,
     dimensions: Option<usize>,
-    /// The dimension of the first answer; a model does not change it.
-    seen: OnceLock<usize>,
+    /// How long vectors have to be; `None` when somebody else sees to that.
+    dimension: Option<Dimension>,
 }
 
 impl EmbedHandler {
@@ -56,12 +63,13 @@ impl EmbedHandler {
     /// # Errors
     /// Says which part of the specification cannot be used; shows no secret.
     pub fn new(spec: EmbedSpec, now: Now) -> Result<Self, String> {
+        let dimension = Dimension::new(&spec.model.model, spec.dimensions);
         Ok(Self {
             model: Model::new(spec.model, &["embeddings"], &spec.output, now)?,
             input: spec.input,
             output: spec.output,
+            dimension: (!spec.judged_elsewhere).then_some(dimension),
             dimensions: spec.dimensions,
-            seen: OnceLock::new(),
         })
     }
 
@@ -79,7 +87,7 @@ impl EmbedHandler {
         }
         let asked = self.model.ask(&self.body(&input), &sent).await;
         let (vectors, usage) = match asked.result {
-            Ok(bytes) => self.vectors(&bytes, sent.len()),
+            Ok(bytes) => self.vectors(&bytes, sent.len()).await,
             Err(failure) => (Err(failure), None),
         };
         let reply = match vectors {
@@ -124,26 +132,28 @@ impl EmbedHandler {
     }
 
     /// The vectors of an answer, when all of them can be used; and what the call consumed in any case.
-    fn vectors(&self, bytes: &[u8], texts: usize) -> (Result<Vec<Vec<f32>>, Failure>, Option<Usage>) {
+    async fn vectors(&self, bytes: &[u8], texts: usize) -> (Result<Vec<Vec<f32>>, Failure>, Option<Usage>) {
         let envelope = match self.model.open(bytes) {
             Ok(envelope) => envelope,
             Err(failure) => return (Err(failure), None),
         };
-        let vectors = envelope
-            .data
-            .ok_or_else(|| "has no \"data\"".to_owned())
-            .and_then(|data| vector::read(data, texts, self.dimensions))
-            .and_then(|vectors| self.alike(vectors))
-            .map_err(|wrong| self.model.decoder().broken(&wrong, bytes));
-        (vectors, self.model.usage(&envelope))
+        let usage = self.model.usage(&envelope);
+        let read = |()| {
+            let data = envelope.data.ok_or_else(|| "has no \"data\"".to_owned());
+            let vectors = data.and_then(|data| vector::read(data, texts));
+            vectors.map_err(|wrong| self.model.decoder().broken(&wrong, bytes))
+        };
+        let vectors = match self.model.reported(&envelope, bytes).and_then(read) {
+            Ok(vectors) => self.alike(vectors).await,
+            Err(failure) => Err(failure),
+        };
+        (vectors, usage)
     }
 
-    /// Refuses vectors of another dimension than the first answer had.
-    fn alike(&self, vectors: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, String> {
-        let dimension = vectors.first().map_or(0, Vec::len);
-        let first = *self.seen.get_or_init(|| dimension);
-        if first != dimension {
-            return Err(format!("has vectors of dimension {dimension} where {first} was expected"));
+    /// Refuses vectors of another dimension than was asked for, or than the answers before them had.
+    async fn alike(&self, vectors: Vec<Vec<f32>>) -> Result<Vec<Vec<f32>>, Failure> {
+        if let (Some(dimension), Some(first)) = (&self.dimension, vectors.first()) {
+            dimension.judge(first.len()).await?;
         }
         Ok(vectors)
     }
@@ -163,6 +173,12 @@ impl EmbedHandler {
 impl Handler for EmbedHandler {
     async fn call(&self, request: Request) -> Answer {
         self.ask(&request).await
+    }
+
+    fn remember(&self, memory: RunMemory) {
+        if let Some(dimension) = &self.dimension {
+            dimension.keep_in(memory);
+        }
     }
 
     /// An estimate from the text alone; none where no call will be made.

@@ -7,7 +7,8 @@ use redrive_engine::handler::Input;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{ModelSpec, OPENAI_HOST, Price, profile};
+use super::profile::{self, Refusal};
+use super::{ModelSpec, OPENAI_HOST, Price};
 use crate::protocol::{self, Decoder};
 use crate::service::{self, Fault, Now, Service, ServiceSpec};
 use crate::usage;
@@ -21,6 +22,8 @@ pub(super) struct Model {
     pub(super) is_openai: bool,
     price: Option<Price>,
     max_item_tokens: Option<u64>,
+    /// What to do when the key is refused.
+    remedy: Option<String>,
 }
 
 /// What came of asking.
@@ -70,6 +73,7 @@ impl Model {
             price: spec.price.or_else(|| Price::published(is_openai, &spec.model)),
             name: spec.model,
             max_item_tokens: spec.max_item_tokens,
+            remedy: spec.remedy,
         })
     }
 
@@ -78,21 +82,35 @@ impl Model {
         let exchange = self.service.post(body.to_string().into_bytes(), items).await;
         let result = exchange.result.map_err(|fault| match fault {
             Fault::Failed(failure) => failure,
-            Fault::Refused { status, text, hint } => profile::failure(status, &text, hint),
+            Fault::Refused { status, body, hint } => self.refused(profile::refusal(status, &body, hint)),
         });
         Asked { limits: exchange.limits, result }
     }
 
-    /// Takes an answer apart, as far as the envelope. Some services report an error with a status of success.
+    /// Takes an answer apart, as far as the envelope.
     pub(super) fn open<'a>(&self, bytes: &'a [u8]) -> Result<Envelope<'a>, Failure> {
-        let envelope: Envelope<'a> =
-            protocol::object(bytes).map_err(|wrong| self.decoder().broken(&wrong, bytes))?;
+        protocol::object(bytes).map_err(|wrong| self.decoder().broken(&wrong, bytes))
+    }
+
+    /// The error that an answer is. Some services report one with a status of success.
+    pub(super) fn reported(&self, envelope: &Envelope<'_>, bytes: &[u8]) -> Result<(), Failure> {
         match envelope.error {
-            Some(error) if error.get() != "null" => {
-                let text = self.decoder().secrets.clean(bytes, profile::SEARCHED);
-                Err(profile::reported(&text))
-            }
-            _ => Ok(envelope),
+            Some(error) if error.get() != "null" => Err(self.refused(profile::reported(bytes))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The failure that a refusal is, without secrets.
+    fn refused(&self, refusal: Refusal) -> Failure {
+        let remedy = self.remedy.as_ref().filter(|_| refusal.of_key);
+        let text = match remedy {
+            Some(remedy) => format!("{} ({remedy})", refusal.text),
+            None => refusal.text,
+        };
+        let failure = self.decoder().failure(refusal.class, refusal.kind, text).with_hint(refusal.hint);
+        match refusal.status {
+            Some(status) => failure.with_status(status),
+            None => failure,
         }
     }
 

@@ -1,35 +1,97 @@
 //! What a refusal of an OpenAI-compatible service means: status, code, type and text together.
 //!
-//! Services agree on statuses no more than on words: credit that is used up comes as 429, a text that is too long as
-//! 400, 413, 422, 429 or 500. So codes come first, then phrases, then the status.
+//! Services agree on statuses no more than on words: credit that is used up comes as 400, 401, 403, 412 or 429, a text that
+//! is too long as 400, 413, 422, 429 or 500, and any of it with status 200. So codes come first, then phrases, then the
+//! status. A key that is refused is nobody's fault but the key's: it waits for somebody, whatever the words.
 
 use std::time::Duration;
 
 use redrive_core::classify;
-use redrive_core::failure::{Class, Failure, Kind};
+use redrive_core::failure::{Class, Kind};
 use redrive_core::time::Timestamp;
 use serde_json::Value;
 
 use crate::service;
 
 /// Most bytes of a refusal that are looked at.
-pub(super) const SEARCHED: usize = 16 * 1024;
+const SEARCHED: usize = 16 * 1024;
 
 /// Codes and types for "the credit is used up"; lower case, like everything below.
-const QUOTA_CODES: [&str; 5] = [
+const QUOTA_CODES: [&str; 15] = [
     "insufficient_quota",
     "billing_hard_limit_reached",
     "billing_not_active",
+    "billing_error",
     "budget_exceeded",
     "insufficient_balance",
+    "insufficient_account_balance",
+    "insufficient_credits",
+    "insufficient_funds",
+    "credits_exhausted",
+    "out_of_credits",
+    "arrearage",
+    "allocationquota.freetieronly",
+    "account_suspended",
+    "account_deactivated",
 ];
 /// Sentences for the same.
-const QUOTA_PHRASES: [&str; 5] = [
+const QUOTA_PHRASES: [&str; 22] = [
     "exceeded your current quota",
     "credit balance is too low",
     "insufficient balance",
+    "insufficient account balance",
     "insufficient credits",
+    "insufficient funds",
+    "not enough credits",
+    "out of credits",
+    "no credits left",
+    "available credits",
     "budget has been exceeded",
+    "billing hard limit",
+    "spending limit",
+    "key limit exceeded",
+    "out of call volume quota",
+    "quota has been exhausted",
+    "quota exhausted",
+    "free tier of the model has been exhausted",
+    "account is suspended",
+    "account has been suspended",
+    "account is not active",
+    "account is in arrears",
+];
+/// Words for a limit that is whole again in a day or later: with no wait named, nobody here can wait for it.
+const LONG_LIMITS: [&str; 14] = [
+    "per day",
+    "per_day",
+    "per-day",
+    "perday",
+    "/day",
+    "/ day",
+    "daily limit",
+    "daily quota",
+    "per month",
+    "per_month",
+    "/month",
+    "/ month",
+    "monthly limit",
+    "monthly quota",
+];
+/// Codes for "this very text is not answered", which may come with the status of a refused key.
+const CONTENT_CODES: [&str; 6] = [
+    "content_filter",
+    "content_policy_violation",
+    "content_policy_violated",
+    "moderation_blocked",
+    "moderation_error",
+    "content_blocked",
+];
+/// Sentences for the same.
+const CONTENT_PHRASES: [&str; 5] = [
+    "content policy",
+    "content management policy",
+    "flagged by moderation",
+    "requires moderation",
+    "safety policy",
 ];
 /// Codes and types for "this is more than fits into one request".
 const OVERSIZED_CODES: [&str; 6] = [
@@ -72,6 +134,45 @@ const OVERLOADED_CODES: [&str; 2] = ["overloaded_error", "overloaded"];
 /// What stands before a wait in a text.
 const WAITS: [&str; 3] = ["try again in ", "retry after ", "retry in "];
 
+/// The status that a code or type stands for, where an error comes without one.
+const STATUS_WORDS: [(u16, &[&str]); 9] = [
+    (
+        400,
+        &["invalid_request_error", "invalid_argument", "badrequesterror", "bad_request", "validation_error"],
+    ),
+    (401, &["invalid_api_key", "authentication_error", "unauthenticated", "unauthorized"]),
+    (403, &["permission_error", "permission_denied", "forbidden"]),
+    (404, &["model_not_found", "not_found_error", "not_found", "notfounderror"]),
+    (408, &["timeout", "request_timeout", "timeout_error", "deadline_exceeded"]),
+    (
+        429,
+        &[
+            "rate_limit_exceeded",
+            "rate_limit_error",
+            "rate_limited",
+            "resource_exhausted",
+            "too_many_requests",
+            "throttling_error",
+        ],
+    ),
+    (500, &["server_error", "internal_error", "internal_server_error", "api_error", "internal"]),
+    (503, &["service_unavailable", "unavailable", "unavailable_error", "model_loading"]),
+    (529, &["overloaded_error", "overloaded"]),
+];
+
+/// What a refusal means, in words that may still repeat a secret.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Refusal {
+    pub(super) class: Class,
+    pub(super) kind: Kind,
+    /// The status it came with; none for an error in an answer of success.
+    pub(super) status: Option<u16>,
+    pub(super) hint: Option<Duration>,
+    pub(super) text: String,
+    /// Whether it is about the key, so that somebody has to look at that.
+    pub(super) of_key: bool,
+}
+
 /// What a refusal says.
 #[derive(Debug, Default)]
 struct Said {
@@ -85,48 +186,59 @@ struct Said {
     lower: String,
 }
 
-/// Makes a failure of a refusal; `hint` is what its headers asked for.
-pub(super) fn failure(status: u16, text: &str, hint: Option<Duration>) -> Failure {
-    make(status, &Said::read(text), hint).with_status(status)
+/// What a refusal means; `hint` is what its headers asked for.
+pub(super) fn refusal(status: u16, body: &[u8], hint: Option<Duration>) -> Refusal {
+    let said = Said::read(&String::from_utf8_lossy(body));
+    Refusal { status: Some(status), ..judged(status, &format!("HTTP {status}: "), &said, hint) }
 }
 
-/// Makes a failure of an error that came with a status of success.
-pub(super) fn reported(text: &str) -> Failure {
-    let said = Said::read(text);
-    let status = said.codes.iter().find_map(|code| code.parse().ok());
-    match status.filter(|status| (400..600).contains(status)) {
-        Some(status) => make(status, &said, None),
-        None => {
-            Failure::new(Class::Retryable, Kind::Answer, format!("the answer is an error: {}", said.message))
-        }
+/// What an error means that came with a status of success: the same as with the status that its code is or stands for.
+pub(super) fn reported(body: &[u8]) -> Refusal {
+    let said = Said::read(&String::from_utf8_lossy(body));
+    let number =
+        said.codes.iter().find_map(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+    if let Some(status) = number {
+        return judged(status, &format!("HTTP {status}: "), &said, None);
+    }
+    let lead = "the answer is an error: ";
+    if let Some((status, _)) = STATUS_WORDS.iter().find(|(_, words)| said.has(words)) {
+        return judged(*status, lead, &said, None);
+    }
+    // Words that mean something whatever the status are looked for as with 400; of the rest nothing is known.
+    let judged = judged(400, lead, &said, None);
+    match judged.class {
+        Class::Quota | Class::Oversized => judged,
+        _ => Refusal { class: Class::Retryable, kind: Kind::Answer, ..judged },
     }
 }
 
-fn make(status: u16, said: &Said, hint: Option<Duration>) -> Failure {
+fn judged(status: u16, lead: &str, said: &Said, hint: Option<Duration>) -> Refusal {
     let hint = hint.or_else(|| said.wait());
     let (class, kind) = class(status, said, hint);
+    let of_key = class == Class::Quota && matches!(status, 401 | 403) && !said.wants_money(status, hint);
     let note = match (class, status) {
-        (Class::Final, 401 | 403) => "the API key was refused: ",
+        (_, 401 | 403) if of_key => "the API key was refused: ",
         (Class::Final, 404) => "no such model or address: ",
         _ => "",
     };
     let codes: Vec<&str> =
         said.codes.iter().map(String::as_str).filter(|code| code.parse::<u16>().is_err()).collect();
     let codes = if codes.is_empty() { String::new() } else { format!(" ({})", codes.join(", ")) };
-    let text = format!("HTTP {status}: {note}{}{codes}", said.message);
-    let text = text.trim_end_matches([':', ' ']);
+    let text = format!("{lead}{note}{}{codes}", said.message);
+    let text = text.trim_end_matches([':', ' ']).to_owned();
     let waits = matches!(class, Class::RateLimited | Class::Retryable | Class::Timeout);
-    Failure::new(class, kind, text).with_hint(hint.filter(|_| waits))
+    Refusal { class, kind, status: None, hint: hint.filter(|_| waits), text, of_key }
 }
 
 fn class(status: u16, said: &Said, hint: Option<Duration>) -> (Class, Kind) {
     let kind = if status >= 500 { Kind::Server } else { Kind::Client };
     let class = match status {
-        402 => Class::Quota,
         413 => Class::Oversized,
-        400..=499 if said.has(&QUOTA_CODES) => Class::Quota,
-        // Some say "quota" of a limit per minute; who names a wait does not mean the credit.
-        400 | 403 | 429 if said.says(&QUOTA_PHRASES) && hint.is_none() => Class::Quota,
+        _ if said.wants_money(status, hint) => Class::Quota,
+        401 => Class::Quota,
+        403 if said.has(&CONTENT_CODES) || said.says(&CONTENT_PHRASES) => Class::Final,
+        // It may be about this one request after all: others tell.
+        403 => return (Class::Quota, Kind::Access),
         // "Too many tokens" with 429 is a throttle, unless the one request is the reason.
         429 if said.has(&OVERSIZED_CODES) || said.says(&OVERSIZED_ALONE) => Class::Oversized,
         400 | 422 | 500..=599 if said.has(&OVERSIZED_CODES) || said.says(&OVERSIZED_PHRASES) => {
@@ -169,6 +281,14 @@ impl Said {
             self.codes.iter().any(|said| said.eq_ignore_ascii_case(code))
                 || self.lower.contains(&format!("\"{code}\""))
         })
+    }
+
+    /// Whether credit is used up, or a limit that will not be whole again while anybody waits.
+    fn wants_money(&self, status: u16, hint: Option<Duration>) -> bool {
+        // Some say "quota" of a limit per minute; who names a wait does not mean the credit.
+        let in_words = hint.is_none() && status < 500 && self.says(&QUOTA_PHRASES);
+        let for_long = hint.is_none() && status == 429 && self.says(&LONG_LIMITS);
+        status == 402 || self.has(&QUOTA_CODES) || in_words || for_long
     }
 
     fn says(&self, phrases: &[&str]) -> bool {

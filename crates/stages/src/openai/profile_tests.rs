@@ -1,7 +1,18 @@
 use super::*;
 
+use redrive_core::failure::Failure;
+
 use Class as C;
 use Kind as K;
+
+fn made(refusal: Refusal) -> Failure {
+    let failure = Failure::new(refusal.class, refusal.kind, refusal.text).with_hint(refusal.hint);
+    refusal.status.map_or(failure.clone(), |status| failure.with_status(status))
+}
+
+fn failure(status: u16, body: &str, hint: Option<Duration>) -> Failure {
+    made(refusal(status, body.as_bytes(), hint))
+}
 
 /// Who said it, status, body, what it means.
 type Case = (&'static str, u16, &'static str, Class, Kind);
@@ -90,7 +101,7 @@ const REFUSALS: &[Case] = &[
         "OpenAI, key",
         401,
         r#"{"error":{"message":"Incorrect API key provided.","type":"invalid_request_error","param":null,"code":"invalid_api_key"}}"#,
-        C::Final,
+        C::Quota,
         K::Client,
     ),
     (
@@ -104,8 +115,8 @@ const REFUSALS: &[Case] = &[
         "OpenAI, no access to a model",
         403,
         r#"{"error":{"message":"Project `proj_x` does not have access to model `o3`","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#,
-        C::Final,
-        K::Client,
+        C::Quota,
+        K::Access,
     ),
     (
         "OpenAI, server",
@@ -140,7 +151,7 @@ const REFUSALS: &[Case] = &[
         "Azure, key",
         401,
         r#"{"statusCode":401,"message":"Unauthorized. Access token is missing, invalid, audience is incorrect, or have expired."}"#,
-        C::Final,
+        C::Quota,
         K::Client,
     ),
     (
@@ -332,7 +343,7 @@ const REFUSALS: &[Case] = &[
         C::RateLimited,
         K::Client,
     ),
-    ("Voyage, key", 401, r#"{"detail":"Provided API key is invalid."}"#, C::Final, K::Client),
+    ("Voyage, key", 401, r#"{"detail":"Provided API key is invalid."}"#, C::Quota, K::Client),
     // Mistral
     (
         "Mistral, tokens",
@@ -402,6 +413,101 @@ const REFUSALS: &[Case] = &[
     ("a proxy, gateway timeout", 504, "", C::Timeout, K::Server),
     ("anybody, too slow", 408, "", C::Timeout, K::Client),
     ("anybody, too early", 425, "", C::Retryable, K::Client),
+    // Credit, in the words of services that do not say 402
+    (
+        "xAI, credits",
+        403,
+        r#"{"code":"The caller does not have permission to execute the specified operation","error":"Your team has used all available credits or reached its monthly spending limit."}"#,
+        C::Quota,
+        K::Client,
+    ),
+    (
+        "Azure, volume",
+        403,
+        r#"{"statusCode":403,"message":"Out of call volume quota. Quota will be replenished in 6.23:59:59."}"#,
+        C::Quota,
+        K::Client,
+    ),
+    (
+        "OpenRouter, key limit",
+        403,
+        r#"{"error":{"message":"Key limit exceeded (total limit).","code":403}}"#,
+        C::Quota,
+        K::Client,
+    ),
+    (
+        "DeepSeek, balance",
+        401,
+        r#"{"error":{"message":"Insufficient Balance","type":"unknown_error"}}"#,
+        C::Quota,
+        K::Client,
+    ),
+    (
+        "a code alone",
+        403,
+        r#"{"error":{"message":"No.","code":"insufficient_account_balance"}}"#,
+        C::Quota,
+        K::Client,
+    ),
+    (
+        "DashScope, free tier",
+        403,
+        r#"{"error":{"message":"The free tier of the model has been exhausted.","code":"AllocationQuota.FreeTierOnly"}}"#,
+        C::Quota,
+        K::Client,
+    ),
+    (
+        "Fireworks, suspended",
+        412,
+        r#"{"error":"Account is suspended, possibly due to reaching the monthly spending limit"}"#,
+        C::Quota,
+        K::Client,
+    ),
+    ("anybody, precondition", 412, r#"{"error":"The tensor is not ready"}"#, C::Final, K::Client),
+    (
+        "Google, a limit per day",
+        429,
+        r#"[{"error":{"code":429,"message":"Quota exceeded for metric generate_content_free_tier_requests, limit: 50 per_day","status":"RESOURCE_EXHAUSTED"}}]"#,
+        C::Quota,
+        K::Client,
+    ),
+    (
+        "OpenAI, a limit per day that names a wait",
+        429,
+        r#"{"error":{"message":"Rate limit reached for gpt-4o on requests per day (RPD): Limit 200, Used 200. Please try again in 7m12s.","type":"requests","code":"rate_limit_exceeded"}}"#,
+        C::RateLimited,
+        K::Client,
+    ),
+    (
+        "Cohere, trial",
+        429,
+        r#"{"message":"You are using a Trial key, which is limited to 1000 API calls / month."}"#,
+        C::Quota,
+        K::Client,
+    ),
+    (
+        "credit as a server error",
+        500,
+        r#"{"error":{"message":"upstream","code":"insufficient_quota"}}"#,
+        C::Quota,
+        K::Server,
+    ),
+    // What is about the text, with the status of a key
+    (
+        "OpenRouter, moderation",
+        403,
+        r#"{"error":{"message":"The model requires moderation, and your input was flagged","code":403}}"#,
+        C::Final,
+        K::Client,
+    ),
+    (
+        "a gateway, content",
+        403,
+        r#"{"error":{"message":"No.","code":"content_policy_violation"}}"#,
+        C::Final,
+        K::Client,
+    ),
+    ("a firewall", 403, "<html>Request blocked</html>", C::Quota, K::Access),
     ("cut off", 429, r#"{"error":{"code":"insufficient_quota","mess"#, C::Quota, K::Client),
     ("nothing", 400, "", C::Final, K::Client),
 ];
@@ -475,11 +581,47 @@ fn an_error_with_a_status_of_success_means_what_it_says() {
     let table = [
         (r#"{"error":{"message":"slow down","code":429}}"#, "rate_limited/client: HTTP 429: slow down"),
         (r#"{"error":{"message":"gone","code":"502"}}"#, "retryable/server: HTTP 502: gone"),
+        (
+            r#"{"error":{"message":"no","code":"insufficient_quota"}}"#,
+            "quota/client: the answer is an error: no (insufficient_quota)",
+        ),
+        (
+            r#"{"error":{"message":"Insufficient Balance"}}"#,
+            "quota/client: the answer is an error: Insufficient Balance",
+        ),
+        (
+            r#"{"error":{"message":"m","code":"context_length_exceeded"}}"#,
+            "oversized/client: the answer is an error: m (context_length_exceeded)",
+        ),
+        (
+            r#"{"error":{"message":"prompt is too long"}}"#,
+            "oversized/client: the answer is an error: prompt is too long",
+        ),
+        (
+            r#"{"error":{"message":"m","code":"rate_limit_exceeded"}}"#,
+            "rate_limited/client: the answer is an error: m (rate_limit_exceeded)",
+        ),
+        (
+            r#"{"error":{"message":"m","type":"overloaded_error"}}"#,
+            "rate_limited/server: the answer is an error: m (overloaded_error)",
+        ),
+        (
+            r#"{"error":{"message":"m","type":"server_error"}}"#,
+            "retryable/server: the answer is an error: m (server_error)",
+        ),
+        (
+            r#"{"error":{"message":"m","status":"UNAUTHENTICATED"}}"#,
+            "quota/client: the answer is an error: the API key was refused: m (UNAUTHENTICATED)",
+        ),
+        (
+            r#"{"error":{"message":"m","type":"invalid_request_error"}}"#,
+            "final/client: the answer is an error: m (invalid_request_error)",
+        ),
         (r#"{"error":"boom"}"#, "retryable/answer: the answer is an error: boom"),
         (r#"{"error":{"code":200,"message":"?"}}"#, "retryable/answer: the answer is an error: ?"),
     ];
     for (body, expected) in table {
-        let failure = reported(body);
+        let failure = made(reported(body.as_bytes()));
         assert_eq!((failure.to_string().as_str(), failure.status), (expected, None));
     }
 }

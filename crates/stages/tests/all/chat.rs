@@ -84,7 +84,20 @@ async fn answers_that_are_not_whole_are_failures_of_the_item() {
         (said(" \n", "stop"), "retryable/answer: the answer has no text"),
         (
             choice(r#"{"message":{"content":null},"finish_reason":"tool_calls"}"#),
-            "retryable/answer: the answer has no text",
+            "retryable/answer: the answer ended with \"tool_calls\", which is not known",
+        ),
+        (said("half a sen", "model_length"), "retryable/answer: the answer was cut off"),
+        (said("half a sen", "MAX_TOKENS"), "retryable/answer: the answer was cut off"),
+        (said("half a sen", "error"), "retryable/answer: the answer ended with \"error\""),
+        (said("half a sen", "abort"), "retryable/answer: the answer ended with \"abort\""),
+        (said("half a sen", "SAFETY"), "final/answer: the service filtered the answer (SAFETY)"),
+        (
+            choice(r#"{"message":{"content":"x"},"finish_reason":7}"#),
+            "retryable/answer: the answer has a \"finish_reason\" that is no word (7)",
+        ),
+        (
+            choice(r#"{"message":{"content":7}}"#),
+            "retryable/answer: the answer has \"message.content\" that is no text",
         ),
         (choice(r#"{"finish_reason":"stop"}"#), "retryable/answer: the answer has no text"),
         (
@@ -104,8 +117,7 @@ async fn answers_that_cannot_be_read_fail_the_call() {
     let table = [
         (r#"{}"#, "the answer has no \"choices\""),
         (r#"{"choices":[]}"#, "the answer has no choice"),
-        (r#"{"choices":{}}"#, "the answer has \"choices\" that cannot be read"),
-        (r#"{"choices":[{"message":{"content":7}}]}"#, "the answer has \"choices\" that cannot be read"),
+        (r#"{"choices":{}}"#, "the answer has \"choices\" that are no list"),
         ("<html>", "the answer is HTML or XML"),
         ("", "the answer is empty"),
         (r#"{"choices":[{"mess"#, "the answer is not JSON"),
@@ -119,6 +131,31 @@ async fn answers_that_cannot_be_read_fail_the_call() {
     assert_reply(&throttled, &["whole rate_limited/client: HTTP 429: slow"], "a throttle in disguise");
     let refused = chatted(refusal("400 No", r#"{"error":{"code":"context_length_exceeded"}}"#)).await;
     assert_reply(&refused, &["whole oversized/client: HTTP 400"], "too long");
+}
+
+#[tokio::test]
+async fn an_answer_in_parts_is_taken() {
+    let parts = r#"{"message":{"content":[{"type":"thinking","thinking":[]},{"type":"text","text":"Short."}]},"finish_reason":"stop"}"#;
+    assert_eq!(shown(&chatted(choice(parts)).await), [r#"{"text":"x","answer":"Short."}"#]);
+}
+
+#[tokio::test]
+async fn what_a_refused_answer_consumed_is_counted_and_priced() {
+    let usage = r#""usage":{"prompt_tokens":1000,"completion_tokens":0}"#;
+    for body in [
+        format!(r#"{{"choices":[],{usage}}}"#),
+        format!(r#"{{"choices":{{}},{usage}}}"#),
+        format!(r#"{{"choices":[7],{usage}}}"#),
+        format!(r#"{{{usage}}}"#),
+        format!(r#"{{"error":{{"message":"boom"}},{usage}}}"#),
+        format!(r#"{{"choices":[{{"message":{{"content":7}}}}],{usage}}}"#),
+    ] {
+        let (mut model, _server) = service(ok(&body)).await;
+        model.price = Price::usd_per_million(2.0, Some(8.0));
+        let answer = chatter(ChatSpec::new(model, "{/text}")).call(texts(&["x"])).await;
+        let usage = answer.usage.unwrap_or_else(|| panic!("{body}"));
+        assert_eq!((usage.tokens_in, usage.nano_usd), (1_000, Some(2_000_000)), "{body}");
+    }
 }
 
 #[tokio::test]

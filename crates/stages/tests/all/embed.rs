@@ -167,6 +167,34 @@ async fn what_a_wrong_answer_consumed_is_counted_all_the_same() {
     let answer = embedded(vectors(&[(0, "[0]")]), texts(&["x"])).await;
     assert_reply(&answer, &["whole retryable/answer: the answer has a vector of zeros"], "");
     assert_eq!(answer.usage.unwrap().tokens_in, 9);
+    let body = r#"{"error":{"message":"boom"},"usage":{"prompt_tokens":7}}"#;
+    assert_eq!(embedded(ok(body), texts(&["x"])).await.usage.map(|usage| usage.tokens_in), Some(7));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_compressed_is_called_so() {
+    let gzip: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xab, 0x56, 0x4a, 0x49, 0x2c, 0x49];
+    let head = |status: &str, more: &str| {
+        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{more}\r\n", gzip.len()).into_bytes()
+    };
+    for (head, expected) in [
+        (head("200 OK", ""), "whole retryable/answer: the answer is compressed (gzip)"),
+        (
+            head("200 OK", "Content-Encoding: gzip\r\n"),
+            "whole retryable/answer: the answer is compressed (gzip)",
+        ),
+        (head("200 OK", "Content-Encoding: br\r\n"), "whole retryable/answer: the answer is compressed (br)"),
+        (head("500 No", ""), "whole retryable/server: HTTP 500: its body is compressed (gzip)"),
+        (
+            head("400 No", "Content-Encoding: gzip\r\n"),
+            "whole final/client: HTTP 400: its body is compressed (gzip)",
+        ),
+    ] {
+        let answer = embedded([&head, gzip].concat(), texts(&["x"])).await;
+        assert_reply(&answer, &[expected], expected);
+        let text = format!("{answer:?}");
+        assert!(text.is_ascii() && !text.contains("VJI"), "{text}");
+    }
 }
 
 #[tokio::test]
@@ -177,7 +205,7 @@ async fn another_dimension_than_asked_for_is_refused() {
     let answer = embedder(spec).call(texts(&["x"])).await;
     assert_reply(
         &answer,
-        &["whole retryable/answer: the answer has a vector of dimension 2 where 3 was"],
+        &["whole quota/answer: the model answered with vectors of 2 dimensions, and dimensions = 3 was"],
         "",
     );
 }
@@ -196,7 +224,7 @@ async fn connections_are_used_again_and_the_dimension_stays() {
     for expected in [
         "whole retryable/answer: the answer has a vector of zeros",
         r#"{"text":"x","embedding":[1.0,2.0]}"#,
-        "whole retryable/answer: the answer has vectors of dimension 1 where 2 was expected",
+        "whole retryable/answer: the answer has vectors of 1 dimensions where 2 were expected",
         r#"{"text":"x","embedding":[4.0,5.0]}"#,
     ] {
         assert_reply(&handler.call(texts(&["x"])).await, &[expected], expected);
@@ -239,7 +267,8 @@ async fn refusals_are_classified_with_hint_and_limits() {
             "whole oversized/server: HTTP 500: the input length",
             None,
         ),
-        ("401 No", r#"{"detail":"bad"}"#, "whole final/client: HTTP 401: the API key was refused: bad", None),
+        ("401 No", r#"{"detail":"bad"}"#, "whole quota/client: HTTP 401: the API key was refused: bad", None),
+        ("403 No", r#"{"detail":"bad"}"#, "whole quota/access: HTTP 403: the API key was refused: bad", None),
         ("302 No\r\nLocation: http://x.test/", "", "whole final/answer: HTTP 302: redirects are not", None),
     ];
     for (status, body, expected, hint) in table {
@@ -306,6 +335,9 @@ async fn the_key_is_in_no_message() {
         ok(echo),
         ok("key9"),
         ok(r#"{"data":["key9"]}"#),
+        refusal("401 No", &echo.replace("key9", r"\u006bey9")).into_bytes(),
+        ok(echo.replace("key9", r"k\u0065y9")),
+        refusal("500 No", r#"{"error":{"code":"key9","type":"%6bey9"}}"#).into_bytes(),
     ] {
         let (mut model, _server) = service(answer.clone()).await;
         model.api_key = Some("key9".into());

@@ -57,7 +57,7 @@ async fn broken_http_is_told_apart() {
         (
             "gzip",
             b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00",
-            "whole retryable/answer: the answer is not UTF-8",
+            "whole retryable/answer: the answer is compressed (gzip)",
         ),
     ];
     for (case, answer, expected) in table {

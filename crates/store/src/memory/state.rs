@@ -68,6 +68,7 @@ impl State {
             finished_at: None,
             pause: Pause::default(),
             idle: Pause::default(),
+            learnt: BTreeMap::new(),
         };
         self.runs.insert(row.id, row.clone());
         row
@@ -91,6 +92,9 @@ impl State {
         }
         row.pause = change.pause.unwrap_or(row.pause);
         row.idle = change.idle.unwrap_or(row.idle);
+        if let Some((name, number)) = change.learn {
+            row.learnt.entry(name).or_insert(number);
+        }
         Ok(row.clone())
     }
 

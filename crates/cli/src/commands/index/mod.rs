@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
 use redrive_core::status::{Control, RunStatus};
+use redrive_core::time::Timestamp;
 use redrive_engine::{admin, crash};
 use redrive_index::{Files, WalkTally, canonical_root};
 use redrive_ingest::walk::{SkipReason, Step, walk};
@@ -226,6 +227,10 @@ impl Pass<'_> {
             let why = if self.args.new { "--new was said" } else { "it was made with other settings" };
             self.say(&format!("run {} is cancelled: {why}; what it embedded is kept", unfinished.id));
             cancel(self.context, self.stores, &unfinished).await?;
+            if matches!(unfinished.control, Control::PausedQuota | Control::PausedOutage) {
+                // Other settings are the answer to what it was paused for: the old reason no longer holds.
+                self.resume_gates(now).await?;
+            }
         }
         let (row, created) = store.begin_run(new, false, now).await?;
         if created {
@@ -236,8 +241,7 @@ impl Pass<'_> {
         match row.control {
             Control::Go => Ok(row),
             Control::PausedQuota | Control::PausedOutage => {
-                let gates: Vec<String> = wiring::gate_names(self.definition).into_iter().flatten().collect();
-                admin::resume_gates(&**store, &gates, now).await?;
+                self.resume_gates(now).await?;
                 Ok(admin::resume(&**store, row.id, now).await?)
             }
             Control::Paused | Control::PausedBudget | Control::Cancelled => {
@@ -245,6 +249,12 @@ impl Pass<'_> {
                     .hint(format!("`redrive resume {}` lets it go on", row.id)))
             }
         }
+    }
+
+    async fn resume_gates(&self, now: Timestamp) -> Result<(), Failure> {
+        let gates: Vec<String> = wiring::gate_names(self.definition).into_iter().flatten().collect();
+        admin::resume_gates(&*self.stores.store, &gates, now).await?;
+        Ok(())
     }
 
     /// The files that are to be looked at; `again` takes in those that are not in the index, or not all of them.

@@ -52,6 +52,8 @@ impl Call {
 pub enum Answer {
     /// A status, headers and a body.
     Http(u16, Vec<(&'static str, String)>, String),
+    /// These very bytes.
+    Raw(String),
     /// Reads the call and closes the connection.
     Cut,
     /// Closes the connection in the middle of the answer.
@@ -318,6 +320,7 @@ fn reply(mut stream: &TcpStream, reader: &mut BufReader<TcpStream>, answer: Answ
             text.push_str(&body);
             stream.write_all(text.as_bytes()).is_ok()
         }
+        Answer::Raw(text) => stream.write_all(text.as_bytes()).is_ok(),
         Answer::Cut => false,
         Answer::CutInside => {
             let _ = stream.write_all(format!("{}\r\n{{\"results\":", head(200, 5_000)).as_bytes());

@@ -7,13 +7,13 @@ use redrive_core::bisect::{Bisect, Finding, Ruling, is_worth_splitting};
 use redrive_core::event::{Event, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::{Lesson, Sign};
-use redrive_core::id::{ContentHash, StageNo};
+use redrive_core::id::{ContentHash, ItemId, StageNo};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
 use redrive_store::ClaimedItem;
 
 use super::gates::sign_of;
-use super::{Call, CallId, Desk, Ended, OpenCall, Ready};
+use super::{Call, CallId, Desk, OpenCall, Ready};
 use crate::handler::{Answer, Input, Reply, Request};
 
 impl Desk {
@@ -120,12 +120,15 @@ impl Desk {
         let asked = open.asked.len();
         let Answer { reply, usage, limits } = answer;
         let tokens = usage.as_ref().map(Usage::tokens);
+        if let Some(usage) = usage {
+            open.spend(usage);
+        }
         match reply {
             Reply::Items(verdicts) if verdicts.len() == asked => {
                 let sign = self.sign_of_items(&open, &verdicts);
                 let lesson = Lesson { sign: sign_ref(sign.as_ref()), tokens, limits };
                 self.teach(open.stage, open.permit, &lesson, now);
-                self.take_verdicts(&mut open, verdicts, usage, sign.is_some(), now);
+                self.take_verdicts(&mut open, verdicts, sign.is_some(), now);
                 if let Some(bisect) = &mut open.bisect {
                     bisect.passed();
                 }
@@ -165,21 +168,17 @@ impl Desk {
         &mut self,
         open: &mut OpenCall,
         verdicts: Vec<Verdict>,
-        usage: Option<Usage>,
         dependency: bool,
         now: Timestamp,
     ) {
-        let weights: Vec<u64> = open.members[open.asked.clone()].iter().flatten().map(weight).collect();
-        let mut parts = usage.map(|usage| usage.divide(&weights).into_iter());
         for (at, verdict) in open.asked.clone().zip(verdicts) {
-            let usage = parts.as_mut().and_then(Iterator::next);
             let verdict = match verdict {
                 Verdict::Failed { failure, shared } => {
                     self.failed(open, at, failure, shared, dependency, now)
                 }
                 verdict => verdict,
             };
-            self.end(open, at, Event::Finished(verdict), usage);
+            self.end(open, at, Event::Finished(verdict));
         }
     }
 
@@ -214,6 +213,7 @@ impl Desk {
     fn whole_failed(&mut self, open: &mut OpenCall, failure: &Failure, lesson: Lesson<'_>, now: Timestamp) {
         open.failed += 1;
         let taken_apart = open.bisect.is_some();
+        let refusal = self.refusal(open, failure);
         let ruling = match &mut open.bisect {
             Some(bisect) => bisect.failed(failure),
             None if open.members.len() == 1 => Ruling::Guilty(0),
@@ -233,14 +233,18 @@ impl Desk {
         let single = taken_apart && matches!(ruling, Ruling::Guilty(_));
         let calls = if passed || single { 1 } else { open.failed };
         let fresh = open.members.iter().flatten().any(|ready| ready.claimed.item.failures == 0);
+        let own_fault = refusal.as_ref().is_some_and(|refusal| refusal.of_item);
         let sign = match &ruling {
             // One item of a batch whose other items pass: the dependency is not to blame.
-            Ruling::Guilty(_) if passed => Sign::Neutral,
+            Ruling::Guilty(_) if passed || own_fault => Sign::Neutral,
             Ruling::Undecided => Sign::Neutral,
-            Ruling::Guilty(_) | Ruling::Shared(_) => sign_of(&taken, calls, fresh),
+            Ruling::Guilty(_) | Ruling::Shared(_) => match &refusal {
+                Some(refusal) => Sign::Refused { why: taken.message(), items: &refusal.items },
+                None => sign_of(&taken, calls, fresh),
+            },
         };
-        let dependency = matches!(sign, Sign::Failed { .. } | Sign::Throttled { .. } | Sign::Quota { .. });
-        open.turned_away = taken_apart && matches!(sign, Sign::Throttled { .. } | Sign::Quota { .. });
+        let dependency = !matches!(sign, Sign::Answered | Sign::Neutral);
+        open.turned_away = taken_apart && dependency && !matches!(sign, Sign::Failed { .. });
         self.teach(open.stage, open.permit, &Lesson { sign, ..lesson }, now);
         let (ended, shared) = match ruling {
             Ruling::Guilty(at) => (vec![at], false),
@@ -248,9 +252,28 @@ impl Desk {
             Ruling::Undecided => (Vec::new(), false),
         };
         for at in ended {
-            let verdict = self.failed(open, at, failure.clone(), shared, dependency, now);
-            self.end(open, at, Event::Finished(verdict), None);
+            let mut failure = failure.clone();
+            if own_fault {
+                failure.class = Class::Final;
+            }
+            let verdict = self.failed(open, at, failure, shared, dependency, now);
+            self.end(open, at, Event::Finished(verdict));
         }
+    }
+
+    /// What is known of a call that was refused as if the key were not good; `None` for any other failure.
+    fn refusal(&self, open: &OpenCall, failure: &Failure) -> Option<Refusal> {
+        let members = || open.members.iter().flatten().map(|ready| &ready.claimed.item);
+        let first = members().next()?;
+        let taken = self.recipe.reclassified(first, failure);
+        if (taken.class, taken.kind) != (Class::Quota, Kind::Access) {
+            return None;
+        }
+        let items: Vec<ItemId> = members().map(|item| item.id).collect();
+        // Of a batch nobody is to blame: its items run alone from then on.
+        let [only] = items.as_slice() else { return Some(Refusal { items, of_item: false }) };
+        let of_item = self.gate_of(open.stage).is_some_and(|gate| gate.blames(*only));
+        Some(Refusal { items, of_item })
     }
 
     /// Puts the next part of a batch up for a call, or closes the batch.
@@ -279,9 +302,9 @@ impl Desk {
         self.learn_batch(stage, batch);
     }
 
-    fn end(&mut self, open: &mut OpenCall, at: usize, event: Event, usage: Option<Usage>) {
+    fn end(&mut self, open: &mut OpenCall, at: usize, event: Event) {
         if let Some(ready) = open.members.get_mut(at).and_then(Option::take) {
-            self.ended.push_back(Ended { claimed: ready.claimed, event, usage });
+            self.ended.push_back(ready.ended(event));
         }
     }
 
@@ -294,6 +317,25 @@ impl Desk {
             self.break_off(part);
         }
         self.release_ready();
+    }
+}
+
+/// A call that was refused as if the key were not good.
+struct Refusal {
+    /// Its items.
+    items: Vec<ItemId>,
+    /// Whether it is because of its only item: others pass.
+    of_item: bool,
+}
+
+impl OpenCall {
+    /// Divides what the call under way consumed among its items: it is paid for, whatever becomes of them.
+    fn spend(&mut self, usage: Usage) {
+        let asked = &mut self.members[self.asked.clone()];
+        let weights: Vec<u64> = asked.iter().flatten().map(weight).collect();
+        for (ready, part) in asked.iter_mut().flatten().zip(usage.divide(&weights)) {
+            ready.spent = Some(ready.spent.map_or(part, |spent| spent.plus(part)));
+        }
     }
 }
 

@@ -120,7 +120,7 @@ impl Desk {
             let verdict = Verdict::Failed { failure, shared: false };
             self.ended.push_back(Ended::new(claimed, Event::Finished(verdict)));
         } else if let Some(desk) = self.stages.get_mut(stage.index()) {
-            desk.ready.push_back(Ready { claimed, tokens });
+            desk.ready.push_back(Ready { claimed, tokens, spent: None });
         }
     }
 }

@@ -327,19 +327,21 @@ fn row(desk: &GateDesk, state: &GateState, now: Timestamp) -> GateRow {
 /// What the failure of a call tells its gate. `calls` failed in a row, where a batch was taken apart; `fresh` items had not
 /// failed before.
 pub(super) fn sign_of(failure: &Failure, calls: u32, fresh: bool) -> Sign<'_> {
-    let failed = |overloaded| Sign::Failed { calls, overloaded, fresh };
+    let failed = |lost| Sign::Failed { calls, lost, fresh };
     match failure.class {
         Class::RateLimited => Sign::Throttled { hint: failure.hint },
         Class::Quota => Sign::Quota { why: failure.message() },
         Class::Timeout => failed(true),
         Class::Crash => failed(false),
+        // It is about the items, and says nothing of what others would be answered.
+        Class::Final if failure.kind == Kind::Access => Sign::Neutral,
         Class::Final | Class::Oversized => Sign::Answered,
         Class::Retryable => match failure.kind {
             // A service that says when to come back turns away, whatever its status.
             Kind::Server if failure.hint.is_some() => Sign::Throttled { hint: failure.hint },
             Kind::Server => failed(matches!(failure.status, Some(502..=504))),
             Kind::Connection | Kind::Timeout => failed(true),
-            Kind::Answer | Kind::Process | Kind::Memory | Kind::Unknown => failed(false),
+            Kind::Answer | Kind::Process | Kind::Memory | Kind::Unknown | Kind::Access => failed(false),
             Kind::Handler | Kind::Client | Kind::Database | Kind::Worker | Kind::Input => Sign::Answered,
         },
     }

@@ -123,6 +123,14 @@ impl OpenCall {
 struct Ready {
     claimed: ClaimedItem,
     tokens: u64,
+    /// Its part of what the calls of this attempt consumed so far.
+    spent: Option<Usage>,
+}
+
+impl Ready {
+    fn ended(self, event: Event) -> Ended {
+        Ended { claimed: self.claimed, event, usage: self.spent }
+    }
 }
 
 /// What happened to an item, waiting to be recorded.
@@ -242,7 +250,7 @@ impl Desk {
         }
         self.broken_off(open.stage, open.permit);
         let left = open.members.into_iter().flatten();
-        self.ended.extend(left.map(|ready| Ended::new(ready.claimed, Event::Interrupted)));
+        self.ended.extend(left.map(|ready| ready.ended(Event::Interrupted)));
     }
 
     /// Takes no more work: what is not started is given back, what runs may finish.

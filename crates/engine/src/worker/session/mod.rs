@@ -25,7 +25,7 @@ use super::clock::ClockWatch;
 use super::desk::{CallId, Desk, Halt};
 use super::heartbeat::Heartbeat;
 use crate::env::Env;
-use crate::handler::Answer;
+use crate::handler::{Answer, RunMemory};
 use crate::maintain;
 use crate::patience::Patience;
 use crate::recipe::Recipe;
@@ -147,6 +147,10 @@ impl Session {
             tracing::warn!(run = %run.id, "{unreadable}");
             Budget::default()
         });
+        for ((_, plan), work) in self.recipe.plan.stages().zip(&self.recipe.stages) {
+            let stage = plan.name.as_str().into();
+            work.handler.remember(RunMemory { store: self.store.clone(), run: run.id, stage });
+        }
         maintain::take_over(&*self.store).await?;
         let heartbeat = Heartbeat::begin(
             self.store.clone(),

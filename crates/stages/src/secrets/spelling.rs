@@ -1,0 +1,259 @@
+//! How a value can be spelled in a text: as it is, with escapes of JSON, URLs and HTML in any mixture, in base64, in hex.
+
+/// Escapes of escapes of escapes are seen through up to here; deeper ones are a trap for whoever looks.
+const DEEPEST: usize = 16;
+/// More looks than this at one place are no spelling but a trap.
+const MOST_LOOKS: usize = 4_096;
+/// Shortest run of base64 that is taken for a part of a value; fewer letters occur by chance.
+const SHORTEST_BASE64: usize = 8;
+/// Shortest value that is looked for in hex, and whatever the case of its letters.
+const SHORTEST_LOOSE: usize = 8;
+/// Names of characters in HTML that a key or password may have.
+const NAMED: [(&str, u8); 36] = [
+    ("amp", b'&'),
+    ("lt", b'<'),
+    ("gt", b'>'),
+    ("quot", b'"'),
+    ("apos", b'\''),
+    ("sol", b'/'),
+    ("bsol", b'\\'),
+    ("plus", b'+'),
+    ("equals", b'='),
+    ("colon", b':'),
+    ("semi", b';'),
+    ("num", b'#'),
+    ("percnt", b'%'),
+    ("dollar", b'$'),
+    ("excl", b'!'),
+    ("commat", b'@'),
+    ("lowbar", b'_'),
+    ("hyphen", b'-'),
+    ("dash", b'-'),
+    ("period", b'.'),
+    ("comma", b','),
+    ("quest", b'?'),
+    ("ast", b'*'),
+    ("midast", b'*'),
+    ("lpar", b'('),
+    ("rpar", b')'),
+    ("lsqb", b'['),
+    ("lbrack", b'['),
+    ("rsqb", b']'),
+    ("rbrack", b']'),
+    ("lcub", b'{'),
+    ("rcub", b'}'),
+    ("verbar", b'|'),
+    ("vert", b'|'),
+    ("hat", b'^'),
+    ("grave", b'`'),
+];
+
+/// One value in one spelling.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Needle {
+    bytes: Vec<u8>,
+    form: Form,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As it is.
+    Exact,
+    /// Whatever the case of its letters.
+    AnyCase,
+    /// A part of the base64 of something that contains it, with either alphabet.
+    Base64,
+}
+
+/// Every way to spell a value.
+pub(super) fn needles(value: &str) -> Vec<Needle> {
+    let bytes = value.as_bytes();
+    let long = bytes.len() >= SHORTEST_LOOSE;
+    let form = if long { Form::AnyCase } else { Form::Exact };
+    let mut all = vec![Needle { bytes: bytes.to_vec(), form }];
+    if long {
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        all.push(Needle { bytes: hex.into_bytes(), form: Form::AnyCase });
+    }
+    // What stands before the value (a user name) moves it against the groups of base64: three ways to begin.
+    for before in 0..3_usize {
+        let mut moved = vec![0; before];
+        moved.extend_from_slice(bytes);
+        let letters = base64(&moved);
+        // Letters that hold bits of what is before or after it differ.
+        let from = (before * 8).div_ceil(6);
+        let to = moved.len() * 8 / 6;
+        if to.saturating_sub(from) >= SHORTEST_BASE64 {
+            all.push(Needle { bytes: letters[from..to].to_vec(), form: Form::Base64 });
+        }
+    }
+    all
+}
+
+impl Needle {
+    /// The length of the text in which it is spelled at most.
+    pub(super) fn longest(&self) -> usize {
+        // A letter takes up to ten bytes: `&#x00041;`, `\\\\u0041`.
+        self.bytes.len().saturating_mul(10)
+    }
+
+    /// Where the spelling that begins at `at` ends.
+    pub(super) fn ends(&self, text: &[u8], at: usize) -> Option<usize> {
+        let first = text[at];
+        if !self.is(0, first) && !matches!(first, b'\\' | b'%' | b'&') {
+            return None;
+        }
+        let mut open = vec![(at, 0)];
+        for _ in 0..MOST_LOOKS {
+            let (place, known) = open.pop()?;
+            if known == self.bytes.len() {
+                return Some(place);
+            }
+            if place >= text.len() {
+                continue;
+            }
+            if self.is(known, text[place]) {
+                open.push((place + 1, known + 1));
+            }
+            for (spelled, next) in escapes(text, place).into_iter().flatten() {
+                let spelled = spelled.bytes();
+                if spelled.iter().enumerate().all(|(n, byte)| self.is(known + n, *byte)) {
+                    open.push((next, known + spelled.len()));
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether the text around it is the rest of the same word of base64, and belongs to it.
+    pub(super) fn takes_its_word(&self) -> bool {
+        self.form == Form::Base64
+    }
+
+    fn is(&self, place: usize, byte: u8) -> bool {
+        self.bytes.get(place).is_some_and(|own| match self.form {
+            Form::Exact => *own == byte,
+            Form::AnyCase => own.eq_ignore_ascii_case(&byte),
+            Form::Base64 => {
+                *own == match byte {
+                    b'-' => b'+',
+                    b'_' => b'/',
+                    other => other,
+                }
+            }
+        })
+    }
+}
+
+/// Whether a byte can be part of a word of base64.
+pub(super) fn is_base64(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=')
+}
+
+/// What an escape stands for.
+enum Spelled {
+    Byte(u8),
+    Letter(char),
+}
+
+impl Spelled {
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Byte(byte) => vec![*byte],
+            Self::Letter(letter) => letter.to_string().into_bytes(),
+        }
+    }
+}
+
+/// What the escape that begins here stands for, and where it ends: as it is, and seen through where it escapes an escape.
+fn escapes(text: &[u8], at: usize) -> [Option<(Spelled, usize)>; 2] {
+    match text[at] {
+        b'\\' => [backslash(text, at), None],
+        b'%' => {
+            let deep = at + 1 + 2 * repeats(text, at + 1, b"25");
+            [percent(text, at + 1), percent(text, deep).filter(|_| deep > at + 1)]
+        }
+        b'&' => {
+            let deep = at + 1 + 4 * repeats(text, at + 1, b"amp;");
+            [entity(text, at + 1), entity(text, deep).filter(|_| deep > at + 1)]
+        }
+        _ => [None, None],
+    }
+}
+
+/// How often a text is repeated from here on.
+fn repeats(text: &[u8], at: usize, part: &[u8]) -> usize {
+    text.get(at..)
+        .map_or(0, |rest| rest.chunks(part.len()).take(DEEPEST).take_while(|chunk| *chunk == part).count())
+}
+
+fn percent(text: &[u8], at: usize) -> Option<(Spelled, usize)> {
+    Some((Spelled::Byte(u8::try_from(hex(text, at, 2)?).ok()?), at + 2))
+}
+
+/// `\/`, `\"`, `\\`, `\u0041`, `\u{41}`, `\x41`, with any number of backslashes before them.
+fn backslash(text: &[u8], at: usize) -> Option<(Spelled, usize)> {
+    let run = text[at..].iter().take(DEEPEST).take_while(|byte| **byte == b'\\').count();
+    let next = at + run;
+    match text.get(next) {
+        Some(mark @ (b'/' | b'"' | b'\'')) => Some((Spelled::Byte(*mark), next + 1)),
+        Some(b'u') => {
+            if text.get(next + 1) == Some(&b'{') {
+                let digits = text[next + 2..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+                let letter = char::from_u32(hex(text, next + 2, digits)?)?;
+                let closed = text.get(next + 2 + digits) == Some(&b'}');
+                return closed.then_some((Spelled::Letter(letter), next + 3 + digits));
+            }
+            let unit = hex(text, next + 1, 4)?;
+            if let Some(letter) = char::from_u32(unit) {
+                return Some((Spelled::Letter(letter), next + 5));
+            }
+            // The second half of a pair follows with as many backslashes.
+            let second = next + 5 + run;
+            let low = (text.get(second) == Some(&b'u')).then(|| hex(text, second + 1, 4)).flatten()?;
+            let letter = 0x1_0000 + ((unit & 0x3ff) << 10) + (low & 0x3ff);
+            Some((Spelled::Letter(char::from_u32(letter)?), second + 5))
+        }
+        Some(b'x') => Some((Spelled::Byte(u8::try_from(hex(text, next + 1, 2)?).ok()?), next + 3)),
+        _ => (run >= 2).then_some((Spelled::Byte(b'\\'), at + 2)),
+    }
+}
+
+/// `sol;`, `#47;`, `#x2f;`.
+fn entity(text: &[u8], at: usize) -> Option<(Spelled, usize)> {
+    numbered(text, at).or_else(|| named(text, at))
+}
+
+fn numbered(text: &[u8], at: usize) -> Option<(Spelled, usize)> {
+    if text.get(at) != Some(&b'#') {
+        return None;
+    }
+    let radix = if matches!(text.get(at + 1), Some(b'x' | b'X')) { 16 } else { 10 };
+    let from = at + if radix == 16 { 2 } else { 1 };
+    let digits = text[from..].iter().take(8).take_while(|byte| char::from(**byte).is_digit(radix)).count();
+    let number = std::str::from_utf8(&text[from..from + digits]).ok()?;
+    let letter = char::from_u32(u32::from_str_radix(number, radix).ok()?)?;
+    let end = from + digits;
+    Some((Spelled::Letter(letter), if text.get(end) == Some(&b';') { end + 1 } else { end }))
+}
+
+fn named(text: &[u8], at: usize) -> Option<(Spelled, usize)> {
+    NAMED.iter().find_map(|(name, byte)| {
+        let end = at + name.len();
+        let is = text.get(at..end).is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+        (is && text.get(end) == Some(&b';')).then_some((Spelled::Byte(*byte), end + 1))
+    })
+}
+
+fn hex(text: &[u8], at: usize, digits: usize) -> Option<u32> {
+    let digits = text.get(at..at + digits)?;
+    if digits.is_empty() || digits.len() > 6 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+fn base64(bytes: &[u8]) -> Vec<u8> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD_NO_PAD.encode(bytes).into_bytes()
+}
