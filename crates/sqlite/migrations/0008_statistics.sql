@@ -34,7 +34,7 @@ DROP TABLE first;
 INSERT INTO counter (run, stage, metric, n)
     SELECT run, stage, metric, sum(n) FROM config_counter WHERE metric >= 1600000 GROUP BY 1, 2, 3
     UNION ALL
-    SELECT run, stage, iif(state = 7, 1400000, 1500000) + min(earlier + failures + crashes, 50), count(*)
+    SELECT run, stage, (CASE state WHEN 7 THEN 1400000 ELSE 1500000 END) + min(earlier + failures + crashes, 50), count(*)
     FROM item WHERE state IN (0, 1, 7) AND earlier + failures + crashes > 0 GROUP BY 1, 2, 3;
 
 -- The item that wrote an output last: a purge of the item takes it with it. Those of older stores go with their run.
