@@ -141,6 +141,14 @@ pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Res
             Ok(ending) => ending,
             Err(error) => break Err(error.into()),
         };
+        let elsewhere = admitted.as_ref().is_none_or(|told| told.source.is_none() && told.outcome.is_ok());
+        if reads && elsewhere && ending == Ending::Stopped && *stop.borrow() == Stop::No && rounds < ROUNDS {
+            // Somebody else reads the source anew; what comes of it is worked on together.
+            rounds += 1;
+            admitted.iter().for_each(|told| news.add(&told.news));
+            env.clock.sleep(Duration::from_millis(300)).await;
+            continue;
+        }
         let Some(admitted) = admitted else { break Ok(ending) };
         news.add(&admitted.news);
         last = admitted.last;
