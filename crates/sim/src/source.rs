@@ -10,7 +10,7 @@ use redrive_core::status::Control;
 use redrive_engine::admit::{self, Batch};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
-use redrive_store::{Cursor, Error, RunRow, Store};
+use redrive_store::{Cursor, Error, Store};
 
 use crate::hub::Hub;
 use crate::met::Met;
@@ -115,7 +115,8 @@ impl Source {
                 (before, Reading { number: row.reading, agreed: before.agreed })
             }
             _ => {
-                let start = self.start(&row, before, version, &lines);
+                let Ok(over) = admit::starts_over(&self.store, &row).await else { return false };
+                let start = self.start(over, before, version, &lines);
                 let begun = self.store.begin_reading(self.run, row.reading, Some(start.written())).await;
                 let Ok(number) = begun else { return false };
                 self.hub.log("reading", &[i64::from(number)], || format!("{number} from {}", start.at));
@@ -146,7 +147,7 @@ impl Source {
     }
 
     /// Where a new reading starts: where the present version still is what was read of an older one.
-    fn start(&self, row: &RunRow, before: Option<Position>, version: usize, lines: &[Line]) -> Position {
+    fn start(&self, over: bool, before: Option<Position>, version: usize, lines: &[Line]) -> Position {
         let versions = self.versions();
         let old = before.and_then(|before| Some((before.at, versions.get(before.version)?)));
         let agrees = old.map_or(0, |(at, old)| {
@@ -154,7 +155,7 @@ impl Source {
             old.iter().take(at).zip(lines).take_while(same).count()
         });
         let more = if self.slip == Some(Slip::AgreesTooFar) { 2 } else { 0 };
-        let at = if row.duplicates > 0 { 0 } else { (agrees + more).min(lines.len()) };
+        let at = if over { 0 } else { (agrees + more).min(lines.len()) };
         let agreed = if at == 0 { 0 } else { at as u64 + 1 };
         Position { version, agreed, at }
     }

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redrive_core::id::RunId;
+use redrive_core::item::{Item, StateKind};
 use redrive_core::reading::Reading;
 use redrive_core::status::Control;
-use redrive_store::{Cursor, Store};
+use redrive_store::{Cursor, ItemFilter, ItemQuery, RunRow, Store};
 use tokio::sync::{Notify, watch};
 
 mod submit;
@@ -208,6 +209,25 @@ enum Room {
     Over,
 }
 
+/// Whether a new reading has to start at the beginning, wherever the source still agrees: repeated lines are counted for a
+/// whole reading, and a line that was refused for another one's sake is looked at again when that one may be gone.
+///
+/// # Errors
+/// When the store fails.
+pub async fn starts_over(store: &dyn Store, row: &RunRow) -> Result<bool, redrive_store::Error> {
+    let filter =
+        ItemFilter { run: Some(row.id), top: true, state: Some(StateKind::Dead), ..ItemFilter::default() };
+    let mut query = ItemQuery { filter, after: None, limit: 500 };
+    loop {
+        let page = store.items(query.clone()).await?;
+        if row.duplicates > 0 || page.iter().any(Item::is_refused) {
+            return Ok(true);
+        }
+        let Some(last) = page.last() else { return Ok(false) };
+        query.after = Some(last.seq);
+    }
+}
+
 /// How many items a run has that are in no other and not taken out.
 async fn own_items(store: &dyn Store, recipe: &Recipe, run: RunId) -> Result<u64, redrive_store::Error> {
     let counts = crate::report::own_counts(&store.counters(run).await?, &recipe.plan);
@@ -277,8 +297,10 @@ impl Reader<'_> {
     /// reading, so where there were any it is the beginning too.
     async fn begin_anew(&mut self, rewind: bool) -> Result<Begun, AdmitError> {
         let row = self.admission.store.run(self.admission.run).await?;
-        let (Some(row), Some(source)) = (row, &mut self.source) else { return Ok(Begun::Nothing) };
-        if rewind || row.duplicates > 0 {
+        let Some(row) = row else { return Ok(Begun::Nothing) };
+        let over = starts_over(&*self.admission.store, &row).await?;
+        let Some(source) = &mut self.source else { return Ok(Begun::Nothing) };
+        if over || rewind {
             source.rewind()?;
         }
         let start = source.start();
