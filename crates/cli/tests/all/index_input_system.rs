@@ -2,32 +2,23 @@
 //! taken for deleted, and the next run goes on.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
+use crate::support::guest::guest;
 use crate::support::index::{DOCS, Library};
 use crate::support::{Names, Place, array, column, names, text, wait};
 use serde_json::Value;
 
-/// The user and group that own nothing.
-const NOBODY: u32 = 65_534;
-
 /// A place where permissions bind: the binary runs as somebody who owns the store but none of the files.
 struct Bound {
     place: Place,
-    is_root: bool,
 }
 
 impl Bound {
     fn new() -> Self {
-        let place = Place::new();
-        let is_root = std::fs::metadata(place.path("")).expect("it is there").uid() == 0;
-        // The way to the usual binary may be closed to others.
-        std::fs::copy(env!("CARGO_BIN_EXE_redrive"), place.path("redrive")).expect("copied");
-        let bound = Self { place, is_root };
+        let bound = Self { place: Place::new() };
         bound.allow("", 0o777);
-        bound.allow("redrive", 0o755);
         std::fs::create_dir_all(bound.place.path("docs/closed")).expect("made");
         bound
     }
@@ -38,12 +29,7 @@ impl Bound {
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(self.place.path("redrive"));
-        command.args(args).current_dir(self.place.path("")).env_remove("REDRIVE_STORE");
-        if self.is_root {
-            command.uid(NOBODY).gid(NOBODY);
-        }
-        command.output().expect("it runs")
+        guest(&self.place, args).output().expect("it runs")
     }
 
     fn json(&self, args: &[&str], code: i32) -> Value {

@@ -4,6 +4,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::guest::{guest, is_root};
 use crate::support::server::{Answer, Server, failed};
 use crate::support::{Place, Ran, count, key, keys, names, one_stage, samples, wait};
 
@@ -267,26 +268,12 @@ fn a_folder_that_cannot_be_written_is_told_before_the_work() {
     mode("shut", 0o755);
 }
 
-/// Runs the binary as somebody whom permissions hold for, which is not so for root.
+/// Runs the binary as somebody whom permissions hold for, and who owns the place.
 fn as_somebody(place: &Place, args: &[&str]) -> std::process::Output {
-    use std::os::unix::process::CommandExt;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
-    command.args(args).current_dir(place.path(".")).env("REDRIVE_STORE", "sqlite:s.db");
     if is_root() {
         give_away(&place.path("."));
-        // The program is copied to where everybody can start it.
-        let program = place.path("redrive");
-        std::fs::copy(env!("CARGO_BIN_EXE_redrive"), &program).expect("copied");
-        let mut other = Command::new(program);
-        other.args(args).current_dir(place.path(".")).env("REDRIVE_STORE", "sqlite:s.db");
-        command = other;
-        command.uid(65_534).gid(65_534);
     }
-    command.output().expect("it runs")
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").expect("Linux").uid() == 0
+    guest(place, args).env("REDRIVE_STORE", "sqlite:s.db").output().expect("it runs")
 }
 
 fn give_away(folder: &Path) {

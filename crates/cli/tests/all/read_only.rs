@@ -1,32 +1,19 @@
 //! A store that may not be written: everything that only reads works on it, and nothing is left beside it.
 
 use std::fs::Permissions;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::CommandExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
+use crate::support::guest::{guest, is_root};
 use crate::support::{Answer, Place, Server, index::Library, key, one_stage, quick_retry, samples};
-
-/// Somebody who is neither root nor the owner.
-const NOBODY: u32 = 65_534;
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0)
-}
 
 fn mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
 }
 
-/// Runs the binary as somebody whom permissions mean something to. Root becomes nobody; others are so already.
 fn as_a_guest(place: &Place, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redrive"));
-    command.args(args).current_dir(place.path("")).env_remove("REDRIVE_STORE").env_remove("REDRIVE_LOG");
-    if is_root() {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    command.output().expect("it starts")
+    guest(place, args).output().expect("it starts")
 }
 
 fn told(output: &Output) -> String {

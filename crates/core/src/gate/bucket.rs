@@ -36,6 +36,11 @@ impl Bucket {
         self.at = Some(now);
     }
 
+    /// The clock was put back, to this moment: it fills up from there, with what is in it.
+    pub(super) fn put_back(&mut self, now: Timestamp) {
+        self.at = self.at.map(|at| at.min(now));
+    }
+
     /// Gives what a pause held back.
     pub(super) fn give(&mut self, amount: f64) {
         self.credit += amount.max(0.0);

@@ -461,3 +461,39 @@ fn nothing_at_a_gate_lasts_longer_because_a_clock_was_ahead() {
     let same = GateState::read_at(&written, ahead, Timestamp(ahead.0 - 500));
     assert_eq!(same, GateState::read(&written));
 }
+
+#[test]
+fn a_probe_that_was_put_off_by_a_clock_ahead_is_due_when_it_was_meant_to_be() {
+    let spec = GateSpec { hint_cap: Duration::from_secs(10), ..GateSpec::default() };
+    let days = 2 * 86_400_000;
+    let (parked, now) = (Timestamp(1_000), Timestamp(20_000));
+    let ahead = Timestamp(now.0 + days);
+    let mut gate = Gate::new(spec.clone(), GateState::default(), "one", parked);
+    let permit = gate.admit(1, parked).expect("open");
+    gate.ended(permit, &lesson(Sign::Throttled { hint: Some(Duration::from_secs(3_600)) }), parked);
+    assert!(gate.shared().parked.is_some());
+    // The clock is put forward, a call tries it out and fails: since when it is parked says nothing of when it is tried again.
+    let probe = gate.admit(1, ahead).expect("it is to be tried out");
+    gate.ended(probe, &lesson(Sign::Failed { calls: 1, fresh: true, lost: false }), ahead);
+    let soon = now.after(gate.probe_every());
+    let written = gate.to_save(ahead).expect("urgent").write();
+    gate.put_back(days, now);
+    assert_eq!(gate.closed_until(now), Some(soon), "the same process");
+    let other = Gate::new(spec, GateState::read_at(&written, ahead, now), "two", now);
+    assert_eq!(other.closed_until(now), Some(soon), "another one");
+}
+
+#[test]
+fn a_rate_that_was_used_up_by_a_clock_ahead_is_there_again_as_soon() {
+    let days = 2 * 86_400_000;
+    let (ahead, now) = (Timestamp(days + 50_000), Timestamp(50_000));
+    let spec = GateSpec { requests_per_minute: Some(6), tokens_per_minute: Some(60), ..GateSpec::default() };
+    let mut gate = Gate::new(spec, GateState::default(), "one", ahead);
+    let permit = gate.admit(30, ahead).expect("open");
+    gate.ended(permit, &lesson(Sign::Answered), ahead);
+    assert_eq!(gate.room(ahead), 0);
+    gate.put_back(days, now);
+    assert_eq!(gate.room(now), 0, "it is still used up");
+    let later = now.after(Duration::from_secs(40));
+    assert!(gate.room(later) > 0, "nobody has to ask for a call that nothing was fetched for");
+}

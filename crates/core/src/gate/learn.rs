@@ -87,7 +87,10 @@ impl Gate {
     /// A probe that taught nothing is made again.
     fn give_back_probe(&mut self, permit: Permit) {
         if permit.probe && std::mem::take(&mut self.probing) {
-            self.probe_again(permit.started);
+            // Not later than it would be anyway: the clock may have been put back since the call started.
+            let at = |until: &mut Timestamp| *until = (*until).min(permit.started);
+            at(&mut self.shared.breaker.probe_at);
+            self.shared.parked.iter_mut().for_each(|parked| at(&mut parked.until));
         }
     }
 
@@ -288,7 +291,8 @@ impl Gate {
     /// Leaves it alone for as long as is granted, and then lets one call try it out.
     fn park(&mut self, granted: Duration, asked: Duration, now: Timestamp) {
         let until = now.after(granted);
-        self.shared.parked = Some(Closed { since: now, until, asked_ms: Some(millis(asked)) });
+        self.shared.parked =
+            Some(Closed { since: now, until, decided_at: now, asked_ms: Some(millis(asked)) });
         self.shared.rate.paused(until);
         self.urgent = true;
     }
@@ -315,7 +319,7 @@ impl Gate {
             .as_ref()
             .filter(|closed| closed.until > now)
             .map_or(now, |closed| closed.since);
-        self.shared.closed = Some(Closed { since, until, asked_ms: asked.map(millis) });
+        self.shared.closed = Some(Closed { since, until, decided_at: now, asked_ms: asked.map(millis) });
         self.urgent = true;
     }
 
@@ -323,10 +327,7 @@ impl Gate {
         self.shared.totals.failed += u64::from(calls.max(1));
         let probe_failed = permit.probe && std::mem::take(&mut self.probing);
         if probe_failed {
-            self.probe_again(now.after(self.probe_every()));
-            if self.is_away() {
-                self.shared.breaker.changed_at = now;
-            }
+            self.probe_again(self.probe_every(), now);
             self.urgent = true;
         }
         let spec = self.spec.breaker.clone()?;
@@ -344,13 +345,14 @@ impl Gate {
         self.spec.breaker.as_ref().map_or(PROBE_EVERY, |spec| spec.open_for)
     }
 
-    /// The next call that tries the dependency out starts then, whoever makes it.
-    pub(super) fn probe_again(&mut self, at: Timestamp) {
+    /// The next call that tries the dependency out starts after this time, whoever makes it.
+    pub(super) fn probe_again(&mut self, after: Duration, now: Timestamp) {
+        let at = now.after(after);
         if self.shared.breaker.away_since.is_some() {
-            self.shared.breaker.probe_at = at;
+            (self.shared.breaker.probe_at, self.shared.breaker.changed_at) = (at, now);
         }
         if let Some(parked) = &mut self.shared.parked {
-            parked.until = at;
+            (parked.until, parked.decided_at) = (at, now);
         }
     }
 

@@ -260,10 +260,7 @@ impl Gate {
         if probe {
             // Others do not try it out at the same time.
             self.probing = true;
-            self.probe_again(now.after(self.probe_every()));
-            if self.is_away() {
-                self.shared.breaker.changed_at = now;
-            }
+            self.probe_again(self.probe_every(), now);
             self.urgent = true;
         }
         Ok(Permit { started: now, tokens, probe, made_up })

@@ -152,11 +152,12 @@ impl Rate {
         self.cuts_in_a_row = 0;
     }
 
-    /// The clock was put back by so many milliseconds since the last cut.
-    pub(super) fn put_back(&mut self, ms: i64) {
+    /// The clock was put back by so many milliseconds since the last cut; growth begins at `latest` or before.
+    pub(super) fn put_back(&mut self, ms: i64, latest: Timestamp) {
         for at in [&mut self.since, &mut self.cut_at, &mut self.no_use_until] {
             *at = Timestamp(at.0.saturating_sub(ms));
         }
+        self.since = self.since.min(latest);
     }
 
     /// Time that a pause took is no time of growth.

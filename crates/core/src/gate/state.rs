@@ -79,6 +79,9 @@ pub struct Closed {
     pub since: Timestamp,
     /// Until when.
     pub until: Timestamp,
+    /// When that was last decided, by the clock that `until` is of: it may have been put off since it was closed.
+    #[serde(default)]
+    pub(super) decided_at: Timestamp,
     /// What the service asked for, in milliseconds; `None`: it turned calls away without saying for how long.
     pub asked_ms: Option<i64>,
 }
@@ -222,9 +225,9 @@ impl GateState {
         let ahead = |at: Timestamp| if at > now.after(CLOCK_SLACK) { at.0.saturating_sub(now.0) } else { 0 };
         let back = |at: &mut Timestamp, ms: i64| *at = Timestamp(at.0.saturating_sub(ms));
         for closed in [&mut self.closed, &mut self.parked].into_iter().flatten() {
-            let ms = ahead(closed.since);
-            back(&mut closed.since, ms);
-            back(&mut closed.until, ms);
+            back(&mut closed.until, ahead(closed.decided_at.max(closed.since)));
+            closed.since = closed.since.min(now);
+            closed.decided_at = closed.decided_at.min(now);
         }
         if let Some(pause) = &mut self.pause {
             pause.since = pause.since.min(now);
@@ -236,7 +239,8 @@ impl GateState {
         back(&mut self.breaker.probe_at, ms);
         back(&mut self.breaker.changed_at, ms);
         self.window.put_back(ahead(self.window.cut_at));
-        self.rate.put_back(ahead(self.rate.cut_at));
+        let pauses = [&self.closed, &self.parked].into_iter().flatten().map(|closed| closed.until);
+        self.rate.put_back(ahead(self.rate.cut_at), pauses.fold(now, Timestamp::max));
         for pace in [&mut self.told.requests, &mut self.told.tokens].into_iter().flatten() {
             pace.at = pace.at.min(now);
         }

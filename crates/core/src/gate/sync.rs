@@ -38,6 +38,7 @@ impl Gate {
         self.shared.set_right(Timestamp(now.0.saturating_add(ms)), now);
         self.started_at = self.started_at.min(now);
         self.saved_at = self.saved_at.min(now);
+        [&mut self.requests, &mut self.tokens].into_iter().for_each(|bucket| bucket.put_back(now));
         (self.started, self.passed) = (Meter::default(), Meter::default());
         self.lately.forget();
         self.since_cut = None;

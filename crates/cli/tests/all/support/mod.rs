@@ -1,5 +1,6 @@
 //! What tests of the real binary share: a place to run it in, an HTTP service that answers by plan, and waiting.
 
+pub mod guest;
 pub mod index;
 pub mod place;
 pub mod rehearsal;
