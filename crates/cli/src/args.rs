@@ -55,7 +55,7 @@ pub enum LogFormat {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a pipeline over its source, or go on with an unfinished run of both
+    /// Run a pipeline over its source, or go on with the run of both
     Run(RunArgs),
     /// Make a directory searchable, or bring its index up to date
     Index(crate::commands::index::IndexArgs),

@@ -136,6 +136,28 @@ fn prune_spares_dead_letters_unless_told_and_names_them() {
 }
 
 #[test]
+fn a_run_that_is_gone_on_with_is_as_young_as_its_last_end() {
+    let good = Server::good();
+    let place = Place::with(&one_stage(&good.stage()), &samples(2));
+    place.run(&["run", "p.toml"]).expect(0);
+    let ended = || place.json(&["show", "r1"])["run"]["finished_at"].clone();
+    let first = ended();
+    place.write("in.jsonl", samples(3));
+    place.run(&["run", "p.toml"]).expect(0);
+    assert_ne!(ended(), first, "it ended again");
+    // Between the two it was younger than a second, and would not have been by its first end.
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    place.write("in.jsonl", samples(4));
+    place.run(&["run", "p.toml"]).expect(0);
+    let pruned = place.json(&["prune", "--older-than", "1s", "--yes"]);
+    assert_eq!(pruned["runs"], json!(0), "{pruned}");
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    let pruned = place.json(&["prune", "--older-than", "1s", "--yes"]);
+    assert_eq!(pruned["runs"], json!(1), "{pruned}");
+    place.check();
+}
+
+#[test]
 fn a_run_whose_dead_letters_were_purged_is_pruned_with_its_tombstones() {
     let (_server, place) = failed_run();
     place.run(&["dead", "purge", "--all", "--yes"]).expect(0);

@@ -224,11 +224,14 @@ fn outputs_of_a_nested_stage_name_the_item_they_came_from() {
         let whole = crate::support::text(&parent["item"]["key"]);
         assert!(crate::support::text(&part["key"]).starts_with(&whole), "{part}");
     }
-    assert_eq!(
-        results(&place.run(&["results"]).expect(0).stdout).len(),
-        2,
-        "children are no results of the run"
-    );
+    let whole = || results(&place.run(&["results"]).expect(0).stdout).len();
+    assert_eq!(whole(), 2, "children are no results of the run");
+    // What left the source takes the outputs of its children along.
+    place.write("in.jsonl", samples(1));
+    place.run(&["run", "p.toml"]).expect(0);
+    let parts = lines(&place.run(&["results", "--stage", "part"]).expect(0).stdout);
+    let left: Vec<String> = parts.iter().map(|part| crate::support::text(&part["key"])).collect();
+    assert_eq!((left, whole()), (vec!["k0000/0".to_owned(), "k0000/1".to_owned()], 1));
 }
 
 /// Changes a byte of what is kept of an item, as a bad disk would.

@@ -584,3 +584,62 @@ fn another_key_makes_other_items_of_the_same_lines() {
     place.run_pipeline(0);
     assert_eq!(place.result_keys(), names(["b"]));
 }
+
+#[test]
+fn a_pipe_takes_what_is_new_and_changed_each_time() {
+    let (server, ledger) = service(None);
+    let place = Place::with(&pipeline(Kind::Jsonl, &server, ""), "");
+    let made = std::process::Command::new("mkfifo").arg(place.path("pipe")).status().expect("it runs");
+    assert!(made.success());
+    let run = |lines: String| {
+        let pipe = place.path("pipe");
+        let writer = std::thread::spawn(move || std::fs::write(pipe, lines).expect("read by somebody"));
+        let args = ["run", "p.toml", "--input", "pipe", "--results", "out.jsonl", "--json"];
+        let report = place.run(&args).expect(0).json();
+        writer.join().expect("written");
+        report
+    };
+    run(samples(3));
+    let report = run(samples(5).replace("\"n\":1}", "\"n\":11}"));
+    assert_eq!((count(&report["read"]["new"]), count(&report["read"]["changed"])), (2, 1), "{report}");
+    assert_eq!(twice(&ledger), []);
+    assert_eq!(place.result_keys(), names((0..5).map(key)));
+    place.check();
+}
+
+#[test]
+fn the_output_of_another_program_is_a_source() {
+    let (server, ledger) = service(None);
+    let place = Place::with(&pipeline(Kind::Jsonl, &server, ""), "");
+    place.write("some.jsonl", samples(4));
+    for _ in 0..2 {
+        // The shell hands the program a path like /dev/fd/63.
+        let args = [
+            "-c",
+            "exec \"$0\" run p.toml --input <(cat some.jsonl) --results out.jsonl",
+            env!("CARGO_BIN_EXE_redrive"),
+        ];
+        let mut shell = std::process::Command::new("bash");
+        let ran = shell.args(args).current_dir(place.path("")).env_remove("REDRIVE_STORE").output();
+        let ran = ran.expect("bash");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    }
+    assert_eq!(place.result_keys(), names((0..4).map(key)));
+    assert_eq!(twice(&ledger), []);
+    place.check();
+}
+
+#[test]
+fn a_dry_run_names_no_line_that_only_its_source_can_mend() {
+    let bad = Server::start(|call| Answer::status(if call.item().key == key(1) { 400 } else { 200 }, "no"));
+    let place = Place::with(
+        &one_stage(&format!("{}\n{}", bad.stage(), quick_retry(1))),
+        &format!("{}not json\n", samples(2)),
+    );
+    place.run(&["run", "p.toml"]);
+    let dead = place.dead_keys();
+    let planned = place.json(&["dead", "redrive", "--all", "--dry-run"]);
+    let done = place.json(&["dead", "redrive", "--all", "--yes"]);
+    assert_eq!(planned["redriven"], done["redriven"], "{planned} {done}");
+    assert_eq!(count(&done["redriven"]), dead.len() as u64 - 1, "{done}");
+}

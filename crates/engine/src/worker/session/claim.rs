@@ -89,7 +89,7 @@ impl Loop {
         if let Some(stale) = recorded?.filter(|stale| *stale > 0) {
             tracing::warn!(
                 items = stale,
-                "results came too late and were dropped: the items had been taken over"
+                "results came too late and were dropped: the items had been taken over or changed"
             );
         }
         Ok(())
