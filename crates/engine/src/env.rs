@@ -13,6 +13,8 @@ use async_trait::async_trait;
 use redrive_core::draw::Draw;
 use redrive_core::time::{CLOCK_SLACK, Timestamp, millis};
 
+use crate::identity::{identity, is_gone};
+
 /// The time, and waiting for it to pass.
 #[async_trait]
 pub trait Clock: Send + Sync {
@@ -30,6 +32,14 @@ pub trait Dice: Send + Sync {
     fn draw(&self) -> Draw;
 }
 
+/// The processes of this machine.
+pub trait Processes: Send + Sync {
+    /// Describes this process, so that others can tell whether it still exists; empty where the system does not say.
+    fn identity(&self) -> String;
+    /// Whether a process that was described like that ran on this machine since its last boot, and is gone.
+    fn is_gone(&self, identity: &str) -> bool;
+}
+
 /// What the engine has of the outside world besides its store and its handlers.
 #[derive(Clone)]
 pub struct Env {
@@ -37,6 +47,8 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Chance.
     pub dice: Arc<dyn Dice>,
+    /// The processes beside this one.
+    pub processes: Arc<dyn Processes>,
 }
 
 impl Env {
@@ -54,6 +66,7 @@ impl Env {
         Self {
             clock: Arc::new(SystemClock),
             dice: Arc::new(Seeded::new(RandomState::new().build_hasher().finish())),
+            processes: Arc::new(SystemProcesses),
         }
     }
 }
@@ -61,6 +74,20 @@ impl Env {
 /// The machine's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
+
+/// The machine's processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemProcesses;
+
+impl Processes for SystemProcesses {
+    fn identity(&self) -> String {
+        identity()
+    }
+
+    fn is_gone(&self, identity: &str) -> bool {
+        is_gone(identity)
+    }
+}
 
 /// The machine's time, for the few places that cannot be handed an [`Env`].
 #[must_use]

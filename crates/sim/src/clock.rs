@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive_core::draw::Draw;
 use redrive_core::time::{Timestamp, millis};
-use redrive_engine::env::{Clock, Dice, Env};
+use redrive_engine::env::{Clock, Dice, Env, Processes};
 
 use crate::hub::Hub;
 
@@ -40,11 +40,12 @@ impl Dice for SharedDice {
     }
 }
 
-/// The outside world of a process whose clock is off by `skew` milliseconds.
+/// The outside world of a process, with the processes beside it, whose clock is off by `skew` milliseconds.
 #[must_use]
-pub fn env(hub: &Arc<Hub>, skew: &Arc<AtomicI64>) -> Env {
+pub fn env(hub: &Arc<Hub>, skew: &Arc<AtomicI64>, processes: Arc<dyn Processes>) -> Env {
     Env {
         clock: Arc::new(SkewedClock { hub: hub.clone(), skew: skew.clone() }),
         dice: Arc::new(SharedDice(hub.clone())),
+        processes,
     }
 }

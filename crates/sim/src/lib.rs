@@ -6,19 +6,20 @@
 //! | virtual time and the queue of events | [`hub`], [`clock`], [`world`] |
 //! | a store that fails | [`fault`], [`store`] |
 //! | who must be right | [`oracle`] |
-//! | workers, the source, operators | [`worker`], [`shift`], [`people`] |
+//! | workers, the source, operators | [`worker`], [`driver`], [`neighbours`], [`people`] |
 //! | proof that it finds something | [`plant`], [`slip`] |
 //!
-//! Real: the decisions, the desk, reaping, joining, admission, every operator's act, both stores. Simulated: time,
-//! chance, handlers, processes, and the loop around the desk, which mirrors `engine/worker/session/`.
+//! Real: the decisions, the worker's loop and its heartbeat, reaping, joining, admission, every operator's act, both stores.
+//! Simulated: time, chance, handlers, processes.
 
 pub mod campaign;
 pub mod clock;
+pub mod driver;
 pub mod fault;
-pub mod heartbeat;
 pub mod hub;
 pub mod mailbox;
 pub mod met;
+pub mod neighbours;
 pub mod oracle;
 pub mod people;
 pub mod plant;
@@ -27,7 +28,6 @@ pub mod rng;
 pub mod scenario;
 pub mod script;
 pub mod service;
-pub mod shift;
 pub mod slip;
 pub mod source;
 pub mod store;

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use redrive_core::id::WorkerId;
 use redrive_engine::handler::Answer;
 use redrive_engine::worker::{CallId, Stop};
 
@@ -52,11 +51,10 @@ impl Mailbox {
     }
 }
 
-/// What a worker's process is told, and what it leaves to its successor.
+/// What a worker's process is told.
 #[derive(Debug, Default)]
 pub struct Orders {
     stop: AtomicU8,
-    worker: AtomicI64,
     task: AtomicU64,
 }
 
@@ -73,16 +71,6 @@ impl Orders {
     /// Tells it to stop.
     pub fn tell(&self, stop: Stop) {
         self.stop.store(stop as u8, Ordering::SeqCst);
-    }
-
-    /// Notes under which number it works now.
-    pub fn works_as(&self, worker: WorkerId) {
-        self.worker.store(worker.0, Ordering::SeqCst);
-    }
-
-    /// The number under which it, or the process before it, last worked.
-    pub fn predecessor(&self) -> Option<WorkerId> {
-        Some(self.worker.load(Ordering::SeqCst)).filter(|number| *number != 0).map(WorkerId)
     }
 
     /// Which task it is now.

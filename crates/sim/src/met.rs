@@ -49,6 +49,12 @@ met! {
     Takeover = "lease takeover",
     /// A vanished worker was retired as lost before its lease was over.
     RetiredLost = "worker retired as lost",
+    /// A neighbour on the same machine was found dead, and its items taken back at once.
+    NeighbourLost = "dead neighbour taken over",
+    /// A worker ended because only retries due too late were left.
+    WaitsNoLonger = "worker that waits no longer",
+    /// A handler knew that an item needs no call.
+    Recalled = "call that was not needed",
     /// A commit with an old token was refused.
     Stale = "stale commit refused",
     /// A worker stood still for longer than its lease and went on.

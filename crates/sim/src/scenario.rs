@@ -38,6 +38,8 @@ pub struct Pace {
     pub patience: i64,
     /// How long things go wrong.
     pub faults: i64,
+    /// Workers end when nothing is due within this.
+    pub max_wait: Option<i64>,
 }
 
 /// What goes wrong besides the store, each in a thousand moments.
@@ -93,13 +95,21 @@ impl Scenario {
             lease: rng.span(second * 4, second * 20),
             patience: rng.span(second * 2, second * 20),
             faults: rng.span(second * 10, second * 60),
+            max_wait: None,
         };
+        let patient = mix(&[seed, 13]);
+        let max_wait = patient.is_multiple_of(4).then_some(pace.tick * 2);
+        let pace = Pace { max_wait, ..pace };
         let plan = draw_plan(&rng, slow);
         let gated = service::draw(seed, plan.stages().count(), second, pace.faults);
         let gates = gated.gates.clone();
         let script = Arc::new(draw_script(&rng, seed, &plan, second, gated));
         let stages = plan.stages().map(|(no, stage)| StageWork {
-            handler: Arc::new(Scripted { script: script.clone(), hub: hub.clone() }),
+            handler: Arc::new(Scripted {
+                script: script.clone(),
+                hub: hub.clone(),
+                recalls: stage.first_child.is_none() && script.recalls(no),
+            }),
             batch: rng.size(1, if rng.permille(500) { 4 } else { 16 }),
             concurrency: rng.size(1, 4),
             gate: script.gated.of_stage.get(no.index()).copied().flatten(),

@@ -81,6 +81,13 @@ impl Script {
         (!way.is_multiple_of(4)).then(|| content(mix(&[way, mix_bytes(payload)])))
     }
 
+    /// Whether the handler of a stage, which leaves content as it is, knows of some that it needs no call.
+    #[must_use]
+    pub fn recalls(&self, stage: StageNo) -> bool {
+        let way = mix(&[self.seed, 14, u64::from(stage.0)]);
+        self.output(stage, &[]).is_none() && way.is_multiple_of(2)
+    }
+
     fn temper(&self, input: &Input, stage: StageNo, healed: bool) -> Temper {
         let luck = mix(&[self.seed, 4, mix_bytes(&input.id.0), u64::from(stage.0)]);
         if luck % 1_000 >= self.badness {
@@ -265,6 +272,8 @@ pub struct Scripted {
     pub script: Arc<Script>,
     /// The run it plays in.
     pub hub: Arc<Hub>,
+    /// Whether it knows of some contents that they need no call.
+    pub recalls: bool,
 }
 
 #[async_trait]
@@ -275,5 +284,20 @@ impl Handler for Scripted {
 
     fn tokens(&self, payload: &Payload) -> u64 {
         self.script.tokens(payload)
+    }
+
+    fn remembers(&self) -> bool {
+        self.recalls
+    }
+
+    async fn recall(&self, payloads: &[Payload]) -> Vec<bool> {
+        let known = |payload: &Payload| {
+            let known = mix(&[self.script.seed, 15, mix_bytes(payload)]).is_multiple_of(3);
+            if known {
+                self.hub.meet(Met::Recalled);
+            }
+            known
+        };
+        payloads.iter().map(known).collect()
     }
 }

@@ -10,6 +10,7 @@ use redrive_core::item::Payload;
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::{Answer, Reply};
 use redrive_engine::recipe::Recipe;
+use redrive_engine::worker::Part;
 use redrive_store::{ClaimedItem, DamagedItem, GateRow};
 
 /// A mistake of every worker, or of whoever reads the source.
@@ -41,13 +42,23 @@ pub enum Slip {
     AgreesTooFar,
     /// Works on an item whose content is damaged as if it had none.
     WorksOnDamaged,
-    /// Gives an item whose content is damaged back, to be found damaged again.
-    ReturnsDamaged,
+    /// Does not look for the items of a claim whose answer was lost.
+    SkipsReconcile,
+    /// Waits for ever where nothing is known to be due.
+    MissesWakeUps,
+    /// Claims more before what ended is recorded, and forgets that then.
+    ClaimsWithoutRecord,
+    /// Takes back nothing that a vanished worker held.
+    NeverReaps,
+    /// Settles no parent whose children ended elsewhere.
+    NeverSweeps,
+    /// Does not watch its clock.
+    IgnoresClock,
 }
 
 impl Slip {
     /// Every mistake.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 19] = [
         Self::TooMany,
         Self::IgnoresHints,
         Self::ForgetsClosing,
@@ -61,7 +72,12 @@ impl Slip {
         Self::KeepsRemoved,
         Self::AgreesTooFar,
         Self::WorksOnDamaged,
-        Self::ReturnsDamaged,
+        Self::SkipsReconcile,
+        Self::MissesWakeUps,
+        Self::ClaimsWithoutRecord,
+        Self::NeverReaps,
+        Self::NeverSweeps,
+        Self::IgnoresClock,
     ];
 
     /// The rule that it breaks.
@@ -77,7 +93,27 @@ impl Slip {
             Self::NeverOpens => "L7",
             Self::Spins => "spin",
             Self::ReadsOn | Self::KeepsRemoved | Self::AgreesTooFar => "L1",
-            Self::WorksOnDamaged | Self::ReturnsDamaged => "damage",
+            Self::WorksOnDamaged => "damage",
+            Self::SkipsReconcile
+            | Self::MissesWakeUps
+            | Self::ClaimsWithoutRecord
+            | Self::NeverReaps
+            | Self::NeverSweeps => "L7",
+            Self::IgnoresClock => "L12",
+        }
+    }
+
+    /// The part of the worker's loop that it leaves out.
+    #[must_use]
+    pub fn omits(self) -> Option<Part> {
+        match self {
+            Self::SkipsReconcile => Some(Part::Reconcile),
+            Self::MissesWakeUps => Some(Part::Tick),
+            Self::ClaimsWithoutRecord => Some(Part::Record),
+            Self::NeverReaps => Some(Part::Reap),
+            Self::NeverSweeps => Some(Part::Sweep),
+            Self::IgnoresClock => Some(Part::Clock),
+            _ => None,
         }
     }
 }
@@ -117,12 +153,11 @@ pub fn recipe(true_one: &Arc<Recipe>, slip: Option<Slip>) -> Arc<Recipe> {
 }
 
 /// What a worker with this mistake makes of the gates it reads.
-#[must_use]
-pub fn rows(mut rows: Vec<GateRow>, slip: Option<Slip>) -> Vec<GateRow> {
+pub fn rows(rows: &mut [GateRow], slip: Option<Slip>) {
     let Some(slip @ (Slip::ForgetsClosing | Slip::ForgetsPause | Slip::NeverOpens)) = slip else {
-        return rows;
+        return;
     };
-    for row in &mut rows {
+    for row in rows {
         let mut state = GateState::read(&row.state);
         match slip {
             Slip::ForgetsClosing => state.closed = None,
@@ -134,7 +169,6 @@ pub fn rows(mut rows: Vec<GateRow>, slip: Option<Slip>) -> Vec<GateRow> {
         }
         row.state = state.write();
     }
-    rows
 }
 
 /// What a worker with this mistake makes of an answer.

@@ -218,7 +218,8 @@ impl Store for FaultyStore {
         let work = self.inner.claim(claim);
         let watch =
             |oracle: &mut Oracle, store: &dyn Store, got: &Claimed| oracle.on_claim(store, &asked, got);
-        let mut claimed = self.write(Verb::Claim, "claim", work, watch).await?;
+        let claimed = self.write(Verb::Claim, "claim", work, watch).await;
+        let mut claimed = claimed.inspect_err(|_| self.oracle().forget_windows())?;
         if !self.hub.healed() {
             self.damage(&mut claimed);
         }

@@ -8,15 +8,15 @@ use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
-use redrive_engine::worker::{Ending, Stop};
-use redrive_store::{Retired, Store};
+use redrive_engine::worker::{Ending, Pulse, Settings, Stop, Workplace, work};
+use redrive_store::{Error, Store};
 
+use crate::driver::SimDriver;
 use crate::hub::Hub;
 use crate::mailbox::Orders;
 use crate::met::Met;
 use crate::scenario::Pace;
 use crate::script::Script;
-use crate::shift::Shift;
 use crate::slip::Slip;
 use crate::store::FaultyStore;
 
@@ -48,17 +48,11 @@ pub struct Worker {
 impl Worker {
     /// Lives until it is told to stop.
     pub async fn live(self) {
-        // A process that comes up on the same machine knows that its predecessor is gone.
-        if let Some(before) = self.orders.predecessor()
-            && self.hub.rng.permille(500)
-            && self.store.retire(before, Retired::Lost).await.is_ok()
-        {
-            self.hub.meet(Met::RetiredLost);
-        }
         loop {
             if self.has_work().await {
-                match Shift::work(&self).await {
+                match self.work().await {
                     Ok(Ending::Stopped) if self.orders.stop() != Stop::No => return,
+                    Ok(Ending::Waiting { .. }) => self.hub.meet(Met::WaitsNoLonger),
                     Ok(_) => {}
                     Err(_) => self.hub.meet(Met::GaveUp),
                 }
@@ -69,19 +63,20 @@ impl Worker {
         }
     }
 
-    /// The same worker for a run that was paused before, for so many milliseconds.
-    pub(crate) fn after_pauses(&self, paused_ms: i64) -> Self {
-        let Recipe { plan, stages, gates, order, share, budget, thresholds } = &*self.recipe;
-        let recipe = Recipe {
-            plan: plan.clone().with_grace(Duration::from_millis(paused_ms.unsigned_abs())),
-            stages: stages.clone(),
-            gates: gates.clone(),
-            order: *order,
-            share: *share,
-            budget: budget.clone(),
-            thresholds: *thresholds,
+    async fn work(&self) -> Result<Ending, Error> {
+        let row = self.store.run(self.run).await?.ok_or_else(|| Error::NotFound("the run".to_owned()))?;
+        let (store, env): (Arc<dyn Store>, Env) = (Arc::new(self.store.clone()), self.env.clone());
+        let settings = Settings {
+            name: self.store.actor().name.clone(),
+            lease: span(self.pace.lease),
+            tick: span(self.pace.tick),
+            patience: span(self.pace.patience),
+            max_wait: self.pace.max_wait.map(span),
+            page: 5,
         };
-        Self { recipe: Arc::new(recipe), ..self.clone() }
+        let pulse = Pulse::begin(store.clone(), env.clone(), settings.name.clone(), settings.lease).await?;
+        let driver = SimDriver::new(self.clone(), pulse);
+        work(Workplace { store, recipe: self.recipe.clone(), env, settings }, driver, row).await
     }
 
     async fn has_work(&self) -> bool {
@@ -89,4 +84,8 @@ impl Worker {
         let live = redrive_engine::report::live_items(&self.store, self.run).await;
         row.control == Control::Go && (row.finished_at.is_none() || live.is_ok_and(|live| live > 0))
     }
+}
+
+fn span(ms: i64) -> Duration {
+    Duration::from_millis(ms.unsigned_abs())
 }

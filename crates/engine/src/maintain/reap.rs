@@ -12,7 +12,6 @@ use redrive_store::{Commit, Result, Retired, Store};
 use super::{Told, tell};
 use crate::crash;
 use crate::env::Env;
-use crate::worker::is_gone;
 
 const PAGE: usize = 500;
 
@@ -20,9 +19,9 @@ const PAGE: usize = 500;
 ///
 /// # Errors
 /// When the store fails.
-pub async fn take_over(store: &dyn Store) -> Result<()> {
+pub async fn take_over(store: &dyn Store, env: &Env) -> Result<()> {
     for worker in store.workers().await? {
-        if is_gone(&worker.spec.identity) {
+        if env.processes.is_gone(&worker.spec.identity) {
             store.retire(worker.id, Retired::Lost).await?;
         }
     }

@@ -2,13 +2,16 @@
 
 mod clock;
 mod desk;
+mod driver;
 mod execute;
 mod heartbeat;
-mod identity;
+mod run_loop;
 mod session;
 
 pub use clock::ClockWatch;
 pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody, expansion_key};
-pub use identity::{identity, is_gone};
+pub use driver::{Driver, Part, Step, Stop};
+pub use heartbeat::Pulse;
+pub use run_loop::{Ending, Settings, Workplace, work};
+pub use session::Session;
 pub(crate) use session::works_on;
-pub use session::{Ending, Session, Settings, Stop, leave, leave_idle};

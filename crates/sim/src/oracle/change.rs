@@ -152,6 +152,10 @@ impl Oracle {
         let stage = known.item.stage;
         let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
         let wanted: Option<Payload> = match (transition.record.as_ref().map(|record| record.outcome), mark) {
+            // What a handler knows to need no call is kept as it is.
+            (Some(Outcome::Reused), _) if self.script.recalls(stage) && transition.payload.is_some() => {
+                Some(known.payload.clone())
+            }
             (Some(Outcome::Succeeded | Outcome::Reused), _) => self.script.output(stage, &known.payload),
             (Some(Outcome::Expanded), _) if transition.payload.is_some() => Some(known.payload.clone()),
             // What had ended already has its last content.

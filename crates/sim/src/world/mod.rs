@@ -18,6 +18,7 @@ use crate::fault::Actor;
 use crate::hub::{Broken, Event, Hub, Task, TaskId};
 use crate::mailbox::Orders;
 use crate::met::{Met, Score};
+use crate::neighbours::{Lives, Machine};
 use crate::people::Operator;
 use crate::scenario::Scenario;
 use crate::slip::{self, Slip};
@@ -61,6 +62,7 @@ pub struct World {
     /// How far the clock of the source and of the operators is off.
     still: Arc<AtomicI64>,
     orders: Vec<Arc<Orders>>,
+    lives: Arc<Lives>,
     source: Source,
     operators: Vec<Operator>,
     healed_at: Option<u64>,
@@ -225,6 +227,7 @@ impl World {
             }
             // Only a worker that was stopped ends and comes back.
             Poll::Ready(()) if slot < SOURCE => {
+                self.lives.end(slot);
                 let pause = self.hub.rng.span(0, self.scenario.pace.tick * 3);
                 self.hub.at(self.hub.now() + pause, Event::Start(slot));
             }
@@ -252,6 +255,7 @@ impl World {
             self.source.reading.store(false, Ordering::SeqCst);
         }
         self.tasks.retain(|_, (of, _)| *of != slot);
+        self.lives.end(slot);
         self.frozen.remove(&slot);
         let pause = self.hub.rng.span(0, self.scenario.pace.lease);
         self.hub.at(self.hub.now() + pause, Event::Start(slot));
@@ -287,7 +291,11 @@ impl World {
         Worker {
             hub: self.hub.clone(),
             store,
-            env: clock::env(&self.hub, &self.skews[slot]),
+            env: clock::env(
+                &self.hub,
+                &self.skews[slot],
+                Arc::new(Machine::new(&self.hub, &self.lives, slot)),
+            ),
             recipe: slip::recipe(&self.scenario.recipe, self.slip),
             slip: self.slip,
             script: self.scenario.script.clone(),

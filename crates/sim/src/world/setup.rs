@@ -14,6 +14,7 @@ use crate::clock;
 use crate::fault::Actor;
 use crate::hub::{Hub, at_once};
 use crate::mailbox::Orders;
+use crate::neighbours::{Alone, Lives};
 use crate::oracle::Oracle;
 use crate::people::Operator;
 use crate::scenario::Scenario;
@@ -41,7 +42,7 @@ impl World {
         let source = Source {
             hub: hub.clone(),
             store: store.clone(),
-            env: clock::env(&hub, &still),
+            env: clock::env(&hub, &still, Arc::new(Alone)),
             recipe: recipe.clone(),
             run,
             versions: Arc::new(Mutex::new(vec![scenario.lines.clone()])),
@@ -55,7 +56,7 @@ impl World {
         let operators = OPERATORS.iter().chain([&MEDIC]).map(|slot| Operator {
             hub: hub.clone(),
             store: store.seen_by(actors[slot].clone()),
-            env: clock::env(&hub, &still),
+            env: clock::env(&hub, &still, Arc::new(Alone)),
             recipe: recipe.clone(),
             run,
             pace,
@@ -68,6 +69,7 @@ impl World {
             operators: operators.collect(),
             skews: (0..scenario.workers).map(|_| Arc::new(AtomicI64::new(0))).collect(),
             orders: (0..scenario.workers).map(|_| Arc::new(Orders::default())).collect(),
+            lives: Arc::new(Lives::default()),
             still,
             hub,
             scenario,

@@ -1,7 +1,5 @@
 //! How a session ends.
 
-use std::sync::atomic::Ordering;
-
 use redrive_core::id::{RunId, StageNo, WorkerId};
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
@@ -9,26 +7,28 @@ use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Error, Pause, Retired, RunChange, RunRow, Store};
 
-use super::super::desk::{Blocked, Halt, NeedsSomebody};
-use super::{Ending, Loop};
+use super::{Ending, WorkerLoop};
 use crate::crash;
+use crate::worker::desk::{Blocked, Halt, NeedsSomebody};
+use crate::worker::driver::{Driver, Part, Step};
+use crate::worker::session::works_on;
 
-impl Loop {
+impl<D: Driver> WorkerLoop<D> {
     /// Whether it is over, and how.
     pub(super) async fn ending(&mut self) -> Result<Option<Ending>, Error> {
         if !self.desk.is_idle() {
             return Ok(None);
         }
         let halted = self.desk.halt().is_some();
-        let now = self.session.env.clock.now();
+        let now = self.env.clock.now();
         // A claim that brought nothing says that nothing is due; where gates keep from claiming, nothing can be said.
         let held_up = !halted && self.desk.wants(now).is_empty();
         if !(halted || self.claimed_nothing || held_up) {
             return Ok(None);
         }
-        let (store, run) = (&self.session.store, self.desk.run());
+        let (store, run) = (&self.store, self.desk.run());
         // Asked for first: a source that comes to its end between the questions must not look like one nobody reads.
-        let admitting = self.session.admitting.load(Ordering::SeqCst);
+        let admitting = self.driver.is_admitting();
         let Some(row) = store.run(run).await? else { return Ok(Some(Ending::Finished)) };
         let live = crate::report::live_items(&**store, run).await?;
         if row.admitted_all && !admitting && live == 0 && self.finish(&row).await? {
@@ -66,20 +66,20 @@ impl Loop {
             return Ok(true);
         }
         crash::point("run.before_finish");
-        let finished_at = Some(Some(self.session.env.clock.now()));
+        let finished_at = Some(Some(self.env.clock.now()));
         let change = RunChange { finished_at, ..RunChange::default() };
-        let row = self.session.store.change_run(row.id, change).await?;
+        let row = self.store.change_run(row.id, change).await?;
         crash::point("run.after_finish");
         Ok(row.finished_at.is_some())
     }
 
     async fn only_late_retries(&self, live: u64) -> Result<Option<Ending>, Error> {
-        let (Some(max_wait), store) = (self.session.settings.max_wait, &self.session.store) else {
+        let (Some(max_wait), store) = (self.settings.max_wait, &self.store) else {
             return Ok(None);
         };
         let counts = crate::report::all_counts(&**store, self.desk.run()).await?;
         let (next_due, _) = store.next_due(self.desk.run()).await?;
-        let late = next_due.filter(|due| *due > self.session.env.clock.now().after(max_wait));
+        let late = next_due.filter(|due| *due > self.env.clock.now().after(max_wait));
         // Joining parents wait for children that wait: they are no reason to stay.
         Ok(late
             .filter(|_| counts.waiting + counts.joining == live)
@@ -88,11 +88,11 @@ impl Loop {
 
     /// The gates that keep every item of the run that could go on from doing so; `None` when one could.
     async fn all_blocked(&self, now: Timestamp) -> Result<Option<Vec<Blocked>>, Error> {
-        if self.session.recipe.gates.is_empty() {
+        if self.recipe.gates.is_empty() {
             return Ok(None);
         }
         let waiting = Metric::State(StateKind::Waiting);
-        let counters = self.session.store.counters(self.desk.run()).await?;
+        let counters = self.store.counters(self.desk.run()).await?;
         let stages: Vec<StageNo> = counters
             .into_iter()
             .filter(|(_, metric, n)| *metric == waiting && *n > 0)
@@ -105,12 +105,12 @@ impl Loop {
 
     /// When the first of these gates opens, if that is longer than anybody here waits.
     fn opens_too_late(&self, blocked: &[Blocked], now: Timestamp) -> Option<Timestamp> {
-        let max_wait = self.session.settings.max_wait?;
+        let max_wait = self.settings.max_wait?;
         let opens = blocked.iter().map(|blocked| blocked.until.unwrap_or(Timestamp::MAX)).min()?;
         (opens > now.after(max_wait)).then_some(opens)
     }
 
-    /// Leaves nothing behind: what is held is given back, the worker retires, handlers end.
+    /// Leaves nothing behind: what is held is given back, the worker retires.
     pub(super) async fn close(&mut self, ending: &Result<Ending, Error>) {
         self.break_off();
         // What a lost claim may have given would otherwise be taken for the leavings of a crash.
@@ -121,20 +121,25 @@ impl Loop {
             }
         }
         crash::point("stop.before_release");
-        let env = self.session.env.clone();
+        let env = self.env.clone();
         while let Some(commit) = self.desk.commit(env.clock.now(), || env.dice.draw()) {
-            match self.session.store.commit(commit).await {
-                Ok(applied) => self.desk.committed(&applied),
+            if self.driver.omits(Part::Release) {
+                break;
+            }
+            match self.store.commit(commit).await {
+                Ok(applied) if self.desk.committed(&applied) == 0 => {}
+                Ok(_) => self.observe(Step::Disturbed),
                 Err(error) => {
+                    self.observe(Step::Disturbed);
                     tracing::warn!(%error, "could not give back what was held; it is taken back when the lease is over");
                     break;
                 }
-            };
+            }
         }
         self.leave_gates().await;
         let budget = self.desk.saved_budget();
-        let (store, run) = (&*self.session.store, self.desk.run());
-        let idle = leave(store, run, self.heartbeat.worker(), self.idle_ms, env.clock.now()).await;
+        let (store, run) = (self.store.clone(), self.desk.run());
+        let idle = leave(&*store, run, self.driver.worker(), self.idle_ms, env.clock.now()).await;
         let kept = store.change_run(run, RunChange { budget, idle, ..RunChange::default() }).await;
         if let Err(error) = kept {
             tracing::warn!(%error, "could not save the failure budget");
@@ -143,11 +148,9 @@ impl Loop {
         // A worker that could not record its end is lost, not stopped: others then take back what it held.
         let clean = ending.is_ok() && self.desk.is_idle() && !self.must_reconcile;
         let how = if clean { Retired::Stopped } else { Retired::Lost };
-        if let Err(error) = self.session.store.retire(self.heartbeat.worker(), how).await {
-            tracing::warn!(%error, "could not retire the worker");
-        }
-        for work in &self.session.recipe.stages {
-            work.handler.close().await;
+        match self.store.retire(self.driver.worker(), how).await {
+            Ok(()) => self.observe(Step::Left(how)),
+            Err(error) => tracing::warn!(%error, "could not retire the worker"),
         }
     }
 }
@@ -177,9 +180,8 @@ pub async fn leave(
     now: Timestamp,
 ) -> Option<Pause> {
     let others = store.workers().await.ok()?;
-    let others = others
-        .iter()
-        .any(|other| other.id != worker && other.lease_until >= now && super::works_on(other, run));
+    let others =
+        others.iter().any(|other| other.id != worker && other.lease_until >= now && works_on(other, run));
     idle_ms.filter(|_| !others).map(|before_ms| Pause { since: Some(now), before_ms })
 }
 

@@ -8,25 +8,30 @@ use redrive_core::item::Payload;
 use redrive_core::time::Timestamp;
 use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot};
 
-use super::Loop;
+use super::WorkerLoop;
 use crate::crash;
+use crate::worker::driver::{Driver, Part, Step};
 
 /// A worker that is nearly fully busy gathers free places this long before it claims again, instead of claiming singly.
 pub(super) const GATHER: Duration = Duration::from_millis(3);
-/// How many held items are read at a time.
-const HELD_PAGE: usize = 1_000;
 
-impl Loop {
+impl<D: Driver> WorkerLoop<D> {
     /// After a claim whose answer was lost: gives back what the store says is held here but nobody here knows of.
     pub(super) async fn reconcile(&mut self) -> Result<(), Error> {
+        if self.driver.omits(Part::Reconcile) {
+            return Ok(());
+        }
         let mut unknown = Vec::new();
         let mut after = None;
         loop {
-            let held = self.session.store.held(self.heartbeat.worker(), after, HELD_PAGE).await?;
+            let held = self.store.held(self.driver.worker(), after, self.settings.page).await?;
             let Some(last) = held.last() else { break };
             after = Some(last.seq);
             let lost = held.into_iter().filter(|item| !self.desk.holds(item));
             unknown.extend(lost.map(|item| ClaimedItem { item, payload: Payload::from([]) }));
+        }
+        if !unknown.is_empty() {
+            self.observe(Step::Reconciled);
         }
         self.desk.give_back(unknown);
         Ok(())
@@ -34,11 +39,17 @@ impl Loop {
 
     /// Records what ended, claims what can be started, and tells others about the gates.
     pub(super) async fn record_and_claim(&mut self) -> Result<(), Error> {
-        let env = self.session.env.clone();
+        let env = self.env.clone();
         let now = env.clock.now();
         let commit = self.desk.commit(now, || env.dice.draw());
         let mut slots = self.desk.wants(now);
         let gates = self.desk.gates_to_save(now);
+        let step = Step::Turns {
+            changes: commit.as_ref().map_or(0, |commit| commit.changes.len()),
+            gates: &gates,
+            wants: &slots,
+        };
+        self.driver.observe(step, &self.desk, now);
         let just_claimed = self.claimed_at <= now && now.since(self.claimed_at) < GATHER;
         self.held_back = just_claimed && self.desk.is_busy(&slots);
         if self.held_back {
@@ -46,8 +57,9 @@ impl Loop {
         } else if !slots.is_empty() {
             self.claimed_at = now;
         }
-        let worker = self.heartbeat.worker();
-        let store = self.session.store.clone();
+        let commit = commit.filter(|_| slots.is_empty() || !self.driver.omits(Part::Record));
+        let worker = self.driver.worker();
+        let store = self.store.clone();
         let record = async {
             match commit {
                 Some(commit) => {
@@ -87,6 +99,7 @@ impl Loop {
             self.accept(&slots, claimed, now).await?;
         }
         if let Some(stale) = recorded?.filter(|stale| *stale > 0) {
+            self.observe(Step::Disturbed);
             tracing::warn!(
                 items = stale,
                 "results came too late and were dropped: the items had been taken over or changed"
@@ -101,7 +114,8 @@ impl Loop {
         claimed: Result<Claimed, Error>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
+        let mut claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
+        self.driver.observe(Step::Claimed(&mut claimed), &self.desk, now);
         self.claimed_nothing = claimed.items.is_empty() && claimed.damaged.is_empty();
         for damaged in &claimed.damaged {
             let (item, key, what) = (damaged.item.id, &damaged.item.key, &damaged.what);
@@ -114,7 +128,7 @@ impl Loop {
         if !asked.is_empty() {
             let keys = asked.iter().map(|(_, key)| *key).collect();
             // Without an answer the stage is called: that is dearer, not wrong.
-            let kept = self.session.store.outputs(keys).await.unwrap_or_default();
+            let kept = self.store.outputs(keys).await.unwrap_or_default();
             known.extend(
                 asked.iter().zip(kept).filter_map(|((at, _), output)| output.map(|output| (*at, output))),
             );
@@ -128,13 +142,13 @@ impl Loop {
     async fn recall(&self, claimed: &[ClaimedItem], known: &mut BTreeMap<usize, Payload>) {
         let mut asked: BTreeMap<StageNo, Vec<usize>> = BTreeMap::new();
         for (at, claimed) in claimed.iter().enumerate() {
-            let work = self.session.recipe.work(claimed.item.stage);
+            let work = self.recipe.work(claimed.item.stage);
             if work.is_some_and(|work| work.handler.remembers()) {
                 asked.entry(claimed.item.stage).or_default().push(at);
             }
         }
         for (stage, places) in asked {
-            let Some(work) = self.session.recipe.work(stage) else { continue };
+            let Some(work) = self.recipe.work(stage) else { continue };
             let payloads: Vec<Payload> = places.iter().map(|at| claimed[*at].payload.clone()).collect();
             let kept = work.handler.recall(&payloads).await;
             let kept = places.iter().zip(kept).filter(|(_, kept)| *kept);

@@ -1,0 +1,254 @@
+//! A worker's loop: record what ended, claim what can be started, call, wait; until the run ends, waits too long, or the
+//! worker is told to stop.
+//!
+//! The loop knows no runtime. What it needs besides store, clock and dice comes from its [`Driver`], so that the program and
+//! the simulation run the same one.
+
+mod claim;
+mod end;
+mod gates;
+mod wait;
+
+use end::leave_idle;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::budget::Budget;
+use redrive_core::event::Transition;
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_store::{Error, RunRow, Store};
+
+use super::clock::ClockWatch;
+use super::desk::{Desk, Halt};
+use super::driver::{Driver, Part, Step, Stop};
+use crate::env::Env;
+use crate::handler::RunMemory;
+use crate::maintain;
+use crate::patience::Patience;
+use crate::recipe::Recipe;
+
+/// How often all joining parents are looked at.
+const SWEEP: Duration = Duration::from_secs(15);
+
+/// How a worker behaves.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Name for people.
+    pub name: String,
+    /// How long what it holds is held without a sign of life.
+    pub lease: Duration,
+    /// Longest time between two looks at the store.
+    pub tick: Duration,
+    /// How long a store that does not answer is asked again before the worker gives up.
+    pub patience: Duration,
+    /// Ends when only retries due later than this remain; `None` waits for all.
+    pub max_wait: Option<Duration>,
+    /// How many of the items that it holds are read at a time.
+    pub page: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: format!("pid {}", std::process::id()),
+            lease: Duration::from_secs(30),
+            tick: Duration::from_secs(1),
+            patience: Duration::from_secs(30),
+            max_wait: None,
+            page: 1_000,
+        }
+    }
+}
+
+/// How work on a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ending {
+    /// Nothing is left to do.
+    Finished,
+    /// Only retries that are due too late remain.
+    Waiting {
+        /// When the next one is due.
+        next_due: Timestamp,
+    },
+    /// The run was paused or cancelled.
+    Halted(Halt),
+    /// It was told to stop.
+    Stopped,
+}
+
+/// What a worker works with.
+pub struct Workplace {
+    /// Where the items are.
+    pub store: Arc<dyn Store>,
+    /// The pipeline.
+    pub recipe: Arc<Recipe>,
+    /// Clock and dice.
+    pub env: Env,
+    /// Behaviour.
+    pub settings: Settings,
+}
+
+/// The moving parts of a worker.
+struct WorkerLoop<D> {
+    store: Arc<dyn Store>,
+    recipe: Arc<Recipe>,
+    env: Env,
+    settings: Settings,
+    driver: D,
+    desk: Desk,
+    next_due: Option<Timestamp>,
+    looked_at: Timestamp,
+    patience: Patience,
+    must_reconcile: bool,
+    claimed_nothing: bool,
+    claimed_at: Timestamp,
+    held_back: bool,
+    swept_at: Timestamp,
+    gates_read_at: Timestamp,
+    /// For how long nobody was at the run before; `None` when it had ended already.
+    idle_ms: Option<i64>,
+    clock: ClockWatch,
+}
+
+/// Works on a run until it ends, as the worker that `driver` is registered as.
+///
+/// # Errors
+/// When the store fails and stays so for longer than the settings' patience.
+pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result<Ending, Error> {
+    let Workplace { store, recipe, env, settings } = at;
+    let budget = Budget::load(run.budget.as_deref()).unwrap_or_else(|unreadable| {
+        tracing::warn!(run = %run.id, "{unreadable}");
+        Budget::default()
+    });
+    for ((_, plan), work) in recipe.plan.stages().zip(&recipe.stages) {
+        let stage = plan.name.as_str().into();
+        work.handler.remember(RunMemory { store: store.clone(), run: run.id, stage });
+    }
+    let now = env.clock.now();
+    let idle_ms = leave_idle(&*store, &run, now).await?;
+    let mut desk = Desk::new(run.id, recipe.clone(), budget).after_pauses(run.pause.before_ms);
+    if !recipe.gates.is_empty() {
+        let mut rows = store.gates().await?;
+        driver.observe(Step::GatesRead { rows: &mut rows, first: true }, &desk, now);
+        let live: Vec<String> = store.workers().await?.iter().map(|worker| worker.id.to_string()).collect();
+        desk = desk.with_gates(&driver.worker().to_string(), &live, &rows, now);
+    }
+    let mut work = WorkerLoop {
+        store,
+        recipe,
+        env,
+        settings,
+        driver,
+        desk,
+        next_due: None,
+        looked_at: Timestamp(i64::MIN),
+        patience: Patience::default(),
+        must_reconcile: false,
+        claimed_nothing: false,
+        claimed_at: Timestamp(i64::MIN),
+        held_back: false,
+        swept_at: Timestamp(i64::MIN),
+        gates_read_at: now,
+        idle_ms,
+        clock: ClockWatch::default(),
+    };
+    let ending = work.run().await;
+    work.close(&ending).await;
+    ending
+}
+
+impl<D: Driver> WorkerLoop<D> {
+    async fn run(&mut self) -> Result<Ending, Error> {
+        loop {
+            let turn = self.turn().await;
+            match turn {
+                Ok(Some(ending)) => return Ok(ending),
+                Ok(None) => self.patience.rest(),
+                Err(error) if self.driver.stop() == Stop::Now => return Err(error),
+                Err(error) => self.patience.bear(error, self.settings.patience, &self.env).await?,
+            }
+            self.start_calls();
+            self.observe(Step::Turned { next_due: self.next_due });
+            self.wait().await;
+        }
+    }
+
+    /// One turn: look after the run, record what ended, claim what can be started, see whether it is over.
+    async fn turn(&mut self) -> Result<Option<Ending>, Error> {
+        let now = self.env.clock.now();
+        match self.driver.stop() {
+            Stop::No => {}
+            Stop::Drain => self.desk.stop(Halt::Stopping),
+            Stop::Now => {
+                self.break_off();
+                self.desk.stop(Halt::Stopping);
+            }
+        }
+        if !self.driver.omits(Part::Clock) {
+            self.clock.look(&*self.store, &mut self.desk, &self.env).await?;
+        }
+        self.observe(Step::Looked);
+        if now.since(self.looked_at) >= self.settings.tick || self.looked_at > now {
+            self.look_after(now).await?;
+            self.looked_at = now;
+        }
+        self.hear_gates(now).await?;
+        self.record_and_claim().await?;
+        self.tell_notices();
+        let bereft = self.desk.take_bereft();
+        if !bereft.is_empty() {
+            let plan = self.desk.plan().clone();
+            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let joined = maintain::join_among(&*self.store, bereft, &plan, &self.env, told).await?;
+            // Parents that go on were not there to be claimed a moment ago: without another look they, and the end of
+            // the run, would wait for the next tick.
+            self.claimed_nothing &= joined == 0;
+        }
+        self.ending().await
+    }
+
+    /// Looks at what others may have changed: the run's control, vanished workers, settled parents.
+    async fn look_after(&mut self, now: Timestamp) -> Result<(), Error> {
+        let (store, env, lease) = (self.store.clone(), self.env.clone(), self.settings.lease);
+        let run = self.desk.run();
+        if now.since(self.looked_at) > lease / 2 {
+            // Asleep for long, perhaps past the lease: what is held is still in these hands unless somebody took it.
+            store.renew(self.driver.worker(), now.after(lease), now).await?;
+        }
+        let row = store.run(run).await?;
+        let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
+        self.desk.paused_for(row.map_or(0, |row| row.pause.before_ms));
+        self.observe(Step::Looked);
+        if control != Control::Go {
+            self.desk.stop(Halt::Asked(control));
+        }
+        maintain::take_over(&*store, &env).await?;
+        let (plan, jumped) = (self.desk.plan().clone(), self.clock.jumped(lease, &env));
+        if !self.driver.omits(Part::Reap) {
+            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let reaped = maintain::reap(&*store, run, &plan, &env, jumped, told).await?;
+            if reaped > 0 {
+                tracing::warn!(items = reaped, "took back items whose worker vanished");
+            }
+        }
+        let has_children = self.recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some());
+        let due = now.since(self.swept_at) >= SWEEP || self.swept_at > now;
+        // What this worker's own children settle is joined at once; this finds what others left behind.
+        if has_children && due && !self.driver.omits(Part::Sweep) {
+            self.swept_at = now;
+            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            maintain::join(&*store, run, &plan, &env, told).await?;
+        }
+        if self.must_reconcile {
+            self.reconcile().await?;
+            self.must_reconcile = false;
+        }
+        Ok(())
+    }
+
+    fn observe(&mut self, step: Step<'_>) {
+        self.driver.observe(step, &self.desk, self.env.clock.now());
+    }
+}
