@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join3;
 use redrive_core::budget::Budget;
 use redrive_core::event::Transition;
 use redrive_core::id::{ItemId, StageNo};
@@ -19,7 +18,7 @@ use redrive_core::status::Control;
 use redrive_core::time::{Timestamp, millis};
 use redrive_engine::maintain;
 use redrive_engine::worker::{CallId, ClockWatch, Desk, Ending, Halt, Stop, leave_idle};
-use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Store};
+use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Store, Turn, Turned};
 
 use crate::heartbeat::Heartbeat;
 use crate::mailbox::{Mailbox, Wait};
@@ -235,31 +234,22 @@ impl Shift {
             self.claimed_at = now;
         }
         let (worker, store) = (self.heartbeat.worker(), &self.worker.store);
-        let record = async {
-            match commit {
-                Some(commit) => Some(store.commit(commit).await),
-                None => None,
-            }
-        };
-        let claim = async {
-            if slots.is_empty() {
-                return None;
-            }
-            let claimed = store.claim(Claim { worker, slots: slots.clone(), now }).await;
-            if claimed.is_err() {
-                store.oracle().forget_windows();
-            }
-            Some(claimed)
-        };
-        let save = async { if gates.is_empty() { None } else { Some(store.save_gates(gates).await) } };
-        let (applied, saved, claimed) = join3(record, save, claim).await;
-        self.gates_saved(saved, now);
-        let recorded =
-            applied.transpose().map(|applied| applied.map(|applied| self.desk.committed(&applied)));
-        if let Some(claimed) = claimed {
-            self.accept(&slots, claimed, now).await?;
+        let claim = (!slots.is_empty()).then(|| Claim { worker, slots: slots.clone(), now });
+        let turn = Turn { commit, gates, claim };
+        if turn.is_empty() {
+            return Ok(());
         }
-        self.disturbed |= recorded?.is_some_and(|stale| stale > 0);
+        let (records, saves, claims) = (turn.commit.is_some(), !turn.gates.is_empty(), turn.claim.is_some());
+        let turned = store.turn(turn).await.unwrap_or_else(Turned::from);
+        if turned.claimed.is_err() {
+            store.oracle().forget_windows();
+        }
+        self.gates_saved(saves.then_some(turned.gates), now);
+        let recorded = turned.applied.map(|applied| if records { self.desk.committed(&applied) } else { 0 });
+        if claims {
+            self.accept(&slots, turned.claimed, now).await?;
+        }
+        self.disturbed |= recorded? > 0;
         Ok(())
     }
 
