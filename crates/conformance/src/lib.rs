@@ -18,6 +18,7 @@ mod paging;
 mod retention;
 mod snapshot;
 mod submit;
+mod turn;
 mod usage;
 mod world;
 
@@ -58,6 +59,9 @@ const CASES: &[(&str, CaseFn)] = table! {
         fresh_first_keeps_a_share_for_retries, retry_first_keeps_a_share_for_new_items,
         oldest_lets_both_lanes_compete, items_come_by_slot_and_order_of_submission, a_stage_gives_only_its_own,
         a_claim_is_counted;
+    turn: an_empty_turn_does_nothing, all_parts_are_written_and_answered, a_claim_finds_what_the_commit_made_due,
+        a_refused_commit_takes_nothing_else_back, a_stale_change_keeps_nobody_from_claiming,
+        a_retired_worker_records_and_gets_nothing, a_snapshot_refuses_a_turn, many_workers_take_turns_without_overlap;
     concurrency: two_hundred_claimers_share_without_overlap, rivals_for_one_token_have_one_winner,
         concurrent_submissions_admit_once;
     submit: the_same_item_is_admitted_once, another_place_is_a_duplicate, other_content_is_changed,

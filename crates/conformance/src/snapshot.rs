@@ -44,6 +44,7 @@ pub(crate) async fn a_snapshot_refuses_to_be_written(store: Arc<dyn Store>) {
     let refused = [
         snapshot.create_run(new_run("another"), now).await.err(),
         snapshot.change_run(world.run, RunChange::default()).await.err(),
+        snapshot.begin_reading(world.run, 0, None).await.err(),
         snapshot.register(new_worker("two"), now.after(LEASE), now).await.err(),
         snapshot.renew(world.worker, now.after(Duration::from_secs(1)), now).await.err(),
         snapshot.submit(world.submission(&["b"])).await.err(),

@@ -66,6 +66,11 @@ pub fn point(name: &'static str) {
     }
 }
 
+/// Dies at one of several points, where something is done that the point is named after.
+pub fn points<const N: usize>(named: [(bool, &'static str); N]) {
+    named.into_iter().filter(|(done, _)| *done).for_each(|(_, name)| point(name));
+}
+
 #[expect(unsafe_code, reason = "a process can only be killed through the C library")]
 fn die() {
     // SAFETY: both calls take no pointers; the signal goes to this very process.

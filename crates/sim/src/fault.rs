@@ -20,10 +20,41 @@ pub enum Verb {
     Claim,
     /// Writes what is known about gates.
     Gate,
+    /// What a worker does at one go, and which parts it has.
+    Turn {
+        /// It writes outcomes.
+        commit: bool,
+        /// It writes what is known about gates.
+        gates: bool,
+        /// It leases items.
+        claim: bool,
+    },
     /// Writes something else.
     Other,
     /// Only looks.
     Read,
+}
+
+impl Verb {
+    /// Whether it writes outcomes.
+    #[must_use]
+    pub fn commits(self) -> bool {
+        matches!(self, Self::Commit | Self::Turn { commit: true, .. })
+    }
+
+    /// What a run meets when its answer is lost.
+    fn lost(self) -> Vec<Met> {
+        match self {
+            Self::Commit => vec![Met::LostCommit],
+            Self::Claim => vec![Met::LostClaim],
+            Self::Gate => vec![Met::LostGate],
+            Self::Other | Self::Read => vec![Met::LostOther],
+            Self::Turn { commit, gates, claim } => {
+                let parts = [(commit, Met::LostCommit), (gates, Met::LostGate), (claim, Met::LostClaim)];
+                parts.into_iter().filter(|(has, _)| *has).map(|(_, met)| met).collect()
+            }
+        }
+    }
 }
 
 /// How likely each fault is in a run, in a thousand calls.
@@ -37,6 +68,8 @@ pub struct Faults {
     pub away: u64,
     /// [`Error::Full`]; nothing is written.
     pub full: u64,
+    /// [`Error::Busy`] for one part of a turn; that part is not written, and the others are.
+    pub part: u64,
     /// A read fails.
     pub read: u64,
     /// Longest way to the store and back, in milliseconds each.
@@ -79,6 +112,7 @@ impl Faults {
             lost: some(120),
             away: some(80),
             full: some(40),
+            part: some(60),
             read: some(40),
             latency: rng.span(1, 8),
             damage: Damage::default(),
@@ -202,12 +236,7 @@ pub fn fate(hub: &Hub, faults: &Faults, verb: Verb) -> Fate {
             Fate::Refused(Refusal::Busy)
         }
         Some(1) => {
-            hub.meet(match verb {
-                Verb::Commit => Met::LostCommit,
-                Verb::Claim => Met::LostClaim,
-                Verb::Gate => Met::LostGate,
-                Verb::Other | Verb::Read => Met::LostOther,
-            });
+            verb.lost().into_iter().for_each(|met| hub.meet(met));
             Fate::Lost
         }
         Some(2) => {

@@ -27,6 +27,8 @@ met! {
     LostClaim = "claim applied, answer lost",
     /// Another write was applied and its answer lost.
     LostOther = "other write applied, answer lost",
+    /// One part of a turn was refused, and the others were written.
+    PartRefused = "one part of a turn refused",
     /// A write was not applied and its answer lost.
     NotApplied = "write not applied, answer lost",
     /// The store was busy.

@@ -12,7 +12,8 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, Commit, Content, Damage, Fact, GateRow, Group, History, ItemFilter, ItemQuery,
     MemoryStore, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
-    RunFilter, RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
+    RunFilter, RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
+    WorkerRow,
 };
 
 /// The mistake.
@@ -172,6 +173,20 @@ impl Store for Planted {
             applied.fill(Applied::Stale);
         }
         Ok(applied)
+    }
+
+    /// As its three verbs one after the other, with their mistakes.
+    async fn turn(&self, turn: Turn) -> Result<Turned> {
+        let applied = match turn.commit {
+            Some(commit) => self.commit(commit).await,
+            None => Ok(Vec::new()),
+        };
+        let gates = self.save_gates(turn.gates).await;
+        let claimed = match turn.claim {
+            Some(claim) => self.claim(claim).await,
+            None => Ok(Claimed::default()),
+        };
+        Ok(Turned { applied, gates, claimed })
     }
 
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {

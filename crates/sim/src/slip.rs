@@ -98,8 +98,8 @@ impl Slip {
             | Self::MissesWakeUps
             | Self::ClaimsWithoutRecord
             | Self::NeverReaps
-            | Self::NeverSweeps => "L7",
-            Self::IgnoresClock => "L12",
+            | Self::NeverSweeps
+            | Self::IgnoresClock => "L7",
         }
     }
 

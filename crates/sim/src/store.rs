@@ -12,7 +12,8 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, ClaimedItem, Commit, Content, Damage, DamagedItem, Error, Fact, GateRow, Group,
     History, ItemFilter, ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired,
-    RunChange, RunFilter, RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
+    RunChange, RunFilter, RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
+    Turned, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -110,7 +111,7 @@ impl FaultyStore {
             Ok(made) => {
                 self.hub.score(|score| {
                     score.writes += 1;
-                    score.commits += u64::from(verb == Verb::Commit);
+                    score.commits += u64::from(verb.commits());
                 });
                 watch(&mut self.oracle(), &*self.inner, made)
             }
@@ -124,6 +125,23 @@ impl FaultyStore {
         }
         self.travel().await;
         if fate == Fate::Lost { Err(Error::Unavailable("simulated, applied".to_owned())) } else { made }
+    }
+
+    /// Takes out the parts of a turn that its store refuses for reasons of their own.
+    fn refuse_parts(&self, turn: &mut Turn) -> RefusedParts {
+        let strikes = |asked: bool| {
+            let struck = asked && !self.hub.healed() && self.hub.rng.permille(self.faults.part);
+            if struck {
+                self.hub.meet(Met::PartRefused);
+            }
+            struck
+        };
+        let (commit, gates, claim) =
+            (strikes(turn.commit.is_some()), strikes(!turn.gates.is_empty()), strikes(turn.claim.is_some()));
+        turn.commit = turn.commit.take().filter(|_| !commit);
+        turn.gates.retain(|_| !gates);
+        turn.claim = turn.claim.take().filter(|_| !claim);
+        RefusedParts { commit, gates, claim }
     }
 
     /// Some contents are read with other bytes than they have.
@@ -144,6 +162,25 @@ impl FaultyStore {
         match fate(&self.hub, &self.faults, Verb::Read) {
             Fate::Refused(refusal) => Err(refusal.error()),
             Fate::Fine | Fate::Lost => at_once(work),
+        }
+    }
+}
+
+/// Parts of a turn that were refused and not written.
+struct RefusedParts {
+    commit: bool,
+    gates: bool,
+    claim: bool,
+}
+
+impl RefusedParts {
+    /// The answer to the whole turn.
+    fn told(self, turned: Turned) -> Turned {
+        let error = || Error::Busy("simulated, one part".to_owned());
+        Turned {
+            applied: if self.commit { Err(error()) } else { turned.applied },
+            gates: if self.gates { Err(error()) } else { turned.gates },
+            claimed: if self.claim { Err(error()) } else { turned.claimed },
         }
     }
 }
@@ -233,6 +270,31 @@ impl Store for FaultyStore {
             oracle.on_commit(store, &asked, applied)
         })
         .await
+    }
+
+    async fn turn(&self, mut turn: Turn) -> Result<Turned> {
+        let refused = self.refuse_parts(&mut turn);
+        let parts = Verb::Turn {
+            commit: turn.commit.is_some(),
+            gates: !turn.gates.is_empty(),
+            claim: turn.claim.is_some(),
+        };
+        let asked = turn.clone();
+        let work = self.inner.turn(turn);
+        let mut turned = self
+            .write(parts, "turn", work, |oracle, store, turned| oracle.on_turn(store, &asked, turned))
+            .await
+            .inspect_err(|_| self.oracle().forget_windows())?;
+        if let Ok(claimed) = &mut turned.claimed
+            && !self.hub.healed()
+        {
+            self.damage(claimed);
+        }
+        let turned = refused.told(turned);
+        if turned.claimed.is_err() {
+            self.oracle().forget_windows();
+        }
+        Ok(turned)
     }
 
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {

@@ -12,18 +12,19 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, Commit, Content, Damage, Error, Fact, GateRow, Group, History, ItemFilter,
     ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
-    RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, WorkerRow,
+    RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
+    WorkerRow,
 };
 use rusqlite::Connection;
 
 use crate::error::Result as Made;
 use crate::migrate::MIGRATIONS;
 use crate::open::{self, Missing};
-use crate::options::{FaultHook, INDEX_WRITE, Options};
+use crate::options::{FaultHook, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
-    claim, commit, counter, damage, gate, history, item, operation, outbox, output, prune, purge, query, run,
-    scrub, submit, tombstone, worker,
+    claim, counter, damage, gate, history, item, operation, outbox, output, prune, purge, query, run, scrub,
+    submit, tombstone, turn, worker,
 };
 use crate::way::Way;
 use crate::writer::{Refused, Writer, transact};
@@ -154,6 +155,26 @@ impl SqliteStore {
         }
     }
 
+    /// Writes something that goes otherwise when it is run a second time, because a part of it failed.
+    async fn write_in_parts<T: Send + 'static>(
+        &self,
+        rows: usize,
+        work: impl Fn(&Connection) -> Made<T> + Send + 'static,
+    ) -> Result<T> {
+        match &self.side {
+            Side::Threads(Threads { writer: Some(writer), .. }) => writer.write_in_parts(rows, work).await,
+            Side::Threads(Threads { path, .. }) => Err(Error::ReadOnly(path.display().to_string())),
+            Side::Inline(conn) => {
+                let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
+                let made = match transact(&conn, |_| {}, &work) {
+                    Err(Refused::Work(_)) => transact(&conn, |_| {}, &work),
+                    made => made,
+                };
+                made.map_err(Refused::fault).map_err(in_memory_error)
+            }
+        }
+    }
+
     /// Does something that no transaction can hold, while nobody else here writes.
     async fn alone<T: Send + 'static>(
         &self,
@@ -242,25 +263,18 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, claim: Claim) -> Result<Claimed> {
-        let rows = claim.slots.iter().map(|slot| slot.limit).fold(0, usize::saturating_add);
-        self.write(rows, move |tx| claim::claim(tx, &claim)).await
+        self.write(turn::rows_of_claim(&claim), move |tx| claim::claim(tx, &claim)).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<Vec<Applied>> {
-        let children = |change: &redrive_store::Change| {
-            change.transition.children.as_ref().map_or(0, |children| children.items.len())
-        };
-        let rows = commit.changes.iter().map(|change| 1 + children(change)).sum();
         let fails = self.fault_hook;
-        self.write(rows, move |tx| {
-            let applied = commit::commit(tx, &commit)?;
-            let indexes = commit.changes.iter().any(|change| change.transition.effect.is_some());
-            if indexes && fails(INDEX_WRITE) {
-                return Err(Error::Unavailable("a write into the index was made to fail".to_owned()).into());
-            }
-            Ok(applied)
-        })
-        .await
+        let rows = turn::rows_of_commit(&commit);
+        self.write(rows, move |tx| turn::commit_or_fail(tx, &commit, fails)).await
+    }
+
+    async fn turn(&self, turn: Turn) -> Result<Turned> {
+        let turning = turn::Turning::new(turn, self.fault_hook);
+        self.write_in_parts(turning.rows(), move |tx| turning.run(tx)).await
     }
 
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {

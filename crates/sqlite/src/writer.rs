@@ -32,14 +32,25 @@ pub(crate) trait Command: Send {
     fn answer(self: Box<Self>, outcome: std::result::Result<(), Error>);
     /// About how many rows it writes.
     fn rows(&self) -> usize;
-    /// Whether it runs outside any transaction, by itself.
-    fn alone(&self) -> bool;
+    /// How it wants to be run.
+    fn manner(&self) -> Manner;
+}
+
+/// How a command is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// In a transaction, with others.
+    Grouped,
+    /// Likewise; when it fails it is run once more, and only what is bad of it then fails.
+    InParts,
+    /// Outside any transaction, by itself.
+    Alone,
 }
 
 struct Job<T, F> {
     work: F,
     rows: usize,
-    alone: bool,
+    manner: Manner,
     made: Option<T>,
     reply: oneshot::Sender<std::result::Result<T, Error>>,
 }
@@ -61,8 +72,8 @@ impl<T: Send, F: Fn(&Connection) -> Result<T> + Send> Command for Job<T, F> {
         self.rows
     }
 
-    fn alone(&self) -> bool {
-        self.alone
+    fn manner(&self) -> Manner {
+        self.manner
     }
 }
 
@@ -95,7 +106,16 @@ impl Writer {
         rows: usize,
         work: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Error> {
-        self.send(rows, false, work).await
+        self.send(rows, Manner::Grouped, work).await
+    }
+
+    /// Likewise, for a command that goes otherwise when it is run a second time.
+    pub(crate) async fn write_in_parts<T: Send + 'static>(
+        &self,
+        rows: usize,
+        work: impl Fn(&Connection) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, Error> {
+        self.send(rows, Manner::InParts, work).await
     }
 
     /// Queues something that no transaction can hold.
@@ -103,18 +123,18 @@ impl Writer {
         &self,
         work: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Error> {
-        self.send(0, true, work).await
+        self.send(0, Manner::Alone, work).await
     }
 
     async fn send<T: Send + 'static>(
         &self,
         rows: usize,
-        alone: bool,
+        manner: Manner,
         work: impl Fn(&Connection) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Error> {
         let stopped = || Error::Unavailable("the writing thread has stopped".to_owned());
         let (reply, answer) = oneshot::channel();
-        let job = Job { work, rows, alone, made: None, reply };
+        let job = Job { work, rows, manner, made: None, reply };
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         queue.send(Box::new(job)).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
@@ -141,17 +161,15 @@ impl Desk {
     fn serve(self, mut commands: mpsc::Receiver<Box<dyn Command>>) {
         let mut held: Option<Box<dyn Command>> = None;
         while let Some(first) = held.take().or_else(|| commands.blocking_recv()) {
-            if first.alone() {
+            if first.manner() == Manner::Alone {
                 self.run_alone(first);
                 continue;
             }
-            // A worker's claim is sent right behind its commit; a moment lets both into one transaction.
-            thread::yield_now();
             let mut rows = first.rows();
             let mut group = vec![first];
             while group.len() < MAX_COMMANDS && rows < MAX_ROWS {
                 let Ok(next) = commands.try_recv() else { break };
-                if next.alone() {
+                if next.manner() == Manner::Alone {
                     held = Some(next);
                     break;
                 }
@@ -172,7 +190,11 @@ impl Desk {
             transact(&self.conn, self.crash, |tx| group.iter_mut().try_for_each(|command| command.run(tx)));
         match together {
             Ok(()) => group.into_iter().for_each(|command| command.answer(Ok(()))),
-            Err(Refused::Work(_)) if group.len() > 1 => self.write_singly(group),
+            Err(Refused::Work(_))
+                if group.len() > 1 || group.iter().any(|one| one.manner() == Manner::InParts) =>
+            {
+                self.write_singly(group)
+            }
             Err(Refused::Work(fault) | Refused::Transaction(fault)) => self.refuse(group, fault),
         }
     }
@@ -263,7 +285,7 @@ mod tests {
     fn insert(n: i64) -> (Box<dyn Command>, Answer) {
         let (reply, answer) = oneshot::channel();
         let work = move |tx: &Connection| Ok(tx.execute("INSERT INTO t VALUES (?1)", [n])?);
-        (Box::new(Job { work, rows: 1, alone: false, made: None, reply }), answer)
+        (Box::new(Job { work, rows: 1, manner: Manner::Grouped, made: None, reply }), answer)
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub use memory::MemoryStore;
 pub use query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 pub use request::{
     Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, Fact, OutputKey, Prune,
-    Pruned, Scrub, Scrubbed, Slot, Submit, Submitted,
+    Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
     GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause, Retired, RunChange,

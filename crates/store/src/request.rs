@@ -7,7 +7,8 @@ use redrive_core::order::Order;
 use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
 
-use crate::run::{Operation, RunChange};
+use crate::run::{GateRow, Operation, RunChange};
+use crate::{Error, Result};
 
 /// Items to be admitted to a run, and how far its source then is read.
 #[derive(Debug, Clone)]
@@ -112,6 +113,47 @@ pub struct DamagedItem {
     pub item: Item,
     /// In what way its content is damaged.
     pub what: String,
+}
+
+/// What a worker does at one go: what ended, what its gates learnt and what it wants next.
+///
+/// The parts are done in this order, so that a claim finds what the commit before it made due.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    /// What ended.
+    pub commit: Option<Commit>,
+    /// What the gates learnt; each is written as [`Store::save_gates`](crate::Store::save_gates) says.
+    pub gates: Vec<GateRow>,
+    /// What is wanted next.
+    pub claim: Option<Claim>,
+}
+
+impl Turn {
+    /// Whether nothing is asked.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.commit.is_none() && self.gates.is_empty() && self.claim.is_none()
+    }
+}
+
+/// What became of each part of a [`Turn`]. A part that was not asked for is answered with nothing.
+///
+/// A part that is refused here left nothing behind, and the others are as their own answers say.
+#[derive(Debug, Clone)]
+pub struct Turned {
+    /// What became of each change, in the order given.
+    pub applied: Result<Vec<Applied>>,
+    /// What became of each gate, in the order given.
+    pub gates: Result<Vec<Applied>>,
+    /// What was claimed.
+    pub claimed: Result<Claimed>,
+}
+
+impl From<Error> for Turned {
+    /// The answer of a store that failed as a whole: whatever that error says holds for every part.
+    fn from(error: Error) -> Self {
+        Self { applied: Err(error.clone()), gates: Err(error.clone()), claimed: Err(error) }
+    }
 }
 
 /// Transitions to be written in one transaction.

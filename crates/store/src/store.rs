@@ -14,6 +14,7 @@ use crate::index::Index;
 use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 use crate::request::{
     Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
+    Turn, Turned,
 };
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 
@@ -61,6 +62,13 @@ pub trait Store: Send + Sync {
     async fn claim(&self, claim: Claim) -> Result<Claimed>;
     /// Writes transitions, each only if the item still has the change number it was decided for.
     async fn commit(&self, commit: Commit) -> Result<Vec<Applied>>;
+    /// Does what a worker does at one go, in one transaction: commits, writes gates and claims, in this order. Each part
+    /// is answered as its own verb would answer it, and one that is refused takes nothing of the others back.
+    ///
+    /// # Errors
+    /// When the transaction as a whole failed. What the error says of a write then holds for all parts: after
+    /// [`Error::Unavailable`](crate::Error) it is not known of any whether it happened.
+    async fn turn(&self, turn: Turn) -> Result<Turned>;
 
     /// Reads running items of a run whose worker was retired, or whose worker's lease is over at `now`.
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>>;

@@ -7,7 +7,7 @@ use redrive_core::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
 use redrive_core::reading::Reading;
 use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
-use redrive_store::{Error, ItemFilter, ItemQuery, Store, Submit, Submitted};
+use redrive_store::{ClaimedItem, Error, ItemFilter, ItemQuery, Store, Submit, Submitted};
 
 use super::{Known, Oracle, Verdict, broken};
 use crate::hub::at_once;
@@ -66,7 +66,7 @@ impl Oracle {
         }
         let n = i64::try_from(expected.len()).unwrap_or(0);
         self.hub.log("admitted", &[n], || format!("{n} of {}", submit.items.len()));
-        let new = self.take_new(store, expected)?;
+        let new = self.take_new(store, expected, &[])?;
         for seq in &new {
             let item = &self.items[seq].item;
             if item.stage != submit.stage || item.deadline != submit.deadline || item.created_at != submit.now
@@ -177,12 +177,15 @@ impl Oracle {
         &mut self,
         store: &dyn Store,
         mut expected: Expected,
+        given: &[ClaimedItem],
     ) -> Result<Vec<ItemSeq>, crate::hub::Broken> {
         let query = ItemQuery { filter: ItemFilter::default(), after: Some(self.last_seq), limit: 100_000 };
         let new =
             if expected.is_empty() { Vec::new() } else { at_once(store.items(query)).unwrap_or_default() };
         let mut touched = Vec::with_capacity(new.len());
         for item in new {
+            let item =
+                if given.iter().any(|given| given.item == item) { before_its_claim(item) } else { item };
             let Some((parent, asked)) = expected.remove(&item.id) else {
                 return broken("L1", format!("{} came from nowhere", item.key));
             };
@@ -229,4 +232,11 @@ impl Oracle {
         };
         self.items.insert(known.item.seq, known);
     }
+}
+
+/// A new item as it was admitted, when it was claimed at once.
+fn before_its_claim(item: Item) -> Item {
+    let admitted = item.created_at;
+    let state = State::Waiting { due: admitted, cause: None };
+    Item { state, rev: Rev(0), attempt: item.attempt.saturating_sub(1), updated_at: admitted, ..item }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use redrive_core::attempt::Outcome;
 use redrive_core::event::Transition;
 use redrive_core::failure::Kind;
-use redrive_core::id::ItemId;
+use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::{DeadReason, Item, Payload, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
-use redrive_store::{Applied, Commit, RunChange, RunRow, Store};
+use redrive_store::{Applied, ClaimedItem, Commit, RunChange, RunRow, Store};
 
 use super::admit::Expected;
 use super::{Known, Oracle, Verdict, broken};
@@ -22,6 +22,18 @@ impl Oracle {
     /// # Errors
     /// What is wrong with the answers, or with what was written.
     pub fn on_commit(&mut self, store: &dyn Store, commit: &Commit, applied: &[Applied]) -> Verdict {
+        let touched = self.committed(store, commit, applied, &[])?;
+        self.verify(store, &touched)
+    }
+
+    /// Takes in what a commit did to its items; `given` are those that were claimed after it, before anybody could look.
+    pub(super) fn committed(
+        &mut self,
+        store: &dyn Store,
+        commit: &Commit,
+        applied: &[Applied],
+        given: &[ClaimedItem],
+    ) -> Result<Vec<ItemSeq>, Broken> {
         if applied.len() != commit.changes.len() {
             return broken("L3", format!("{} answers to {} changes", applied.len(), commit.changes.len()));
         }
@@ -59,7 +71,7 @@ impl Oracle {
             }
         }
         self.log_commit(commit, applied);
-        touched.extend(self.take_new(store, expected)?);
+        touched.extend(self.take_new(store, expected, given)?);
         let written = !refused && (!commit.all_or_nothing || done == applied.len());
         if let Some((_, change)) = &commit.run {
             let before = self.control;
@@ -68,7 +80,7 @@ impl Oracle {
                 as_asked(before, change, &row, self.live)?;
             }
         }
-        self.verify(store, &touched)
+        Ok(touched)
     }
 
     /// Whether a transition was decided for what its item is now.

@@ -8,6 +8,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Claim, Claimed, ClaimedItem, Slot, Store};
 
 use super::{Known, Oracle, Verdict, broken};
+use crate::hub::Broken;
 
 impl Oracle {
     /// Takes in a claim and its answer.
@@ -15,6 +16,12 @@ impl Oracle {
     /// # Errors
     /// What is wrong with the answer.
     pub fn on_claim(&mut self, store: &dyn Store, claim: &Claim, got: &Claimed) -> Verdict {
+        let touched = self.claimed(claim, got)?;
+        self.verify(store, &touched)
+    }
+
+    /// Takes in what a claim did to its items.
+    pub(super) fn claimed(&mut self, claim: &Claim, got: &Claimed) -> Result<Vec<ItemSeq>, Broken> {
         let may = self.control == Control::Go && self.holds(claim.worker, claim.now);
         if !may && !got.items.is_empty() {
             let (worker, control) = (claim.worker, self.control);
@@ -42,7 +49,7 @@ impl Oracle {
                 got.items.iter().map(|given| format!("{}@{}", given.item.key, given.item.stage.0)).collect();
             format!("{} {}", claim.worker, keys.join(" "))
         });
-        self.verify(store, &touched)
+        Ok(touched)
     }
 
     fn given(&mut self, claim: &Claim, given: &ClaimedItem) -> Verdict {

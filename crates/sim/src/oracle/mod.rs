@@ -8,6 +8,7 @@ mod change;
 mod claim;
 mod end;
 mod gates;
+mod turn;
 mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};

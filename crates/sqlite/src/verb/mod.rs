@@ -18,4 +18,5 @@ pub(crate) mod run;
 pub(crate) mod scrub;
 pub(crate) mod submit;
 pub(crate) mod tombstone;
+pub(crate) mod turn;
 pub(crate) mod worker;

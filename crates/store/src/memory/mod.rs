@@ -15,7 +15,9 @@ use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
 use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
-use crate::request::{Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted};
+use crate::request::{
+    Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted, Turn, Turned,
+};
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 use crate::{Error, Result, Snapshot, Store};
 use state::State;
@@ -75,7 +77,7 @@ impl Store for MemoryStore {
     }
 
     async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
-        self.lock().begin_reading(run, last, position)
+        self.change()?.begin_reading(run, last, position)
     }
 
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
@@ -105,6 +107,10 @@ impl Store for MemoryStore {
 
     async fn commit(&self, commit: Commit) -> Result<Vec<Applied>> {
         self.change()?.commit(commit)
+    }
+
+    async fn turn(&self, turn: Turn) -> Result<Turned> {
+        Ok(self.change()?.turn(turn))
     }
 
     async fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
@@ -197,8 +203,7 @@ impl Store for MemoryStore {
     }
 
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>> {
-        let mut state = self.change()?;
-        Ok(gates.into_iter().map(|gate| state.save_gate(gate)).collect())
+        Ok(self.change()?.save_gates(gates))
     }
 
     async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {

@@ -187,8 +187,12 @@ impl State {
         id
     }
 
+    pub(super) fn save_gates(&mut self, gates: Vec<GateRow>) -> Vec<Applied> {
+        gates.into_iter().map(|gate| self.save_gate(gate)).collect()
+    }
+
     /// Writes a gate if its change number still is the one it was read with; a gate that is not there has 0.
-    pub(super) fn save_gate(&mut self, gate: GateRow) -> Applied {
+    fn save_gate(&mut self, gate: GateRow) -> Applied {
         let rev = self.gates.get(&gate.name).map_or(0, |kept| kept.rev);
         if rev != gate.rev {
             return Applied::Stale;

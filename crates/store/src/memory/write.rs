@@ -11,7 +11,8 @@ use redrive_core::time::Timestamp;
 use super::state::{Kept, State};
 use crate::query::{History, Tombstone};
 use crate::request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Prune, Pruned, Slot, Submit, Submitted,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Prune, Pruned, Slot, Submit, Submitted, Turn,
+    Turned,
 };
 use crate::run::Operation;
 use crate::{Error, Result};
@@ -181,6 +182,14 @@ impl State {
             of_lane.map(|(_, _, candidate)| *candidate).take(slot.limit).collect()
         };
         (of(Lane::Fresh), of(Lane::Retry), next_due)
+    }
+
+    pub(super) fn turn(&mut self, turn: Turn) -> Turned {
+        Turned {
+            applied: turn.commit.map_or_else(|| Ok(Vec::new()), |commit| self.commit(commit)),
+            gates: Ok(self.save_gates(turn.gates)),
+            claimed: Ok(turn.claim.map(|claim| self.claim(&claim)).unwrap_or_default()),
+        }
     }
 
     pub(super) fn commit(&mut self, commit: Commit) -> Result<Vec<Applied>> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive_core::id::StageNo;
 use redrive_core::item::Payload;
 use redrive_core::time::Timestamp;
-use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot};
+use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Turn, Turned};
 
 use super::WorkerLoop;
 use crate::crash;
@@ -59,46 +59,31 @@ impl<D: Driver> WorkerLoop<D> {
         }
         let commit = commit.filter(|_| slots.is_empty() || !self.driver.omits(Part::Record));
         let worker = self.driver.worker();
-        let store = self.store.clone();
-        let record = async {
-            match commit {
-                Some(commit) => {
-                    crash::point("record.before_commit");
-                    let applied = store.commit(commit).await;
-                    crash::point("record.after_commit");
-                    Some(applied)
-                }
-                None => None,
-            }
-        };
-        let claim = async {
-            if slots.is_empty() {
-                return None;
-            }
-            crash::point("claim.before");
-            let claimed = store.claim(Claim { worker, slots: slots.clone(), now }).await;
-            crash::point("claim.after");
-            Some(claimed)
-        };
-        let save = async {
-            if gates.is_empty() {
-                return None;
-            }
-            crash::point("gates.before_save");
-            let saved = store.save_gates(gates).await;
-            crash::point("gates.after_save");
-            Some(saved)
-        };
-        // All are on their way before any is answered, so a store can write them in one transaction.
-        let (applied, saved, claimed) = tokio::join!(record, save, claim);
-        self.gates_saved(saved, now);
-        // What is recorded is known to be so before a failed claim is looked into.
-        let recorded =
-            applied.transpose().map(|applied| applied.map(|applied| self.desk.committed(&applied)));
-        if let Some(claimed) = claimed {
-            self.accept(&slots, claimed, now).await?;
+        let claim = (!slots.is_empty()).then(|| Claim { worker, slots: slots.clone(), now });
+        let turn = Turn { commit, gates, claim };
+        if turn.is_empty() {
+            return Ok(());
         }
-        if let Some(stale) = recorded?.filter(|stale| *stale > 0) {
+        let (records, saves, claims) = (turn.commit.is_some(), !turn.gates.is_empty(), turn.claim.is_some());
+        crash::points([
+            (records, "record.before_commit"),
+            (saves, "gates.before_save"),
+            (claims, "claim.before"),
+        ]);
+        let turned = self.store.turn(turn).await.unwrap_or_else(Turned::from);
+        crash::points([
+            (records, "record.after_commit"),
+            (saves, "gates.after_save"),
+            (claims, "claim.after"),
+        ]);
+        self.gates_saved(saves.then_some(turned.gates), now);
+        // What is recorded is known to be so before a failed claim is looked into.
+        let recorded = turned.applied.map(|applied| if records { self.desk.committed(&applied) } else { 0 });
+        if claims {
+            self.accept(&slots, turned.claimed, now).await?;
+        }
+        let stale = recorded?;
+        if stale > 0 {
             self.observe(Step::Disturbed);
             tracing::warn!(
                 items = stale,
