@@ -12,7 +12,7 @@ use redrive_engine::worker::{CallId, Stop};
 
 use crate::hub::{Hub, TaskId, Timer};
 
-/// Answers that have arrived for one shift.
+/// Answers that have arrived for one worker.
 #[derive(Debug, Default)]
 pub struct Mailbox {
     answers: Mutex<VecDeque<(CallId, Answer)>>,
