@@ -54,9 +54,10 @@ pub use told::{Pace, Told};
 pub use window::Window;
 
 use breaker::Lately;
-use bucket::{Bucket, after};
+use bucket::Bucket;
 use doubt::{Losses, Refusals};
 use meter::Meter;
+use pace::Hurdle;
 
 use crate::time::Timestamp;
 
@@ -215,33 +216,22 @@ impl Gate {
     /// # Errors
     /// When the call has to wait: until when, where that is known.
     pub fn admit(&mut self, tokens: u64, now: Timestamp) -> Result<Permit, Option<Timestamp>> {
-        if let Some(until) = self.closed_until(now) {
-            return Err(Some(until).filter(|until| *until < Timestamp::MAX));
-        }
-        let probe = self.on_probation();
-        if probe && self.under_way > 0 {
-            return Err(None);
-        }
-        let more = !probe && self.under_way >= self.places(now);
-        let another = self.another_place_at(now);
-        if more && another > now {
-            return Err(Some(another).filter(|at| *at < Timestamp::MAX));
-        }
         let (request_rate, token_rate) = (self.request_rate(now), self.token_rate(now));
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
-        let cost = tokens as f64;
-        let mut wait: f64 = 0.0;
         if request_rate.is_finite() {
             self.requests.fill(now, request_rate);
-            wait = self.requests.wait(1.0, request_rate);
         }
         if token_rate.is_finite() {
             self.tokens.fill(now, token_rate);
-            wait = wait.max(self.tokens.wait(cost, token_rate));
         }
-        if wait > 0.0 && !probe {
-            return Err(Some(after(now, wait)));
+        match self.hurdle(tokens, now) {
+            Hurdle::None => {}
+            Hurdle::Until(at) => return Err(Some(at)),
+            Hurdle::Calls | Hurdle::Somebody => return Err(None),
         }
+        let probe = self.on_probation();
+        let more = !probe && self.under_way >= self.places(now);
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        let cost = tokens as f64;
         let made_up = self.requests.has_credit();
         if request_rate.is_finite() {
             self.requests.take(1.0);

@@ -11,6 +11,19 @@ const AHEAD: f64 = 0.2;
 /// How long calls may take before another one is started beside them in the beginning.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// What keeps a call from starting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hurdle {
+    /// Nothing does.
+    None,
+    /// It may start then.
+    Until(Timestamp),
+    /// Only the end of another call makes room.
+    Calls,
+    /// Only a person helps.
+    Somebody,
+}
+
 impl Gate {
     /// This worker's part of what all have together.
     pub(super) fn share(&self, now: Timestamp) -> f64 {
@@ -58,28 +71,55 @@ impl Gate {
         given.min(told) * self.share(now)
     }
 
+    /// What keeps a call of about so many tokens from starting: the one place that says so.
+    pub(super) fn hurdle(&self, tokens: u64, now: Timestamp) -> Hurdle {
+        match self.closed_until(now) {
+            Some(Timestamp::MAX) => return Hurdle::Somebody,
+            Some(until) => return Hurdle::Until(until),
+            None => {}
+        }
+        if self.on_probation() {
+            // A probe is one call, whatever the rates.
+            return if self.under_way > 0 { Hurdle::Calls } else { Hurdle::None };
+        }
+        if self.under_way >= self.places(now) {
+            match self.another_place_at(now) {
+                Timestamp::MAX => return Hurdle::Calls,
+                at if at > now => return Hurdle::Until(at),
+                _ => {}
+            }
+        }
+        let mut wait = self.tokens_wait(tokens, now);
+        let rate = self.request_rate(now);
+        if rate.is_finite() {
+            let mut requests = self.requests.clone();
+            requests.fill(now, rate);
+            wait = wait.max(requests.wait(1.0, rate));
+        }
+        if wait > 0.0 { Hurdle::Until(after(now, wait)) } else { Hurdle::None }
+    }
+
     /// How many calls could start soon: what items are worth being fetched for.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
     pub fn room(&self, now: Timestamp) -> usize {
-        if self.closed_until(now).is_some() {
-            return 0;
-        }
-        if self.on_probation() {
-            return usize::from(self.under_way == 0);
+        let soon = match self.hurdle(1, now) {
+            Hurdle::None => true,
+            Hurdle::Until(at) => self.closed_until(now).is_none() && at <= after(now, AHEAD),
+            Hurdle::Calls | Hurdle::Somebody => false,
+        };
+        if !soon || self.on_probation() {
+            return usize::from(soon);
         }
         let another = usize::from(self.another_place_at(now) <= now);
         let places = self.places(now).saturating_sub(self.under_way).max(another);
-        let mut requests = self.requests.clone();
         let rate = self.request_rate(now);
-        let soon = if rate.is_finite() {
-            requests.fill(now, rate);
-            requests.within(AHEAD, 1.0, rate).floor().clamp(0.0, 100_000.0) as usize
-        } else {
-            usize::MAX
-        };
-        let tokens_wait = self.tokens_wait(1, now);
-        if tokens_wait > AHEAD { 0 } else { places.min(soon) }
+        if !rate.is_finite() {
+            return places;
+        }
+        let mut requests = self.requests.clone();
+        requests.fill(now, rate);
+        places.min(requests.within(AHEAD, 1.0, rate).floor().clamp(0.0, 100_000.0) as usize)
     }
 
     fn tokens_wait(&self, tokens: u64, now: Timestamp) -> f64 {
@@ -98,24 +138,10 @@ impl Gate {
     /// somebody, helps.
     #[must_use]
     pub fn opens_at(&self, tokens: u64, now: Timestamp) -> Option<Timestamp> {
-        match self.closed_until(now) {
-            Some(Timestamp::MAX) => return None,
-            Some(until) => return Some(until),
-            None if self.on_probation() && self.under_way > 0 => return None,
-            None => {}
+        match self.hurdle(tokens, now) {
+            Hurdle::None => Some(now),
+            Hurdle::Until(at) => Some(at),
+            Hurdle::Calls | Hurdle::Somebody => None,
         }
-        let more = self.places(now) <= self.under_way && !self.on_probation();
-        let another = self.another_place_at(now);
-        if more && another > now {
-            return Some(another).filter(|at| *at < Timestamp::MAX);
-        }
-        let rate = self.request_rate(now);
-        let mut wait = self.tokens_wait(tokens, now);
-        if rate.is_finite() {
-            let mut requests = self.requests.clone();
-            requests.fill(now, rate);
-            wait = wait.max(requests.wait(1.0, rate));
-        }
-        Some(after(now, wait))
     }
 }
