@@ -34,7 +34,10 @@ MAY_USE = {
     "embed": {"core"},
     "index": {"core", "store", "engine", "ingest", "embed"},
     "rehearse": {"core", "engine"},
-    "cli": {"core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "index"},
+    "operate": {"core", "store", "engine", "pipeline", "ingest", "embed", "index"},
+    "cli": {
+        "core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "index", "operate",
+    },
     # Tests only: no other crate's row may name these two.
     "conformance": {"core", "store", "engine", "sim"},
     "sim": {"core", "store", "sqlite", "engine", "conformance"},

@@ -22,7 +22,9 @@ fn main() -> ExitCode {
     output::log::begin(&args.global);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return exit::report(&exit::Failure::internal(format!("cannot start: {error}"))),
+        Err(error) => {
+            return exit::report(&redrive_operate::Error::internal(format!("cannot start: {error}")));
+        }
     };
     let code = match runtime.block_on(async {
         bear_size_limits();

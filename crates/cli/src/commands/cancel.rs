@@ -6,18 +6,18 @@ use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_engine::admin;
 use redrive_engine::report::run_report;
+use redrive_operate::Error;
 use redrive_store::{Pause, RunChange};
 
 use super::explain::{explain, one_item};
 use super::{Answer, Context, actor, known_run, work};
-use crate::exit::Failure;
 
 /// Takes a run out for good.
 pub async fn cancel(context: &Context, run: RunId, yes: bool) -> Answer {
     let store = context.store()?;
     let known = known_run(&*store, Some(run)).await?;
     if known.row.finished_at.is_some() {
-        return Err(Failure::usage(format!("run {run} is finished already")));
+        return Err(Error::wrong(format!("run {run} is finished already")));
     }
     context.confirm(&format!("Cancel run {run} of {}?", known.row.spec.pipeline), yes)?;
     admin::cancel(&*store, run, &known.plan, &actor(), &context.env).await?;
@@ -33,7 +33,7 @@ pub async fn pause(context: &Context, run: RunId) -> Answer {
     let store = context.store()?;
     let known = known_run(&*store, Some(run)).await?;
     if known.row.control == Control::Cancelled || known.row.finished_at.is_some() {
-        return Err(Failure::usage(format!("run {run} is finished already")));
+        return Err(Error::wrong(format!("run {run} is finished already")));
     }
     let reason = Some(format!("paused by {}", actor()));
     let since = known.row.pause.since.or(Some(context.env.clock.now()));
@@ -54,7 +54,7 @@ pub async fn kill(context: &Context, name: &str, run: Option<RunId>, why: &str) 
     let known = known_run(&*store, Some(item.run)).await?;
     let why = format!("{why} ({})", actor());
     if !admin::kill(&*store, &item, &known.plan, &why, &context.env).await? {
-        return Err(Failure::usage(format!("item {} is {} already", item.id, item.state.kind())));
+        return Err(Error::wrong(format!("item {} is {} already", item.id, item.state.kind())));
     }
     explain(context, &item.id.to_string(), None).await
 }

@@ -5,12 +5,13 @@ use std::process::{Command, ExitCode};
 
 use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, StageKind};
 use redrive_store::RunFilter;
 use serde::Serialize;
 
 use super::{Answer, Context};
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::text::{safe, span};
 use crate::output::{json, lines};
 use crate::wiring;
@@ -66,19 +67,19 @@ fn good(what: &str, detail: impl Into<String>) -> Finding {
 async fn look_at_store(context: &Context) -> Vec<Finding> {
     let path = match wiring::store_path(&context.global.store) {
         Ok(path) => path,
-        Err(failure) => return vec![bad("store", failure.message())],
+        Err(failure) => return vec![bad("store", &failure.message)],
     };
     if matches!(path.try_exists(), Ok(false)) && path.symlink_metadata().is_err() {
         return vec![good("store", format!("{}: not there yet, the first run makes it", path.display()))];
     }
     match look_into(context, &path).await {
         Ok(findings) => findings,
-        Err(failure) => vec![bad("store file", failure.message())],
+        Err(failure) => vec![bad("store file", &failure.message)],
     }
 }
 
 /// Reads the whole store through, and what it says of runs and workers.
-async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Failure> {
+async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Error> {
     let store = context.store_to_read()?.snapshot().await?.store;
     let damage = store.damage(SHOWN).await?;
     let mut findings = Vec::new();
@@ -102,7 +103,7 @@ async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Failu
     Ok(findings)
 }
 
-async fn runs_and_workers(store: &dyn redrive_store::Store, now: Timestamp) -> Result<Vec<Finding>, Failure> {
+async fn runs_and_workers(store: &dyn redrive_store::Store, now: Timestamp) -> Result<Vec<Finding>, Error> {
     let unfinished = store.runs(RunFilter { unfinished: true, ..RunFilter::default() }, None, 100).await?;
     let names: Vec<String> = unfinished.iter().map(|row| row.id.to_string()).collect();
     let runs = if names.is_empty() {
@@ -136,7 +137,7 @@ async fn starved(
     store: &dyn redrive_store::Store,
     run: RunId,
     now: Timestamp,
-) -> Result<Option<Finding>, Failure> {
+) -> Result<Option<Finding>, Error> {
     let (next, _) = store.next_due(run).await?;
     Ok(next.filter(|due| now.0 - due.0 > 60_000).map(|due| {
         good(
@@ -150,7 +151,7 @@ fn look_at_pipeline(file: &Path) -> Vec<Finding> {
     let name = file.display().to_string();
     let text = match wiring::read_pipeline(file) {
         Ok(text) => text,
-        Err(failure) => return vec![bad("pipeline", failure.message())],
+        Err(failure) => return vec![bad("pipeline", &failure.message)],
     };
     let definition = match redrive_pipeline::parse(&text, &name) {
         Ok(definition) => definition,

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use redrive_core::id::RunId;
 use redrive_core::item::Item;
 use redrive_engine::report::{Explanation, epitaph, explain as tell_life, find_item, find_tombstones};
+use redrive_operate::Error;
 use redrive_store::{Store, Tombstone};
 
 use super::{Answer, Context, known_run};
-use crate::exit::Failure;
 use crate::output::table::{Side, table};
 use crate::output::text::{safe, short, span};
 use crate::output::{json, lines};
@@ -40,23 +40,23 @@ enum Found {
 }
 
 /// Finds the one item that is meant; one that was purged does not count.
-pub async fn one_item(store: &dyn Store, name: &str, run: Option<RunId>) -> Result<Item, Failure> {
+pub async fn one_item(store: &dyn Store, name: &str, run: Option<RunId>) -> Result<Item, Error> {
     match one_of(store, name, run).await? {
         Found::Item(item) => Ok(*item),
         Found::Tombstone(tombstone) => {
             let id = tombstone.id;
-            Err(Failure::usage(format!("item {id} was purged at {}", tombstone.at))
+            Err(Error::wrong(format!("item {id} was purged at {}", tombstone.at))
                 .hint(format!("`redrive explain {id}` tells what is left of it")))
         }
     }
 }
 
 /// Finds the one item, or what is left of the one purged item, that is meant.
-async fn one_of(store: &dyn Store, name: &str, run: Option<RunId>) -> Result<Found, Failure> {
+async fn one_of(store: &dyn Store, name: &str, run: Option<RunId>) -> Result<Found, Error> {
     let mut items = find_item(store, name, run, 6).await?;
     let mut purged = find_tombstones(store, name, run, 6).await?;
     match (items.len(), purged.len()) {
-        (0, 0) => Err(Failure::usage(format!("no item has the id or key {:?}", short(name, 80))).hint(
+        (0, 0) => Err(Error::wrong(format!("no item has the id or key {:?}", short(name, 80))).hint(
             "ids are shown by `redrive dead list` and `redrive failures`; a key has to be given whole",
         )),
         (1, 0) => Ok(Found::Item(Box::new(items.remove(0)))),
@@ -66,11 +66,8 @@ async fn one_of(store: &dyn Store, name: &str, run: Option<RunId>) -> Result<Fou
             let gone =
                 purged.iter().map(|gone| format!("{} ({} in {}, purged)", gone.id, gone.key, gone.run));
             let some: Vec<String> = living.chain(gone).take(5).collect();
-            Err(Failure::usage(format!(
-                "several items are called {name}:\n       {}",
-                some.join("\n       ")
-            ))
-            .hint("give more of the id, or --run"))
+            Err(Error::wrong(format!("several items are called {name}:\n       {}", some.join("\n       ")))
+                .hint("give more of the id, or --run"))
         }
     }
 }

@@ -6,11 +6,11 @@ use redrive_core::gate::GateState;
 use redrive_core::status::Control;
 use redrive_engine::admin;
 use redrive_engine::report::{GateReport, PerMinute, gate_reports};
+use redrive_operate::Error;
 use redrive_store::{RunFilter, Store};
 
 use super::{Answer, Context, actor};
 use crate::args::GatesCommand;
-use crate::exit::Failure;
 use crate::output::table::{Side, table};
 use crate::output::text::count;
 use crate::output::{json, lines, note};
@@ -47,7 +47,7 @@ async fn show(context: &Context, store: &dyn Store) -> Answer {
 }
 
 /// Pauses a gate. It may be one that no stage has passed yet, as long as a pipeline names it.
-async fn pause(context: &Context, store: &dyn Store, name: &str, why: &str) -> Result<(), Failure> {
+async fn pause(context: &Context, store: &dyn Store, name: &str, why: &str) -> Result<(), Error> {
     let known = store.gates().await?.iter().any(|row| row.name == name);
     if !known && !named_by_a_run(store, name).await? {
         return Err(unknown(store, name).await?);
@@ -58,7 +58,7 @@ async fn pause(context: &Context, store: &dyn Store, name: &str, why: &str) -> R
     Ok(())
 }
 
-async fn resume(context: &Context, store: &dyn Store, name: Option<String>) -> Result<(), Failure> {
+async fn resume(context: &Context, store: &dyn Store, name: Option<String>) -> Result<(), Error> {
     let name = match name {
         Some(name) => name,
         None => the_one_not_open(context, store).await?,
@@ -86,7 +86,7 @@ async fn change(
     store: &dyn Store,
     name: &str,
     change: fn(&mut GateState, redrive_core::time::Timestamp),
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let now = context.env.clock.now();
     match admin::change_gate(store, name, false, now, |state| change(state, now)).await? {
         Some(_) => Ok(()),
@@ -94,27 +94,27 @@ async fn change(
     }
 }
 
-async fn unknown(store: &dyn Store, name: &str) -> Result<Failure, Failure> {
+async fn unknown(store: &dyn Store, name: &str) -> Result<Error, Error> {
     let names: Vec<String> = store.gates().await?.into_iter().map(|row| row.name).collect();
     let known = if names.is_empty() { "there are none yet".to_owned() } else { names.join(", ") };
-    Ok(Failure::usage(format!("there is no gate {name:?}")).hint(format!("known gates: {known}")))
+    Ok(Error::wrong(format!("there is no gate {name:?}")).hint(format!("known gates: {known}")))
 }
 
-async fn named_by_a_run(store: &dyn Store, name: &str) -> Result<bool, Failure> {
+async fn named_by_a_run(store: &dyn Store, name: &str) -> Result<bool, Error> {
     let runs = store.runs(RunFilter::default(), None, RUNS).await?;
     let names = |definition| wiring::gate_names(&definition).into_iter().flatten().any(|gate| gate == name);
     Ok(runs.iter().filter_map(wiring::definition_of).any(names))
 }
 
-async fn the_one_not_open(context: &Context, store: &dyn Store) -> Result<String, Failure> {
+async fn the_one_not_open(context: &Context, store: &dyn Store) -> Result<String, Error> {
     let reports = gate_reports(store, context.env.clock.now()).await?;
     let mut shut = reports.into_iter().filter(|gate| gate.state != "open").map(|gate| gate.name);
     match (shut.next(), shut.next()) {
         (Some(name), None) => Ok(name),
-        (None, _) => Err(Failure::usage("every gate is open").hint("`redrive gates` shows them")),
+        (None, _) => Err(Error::wrong("every gate is open").hint("`redrive gates` shows them")),
         (Some(first), Some(second)) => {
             let all: Vec<String> = [first, second].into_iter().chain(shut).collect();
-            Err(Failure::usage("several gates are not open").hint(format!("say which: {}", all.join(", "))))
+            Err(Error::wrong("several gates are not open").hint(format!("say which: {}", all.join(", "))))
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use redrive_core::id::StageNo;
 use redrive_engine::admin::{self, Again};
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, StageDef};
 use redrive_store::{RunChange, RunRow, Store};
 
 use super::Context;
-use crate::exit::Failure;
 use crate::output::note;
 use crate::output::text::count;
 use crate::wiring::{self, Named};
@@ -64,14 +64,14 @@ pub async fn take_over(
     definition: &Definition,
     text: &str,
     keep_passed: bool,
-) -> Result<RunRow, Failure> {
+) -> Result<RunRow, Error> {
     if row.spec.definition == text {
         return Ok(row);
     }
     match compare(&row, definition) {
         Changed::Nothing => {}
         Changed::Stages => {
-            return Err(Failure::usage(format!(
+            return Err(Error::wrong(format!(
                 "run {} is under way with other stages than this file has",
                 row.id
             ))

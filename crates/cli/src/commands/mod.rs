@@ -30,16 +30,16 @@ use redrive_core::id::RunId;
 use redrive_core::plan::Plan;
 use redrive_core::status::Thresholds;
 use redrive_engine::env::Env;
+use redrive_operate::Error;
 use redrive_pipeline::Definition;
 use redrive_store::{RunFilter, RunRow, Store};
 
 use crate::args::{Args, Command, Global};
-use crate::exit::Failure;
 use crate::output::note;
 use crate::wiring;
 
 /// What a command answers with.
-pub type Answer = Result<ExitCode, Failure>;
+pub type Answer = Result<ExitCode, Error>;
 
 /// Runs the command that was typed.
 pub async fn run(args: Args) -> Answer {
@@ -83,12 +83,12 @@ pub struct Context {
 
 impl Context {
     /// The store, which has to be there.
-    pub fn store(&self) -> Result<Arc<dyn Store>, Failure> {
+    pub fn store(&self) -> Result<Arc<dyn Store>, Error> {
         Ok(wiring::existing_store(&self.global.store)?.store)
     }
 
     /// The store, which has to be there, for a command that only reads.
-    pub fn store_to_read(&self) -> Result<Arc<dyn Store>, Failure> {
+    pub fn store_to_read(&self) -> Result<Arc<dyn Store>, Error> {
         Ok(wiring::store_to_read(&self.global.store)?.store)
     }
 
@@ -100,13 +100,13 @@ impl Context {
     }
 
     /// Asks before something that cannot be undone.
-    pub fn confirm(&self, question: &str, yes: bool) -> Result<(), Failure> {
+    pub fn confirm(&self, question: &str, yes: bool) -> Result<(), Error> {
         if yes {
             return Ok(());
         }
         let stdin = std::io::stdin();
         if !stdin.is_terminal() {
-            return Err(Failure::usage(format!("{question} Nobody is there to ask")).hint("say --yes"));
+            return Err(Error::wrong(format!("{question} Nobody is there to ask")).hint("say --yes"));
         }
         let mut err = std::io::stderr().lock();
         let _ = write!(err, "{question} [y/N] ");
@@ -115,7 +115,7 @@ impl Context {
         stdin.lock().read_line(&mut answer)?;
         match answer.trim() {
             "y" | "Y" | "yes" => Ok(()),
-            _ => Err(Failure::usage("not done")),
+            _ => Err(Error::wrong("not done")),
         }
     }
 }
@@ -138,7 +138,7 @@ impl KnownRun {
 }
 
 /// Finds a run, or the newest one, and reads its pipeline.
-pub async fn known_run(store: &dyn Store, run: Option<RunId>) -> Result<KnownRun, Failure> {
+pub async fn known_run(store: &dyn Store, run: Option<RunId>) -> Result<KnownRun, Error> {
     let row = match run {
         Some(run) => store.run(run).await?,
         None => store.runs(RunFilter::default(), None, 1).await?.into_iter().next(),
@@ -146,7 +146,7 @@ pub async fn known_run(store: &dyn Store, run: Option<RunId>) -> Result<KnownRun
     let row = row.ok_or_else(|| {
         let what = run
             .map_or_else(|| "this store has no runs".to_owned(), |run| format!("run {run} does not exist"));
-        Failure::usage(what).hint("`redrive runs` lists the runs of this store")
+        Error::wrong(what).hint("`redrive runs` lists the runs of this store")
     })?;
     let definition = wiring::definition(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
     let plan = wiring::plan(&definition);

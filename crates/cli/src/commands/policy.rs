@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use redrive_core::policy::{MAX_ATTEMPTS, Policy, PresetInfo, Step, presets};
 use redrive_core::time::millis;
+use redrive_operate::Error;
 use serde::Serialize;
 
 use crate::args::{Global, PolicyCommand};
-use crate::exit::Failure;
 use crate::output;
 use crate::output::plot::exact;
 use crate::output::table::{Side, table};
@@ -26,7 +26,7 @@ use passage::Passages;
 use subject::{Named, Subject};
 
 /// Runs one of the commands. None of them opens the store.
-pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, Failure> {
+pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, Error> {
     match command {
         PolicyCommand::List => list(global),
         PolicyCommand::Show { policy, stage, attempts } => {
@@ -36,7 +36,7 @@ pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, F
         PolicyCommand::Simulate { policy, stage, failure_rate, items, attempts, plot, through } => {
             if !(0.0..=1.0).contains(failure_rate) {
                 let message = format!("--failure-rate {failure_rate} is not a share between 0 and 1");
-                return Err(Failure::usage(message).hint("10 % is written 0.1"));
+                return Err(Error::wrong(message).hint("10 % is written 0.1"));
             }
             let mut views = views(policy, stage.as_deref(), *attempts)?;
             for view in &mut views {
@@ -60,7 +60,7 @@ pub async fn run(global: &Global, command: &PolicyCommand) -> Result<ExitCode, F
 }
 
 /// What a picture must not be written over.
-fn spared(global: &Global, word: &str) -> Result<Guard, Failure> {
+fn spared(global: &Global, word: &str) -> Result<Guard, Error> {
     // A store that could not be opened needs no sparing here, where none is opened.
     let mut guard = Guard::of_store(&global.store).unwrap_or_default();
     if let Named::File(definition, _) = subject::named(word)? {
@@ -87,10 +87,10 @@ impl View {
     }
 }
 
-fn views(word: &str, stage: Option<&str>, attempts: usize) -> Result<Vec<View>, Failure> {
+fn views(word: &str, stage: Option<&str>, attempts: usize) -> Result<Vec<View>, Error> {
     let most = usize::try_from(MAX_ATTEMPTS).unwrap_or(usize::MAX);
     if !(1..=most).contains(&attempts) {
-        return Err(Failure::usage(format!("--attempts {attempts} is not between 1 and {MAX_ATTEMPTS}")));
+        return Err(Error::wrong(format!("--attempts {attempts} is not between 1 and {MAX_ATTEMPTS}")));
     }
     let view = |subject: Subject| {
         let cut = forecast::cut(&subject.policy, subject.deadline);
@@ -105,7 +105,7 @@ fn print(
     source: &str,
     views: &[View],
     passages: Option<&Passages>,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, Error> {
     if global.json {
         let policies = views.iter().map(Entry::of).collect();
         output::json(&Document { source, policies, through_gates: passages })?;
@@ -165,7 +165,7 @@ struct Listed<'a> {
     policy: &'a Policy,
 }
 
-fn list(global: &Global) -> Result<ExitCode, Failure> {
+fn list(global: &Global) -> Result<ExitCode, Error> {
     if global.json {
         let listed = |preset: &'static PresetInfo| Listed {
             name: preset.name,

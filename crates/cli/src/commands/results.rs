@@ -8,12 +8,13 @@ use redrive_core::id::{ItemSeq, StageNo};
 use redrive_core::status::{Control, RunStatus};
 use redrive_core::tally::Metric;
 use redrive_engine::report::{ResultOutcome, ResultReader, StageOutputs, Wanted, run_report};
+use redrive_operate::Error;
 use redrive_store::{RunRow, Store};
 use tokio::sync::watch;
 
 use super::{Answer, Context, KnownRun, known_run};
 use crate::args::ResultsArgs;
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::results::{Form, Written};
 use crate::output::target::{Existing, Guard, Sink, Target};
 use crate::output::text::count;
@@ -64,7 +65,7 @@ pub async fn results(context: &Context, args: ResultsArgs) -> Answer {
         false
     };
     if form == Form::List {
-        let tail = serde_json::to_string(&written).map_err(|error| Failure::internal(error.to_string()))?;
+        let tail = serde_json::to_string(&written).map_err(|error| Error::internal(error.to_string()))?;
         sink.put(format!("\n],{}\n", tail.trim_start_matches('{')).as_bytes())?;
     }
     sink.finish()?;
@@ -83,7 +84,7 @@ fn told(
     target: Option<&Target>,
     run: redrive_core::id::RunId,
     written: &Written,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     if let (Some(target), true) = (target, context.global.json) {
         json(&serde_json::json!({
             "run": run, "stage": args.stage, "file": target.shown(), "written": written.written,
@@ -107,14 +108,14 @@ fn told(
 }
 
 /// What is asked for: of the whole pipeline, or of one stage.
-fn wanted(known: &KnownRun, stage: Option<&str>) -> Result<Wanted, Failure> {
+fn wanted(known: &KnownRun, stage: Option<&str>) -> Result<Wanted, Error> {
     let Some(name) = stage else { return Ok(Wanted::Succeeded) };
     let marks: Vec<Option<i64>> = known.definition.all_stages().map(wiring::reuse_mark).collect();
     let kept = |no: StageNo| marks.get(no.index()).copied().flatten();
     let found = known.plan.find(name).and_then(|no| StageOutputs::new(&known.plan, no, kept));
     found.map(Wanted::Of).ok_or_else(|| {
         let names: Vec<&str> = known.plan.stages().map(|(_, stage)| stage.name.as_str()).collect();
-        Failure::usage(format!("run {} has no stage {name:?}", known.row.id))
+        Error::wrong(format!("run {} has no stage {name:?}", known.row.id))
             .hint(format!("its stages are {}", names.join(", ")))
     })
 }
@@ -141,7 +142,7 @@ impl Follow<'_> {
         mut row: RunRow,
         sink: &mut Sink,
         written: &mut Written,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, Error> {
         let mut asked = asked_to_stop();
         let clock = &self.context.env.clock;
         let mut seen: Option<Vec<(StageNo, Metric, i64)>> = None;
@@ -174,7 +175,7 @@ impl Follow<'_> {
     }
 
     /// Says once that nobody works on the run; `true` when nothing is left to work on.
-    async fn rests(&self, row: &RunRow, told: &mut Option<RunStatus>) -> Result<bool, Failure> {
+    async fn rests(&self, row: &RunRow, told: &mut Option<RunStatus>) -> Result<bool, Error> {
         let (plan, thresholds) = (&self.known.plan, self.known.thresholds());
         let report = run_report(self.store, row, plan, thresholds, self.context.env.clock.now()).await?;
         let (run, status) = (row.id, report.status);
@@ -197,7 +198,7 @@ impl Follow<'_> {
     }
 
     /// Gives what has ended since the last look.
-    async fn look(&mut self, row: &RunRow, sink: &mut Sink, written: &mut Written) -> Result<(), Failure> {
+    async fn look(&mut self, row: &RunRow, sink: &mut Sink, written: &mut Written) -> Result<(), Error> {
         let mut reader = ResultReader::all(self.store, row.id, self.wanted).after(self.below);
         let mut gapless = true;
         while let Some((seq, outcome)) = reader.next(&self.given).await? {
@@ -221,12 +222,7 @@ impl Follow<'_> {
     }
 
     /// Gives the results of items that had ended without one.
-    async fn look_back(
-        &mut self,
-        row: &RunRow,
-        sink: &mut Sink,
-        written: &mut Written,
-    ) -> Result<(), Failure> {
+    async fn look_back(&mut self, row: &RunRow, sink: &mut Sink, written: &mut Written) -> Result<(), Error> {
         let mut reader = ResultReader::all(self.store, row.id, self.wanted);
         for seq in std::mem::take(&mut self.without) {
             let outcome = reader.one(seq).await?;

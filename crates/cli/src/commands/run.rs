@@ -6,6 +6,7 @@ use std::sync::Arc;
 use redrive_core::status::Control;
 use redrive_engine::report::run_report;
 use redrive_engine::{admin, crash};
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, SourceKind};
 use redrive_store::{NewRun, RunChange, RunRow, Store};
 
@@ -13,7 +14,6 @@ use super::going_on::{self, Changed};
 use super::work::{Work, results_target, tell, work};
 use super::{Answer, Context, known_run};
 use crate::args::{ResumeArgs, RunArgs};
-use crate::exit::Failure;
 use crate::output::note;
 use crate::output::target::Guard;
 use crate::wiring::{self, Named, Shelf, Stores};
@@ -30,7 +30,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     guard.source(named.name(), &definition);
     let mut results = results_target(&args.work, guard)?;
     let now = context.env.clock.now();
-    let prepared = |shelf: Option<&Shelf>| -> Result<_, Failure> {
+    let prepared = |shelf: Option<&Shelf>| -> Result<_, Error> {
         let recipe = wiring::recipe(&definition, &folder, shelf)?;
         Ok((recipe, wiring::open_source(&named, &definition, None, shelf)?))
     };
@@ -109,7 +109,7 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
     let known = known_run(&*store, Some(args.run)).await?;
     let (mut row, mut definition) = (known.row, known.definition);
     if row.control == Control::Cancelled {
-        return Err(Failure::usage(format!("run {} was cancelled", row.id))
+        return Err(Error::wrong(format!("run {} was cancelled", row.id))
             .hint("`redrive run PIPELINE.toml --new` starts anew"));
     }
     let mut folder = PathBuf::from(&row.spec.folder);
@@ -135,7 +135,7 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
     let now = context.env.clock.now();
     let named = Named::of(&row);
     if named.is_read_once() && !row.admitted_all {
-        return Err(Failure::usage(format!(
+        return Err(Error::wrong(format!(
             "run {} reads standard input or a pipe, which was not read to its end",
             row.id
         ))
@@ -178,14 +178,14 @@ async fn go_on(
     definition: &Definition,
     text: &str,
     keep_passed: bool,
-) -> Result<RunRow, Failure> {
+) -> Result<RunRow, Error> {
     if !context.global.quiet {
         note(&format!("going on with run {}", row.id));
     }
     going_on::take_over(context, &**store, row, definition, text, keep_passed).await
 }
 
-fn folder_of(file: &Path) -> Result<PathBuf, Failure> {
+fn folder_of(file: &Path) -> Result<PathBuf, Error> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(std::fs::canonicalize(folder)?)
 }

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use clap::{Args as ClapArgs, ValueEnum};
 use redrive_index::canonical_root;
 use redrive_index::search::{self, SearchRequest};
+use redrive_operate::Error;
 use redrive_store::index::Collection;
 
 use super::{Answer, Context};
-use crate::exit::Failure;
 use crate::output::{json, lines};
 use crate::wiring;
 
@@ -60,7 +60,7 @@ pub async fn search(context: &Context, args: SearchArgs) -> Answer {
     let collections = chosen(&stores.index.collections().await?, &args)?;
     let query = args.query.join(" ");
     if query.trim().is_empty() {
-        return Err(Failure::usage("the query is empty")
+        return Err(Error::wrong("the query is empty")
             .hint("for example `redrive search \"how to restore a backup\"`"));
     }
     let mode = match args.mode {
@@ -81,7 +81,7 @@ pub async fn search(context: &Context, args: SearchArgs) -> Answer {
             search::Mode::Words
         }
         (search::Mode::Hybrid | search::Mode::Meaning, None) => {
-            let unknown = Failure::usage("there is no word in the query that the model knows");
+            let unknown = Error::wrong("there is no word in the query that the model knows");
             let words = "`--mode words` searches by words alone";
             return Err(if has_words { unknown.hint(words) } else { unknown });
         }
@@ -97,7 +97,7 @@ pub async fn search(context: &Context, args: SearchArgs) -> Answer {
     };
     let report = search::search(&*stores.index, &collections, vector.as_ref(), &request)
         .await
-        .map_err(|error| Failure::usage(error.to_string()))?;
+        .map_err(|error| Error::wrong(error.to_string()))?;
     if context.global.json {
         json(&report)?;
         return Ok(ExitCode::SUCCESS);
@@ -112,15 +112,15 @@ pub async fn search(context: &Context, args: SearchArgs) -> Answer {
 }
 
 /// The collections to search: all of one model.
-fn chosen(all: &[Collection], args: &SearchArgs) -> Result<Vec<Collection>, Failure> {
+fn chosen(all: &[Collection], args: &SearchArgs) -> Result<Vec<Collection>, Error> {
     let index = "`redrive index DIR` makes one";
     let chosen: Vec<Collection> = match &args.dir {
         None => all.to_vec(),
         Some(dir) => {
-            let (_, root) = canonical_root(dir).map_err(Failure::usage)?;
+            let (_, root) = canonical_root(dir).map_err(Error::wrong)?;
             let of_dir: Vec<Collection> = all.iter().filter(|one| one.spec.root == root).cloned().collect();
             if of_dir.is_empty() {
-                return Err(Failure::usage(format!("there is no index of {root}")).hint(index));
+                return Err(Error::wrong(format!("there is no index of {root}")).hint(index));
             }
             of_dir
         }
@@ -129,20 +129,18 @@ fn chosen(all: &[Collection], args: &SearchArgs) -> Result<Vec<Collection>, Fail
         let others: Vec<&str> =
             chosen.iter().map(|one| one.spec.model.as_str()).filter(|name| name != model).collect();
         if let Some(other) = others.first() {
-            return Err(Failure::usage(format!(
-                "the index was made with the model {other}, not with {model}"
-            ))
-            .hint("leave --model out, or make the index anew: `redrive index DIR --rebuild`"));
+            return Err(Error::wrong(format!("the index was made with the model {other}, not with {model}"))
+                .hint("leave --model out, or make the index anew: `redrive index DIR --rebuild`"));
         }
     }
     let Some(first) = chosen.first() else {
-        return Err(Failure::usage("this store has no index").hint(index));
+        return Err(Error::wrong("this store has no index").hint(index));
     };
     let model = first.model_no;
     if args.mode != Mode::Words && chosen.iter().any(|one| one.model_no != model) {
         let roots: Vec<String> =
             chosen.iter().map(|one| format!("{} ({})", one.spec.root, one.spec.model)).collect();
-        return Err(Failure::usage(format!(
+        return Err(Error::wrong(format!(
             "these indexes were made with different models: {}",
             roots.join(", ")
         ))

@@ -13,12 +13,13 @@ use redrive_engine::recipe::Recipe;
 use redrive_engine::report::{ReadReport, RunReport, Wanted, run_report};
 use redrive_engine::source::{Source, SourceError};
 use redrive_engine::worker::{Ending, Session, Settings, Stop};
+use redrive_operate::Error;
 use redrive_store::{RunRow, Store};
 use tokio::sync::{Notify, watch};
 
 use super::{Answer, Context};
 use crate::args::WorkArgs;
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::asleep::Asleep;
 use crate::output::progress::Progress;
 use crate::output::results::{Form, Written};
@@ -63,7 +64,7 @@ pub async fn work(context: &Context, work: Work, args: &WorkArgs, results: Optio
 }
 
 /// Looks at where results are to go, before the work. `guard` spares what the command itself names.
-pub fn results_target(args: &WorkArgs, guard: Guard) -> Result<Option<Target>, Failure> {
+pub fn results_target(args: &WorkArgs, guard: Guard) -> Result<Option<Target>, Error> {
     let asked = args.results.as_ref();
     asked.map(|path| Target::look("--results", path, Existing::Replaced, guard)).transpose()
 }
@@ -74,7 +75,7 @@ pub async fn write_results(
     store: &dyn Store,
     runs: &[RunId],
     target: &Target,
-) -> Result<bool, Failure> {
+) -> Result<bool, Error> {
     let mut written = Written::default();
     let done = async {
         let mut sink = target.open().await?;
@@ -84,7 +85,7 @@ pub async fn write_results(
         sink.finish()
     };
     let ids: Vec<String> = runs.iter().map(|run| format!("`redrive results {run} -o FILE`")).collect();
-    done.await.map_err(|failure: Failure| {
+    done.await.map_err(|failure: Error| {
         failure
             .hint(format!("the work itself is recorded; {} writes its results at any time", ids.join(", ")))
     })?;
@@ -96,7 +97,7 @@ pub async fn write_results(
 }
 
 /// Tells how a run stands.
-pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Failure> {
+pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Error> {
     if context.global.json {
         json(report)?;
     } else {
@@ -112,7 +113,7 @@ pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Failure> 
 const ROUNDS: u32 = 20;
 
 /// Works on a run until it ends, and its source is as it was read.
-pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Result<Worked, Failure> {
+pub async fn work_quietly(context: &Context, work: Work, args: &WorkArgs) -> Result<Worked, Error> {
     let Work { store, row, mut recipe, mut source } = work;
     let paused = Duration::from_millis(u64::try_from(row.pause.before_ms).unwrap_or(0));
     recipe.plan = recipe.plan.with_grace(paused);
@@ -189,7 +190,7 @@ async fn has_more(
     mut source: Box<dyn Source>,
     rounds: u32,
     env: &Env,
-) -> Result<Option<Box<dyn Source>>, Failure> {
+) -> Result<Option<Box<dyn Source>>, Error> {
     let unread = store.run(row.id).await?.is_some_and(|row| !row.admitted_all);
     let looked = tokio::task::spawn_blocking(move || {
         let changed = if unread { Ok(true) } else { source.has_changed(true) };
@@ -309,10 +310,10 @@ async fn finish_admission(mut task: tokio::task::JoinHandle<Admitted>, env: &Env
     }
 }
 
-fn told(outcome: Result<(), AdmitError>) -> Result<(), Failure> {
+fn told(outcome: Result<(), AdmitError>) -> Result<(), Error> {
     match outcome {
         Ok(()) => Ok(()),
-        Err(AdmitError::Source(error)) => Err(Failure::internal(error.to_string())
+        Err(AdmitError::Source(error)) => Err(Error::internal(error.to_string())
             .hint("what was read before is admitted; the same command goes on once the source can be read")),
         Err(AdmitError::Store(error)) => Err(error.into()),
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use redrive_core::id::RunId;
 use redrive_engine::report::{LeftOut, ResultOutcome, ResultReader, Wanted};
+use redrive_operate::Error;
 use redrive_store::Store;
 use serde::Serialize;
 
 use super::note;
 use super::target::Sink;
 use super::text::{count, safe};
-use crate::exit::Failure;
 
 /// So many of those that are left out are named; the others are counted.
 const NAMED: usize = 20;
@@ -42,7 +42,7 @@ impl Written {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn take(&mut self, outcome: ResultOutcome, form: Form, sink: &mut Sink) -> Result<bool, Failure> {
+    pub fn take(&mut self, outcome: ResultOutcome, form: Form, sink: &mut Sink) -> Result<bool, Error> {
         match outcome {
             ResultOutcome::Line(mut line) => {
                 match form {
@@ -80,7 +80,7 @@ impl Written {
         wanted: &Wanted,
         form: Form,
         sink: &mut Sink,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let mut reader = ResultReader::all(store, run, wanted);
         while let Some((_, outcome)) = reader.next(&BTreeSet::new()).await? {
             self.take(outcome, form, sink)?;

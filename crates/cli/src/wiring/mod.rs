@@ -12,11 +12,11 @@ use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::plan::{Plan, StagePlan};
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_engine::{crash, fault};
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, Problem, StageDef};
 use redrive_sqlite::{Options, SqliteStore};
 use redrive_store::{Index, RunRow, Store};
 
-use crate::exit::Failure;
 use crate::output::note;
 use crate::output::text::safe;
 
@@ -47,7 +47,7 @@ impl From<SqliteStore> for Stores {
 }
 
 /// Opens the store, and makes it when it is not there. A file that was there with nothing in it is told.
-pub fn open_store(url: &str) -> Result<Stores, Failure> {
+pub fn open_store(url: &str) -> Result<Stores, Error> {
     let path = store_path(url)?;
     let empty = std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() == 0);
     let store = SqliteStore::open(&path, options())?;
@@ -61,47 +61,47 @@ pub fn open_store(url: &str) -> Result<Stores, Failure> {
 }
 
 /// Opens a store that has to be there.
-pub fn existing_store(url: &str) -> Result<Stores, Failure> {
+pub fn existing_store(url: &str) -> Result<Stores, Error> {
     let path = there(url)?;
     Ok(SqliteStore::open_existing(&path, options())?.into())
 }
 
 /// Opens a store that has to be there, for a command that only reads: it need not be allowed to write.
-pub fn store_to_read(url: &str) -> Result<Stores, Failure> {
+pub fn store_to_read(url: &str) -> Result<Stores, Error> {
     let path = there(url)?;
     Ok(SqliteStore::open_to_read(&path, options())?.into())
 }
 
-fn there(url: &str) -> Result<PathBuf, Failure> {
+fn there(url: &str) -> Result<PathBuf, Error> {
     let path = store_path(url)?;
     let missing = std::fs::symlink_metadata(&path)
         .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory));
     if missing {
-        return Err(Failure::usage(format!("there is no store at {}", path.display()))
+        return Err(Error::wrong(format!("there is no store at {}", path.display()))
             .hint("`redrive index DIR` and `redrive run PIPELINE.toml` make one, or name another with --store sqlite:PATH"));
     }
     Ok(path)
 }
 
 /// The file a store's URL names.
-pub fn store_path(url: &str) -> Result<PathBuf, Failure> {
+pub fn store_path(url: &str) -> Result<PathBuf, Error> {
     match url.split_once(':') {
         Some(("sqlite", path)) if !path.is_empty() => Ok(PathBuf::from(path.trim_start_matches("//"))),
         Some(("postgres" | "postgresql", _)) => {
-            Err(Failure::usage("this version keeps its state in SQLite only").hint("use --store sqlite:PATH"))
+            Err(Error::wrong("this version keeps its state in SQLite only").hint("use --store sqlite:PATH"))
         }
-        _ => Err(Failure::usage(format!("'{url}' is not a store")).hint("use --store sqlite:PATH")),
+        _ => Err(Error::wrong(format!("'{url}' is not a store")).hint("use --store sqlite:PATH")),
     }
 }
 
 /// Reads a pipeline file's text.
-pub fn read_pipeline(file: &Path) -> Result<String, Failure> {
+pub fn read_pipeline(file: &Path) -> Result<String, Error> {
     let bytes = std::fs::read(file).map_err(|error| {
-        Failure::usage(format!("cannot read {}: {error}", file.display()))
+        Error::wrong(format!("cannot read {}: {error}", file.display()))
             .hint("examples/flaky/pipeline.toml is one to begin with")
     })?;
     String::from_utf8(bytes).map_err(|error| {
-        Failure::usage(format!(
+        Error::wrong(format!(
             "{} is not UTF-8 text (byte {})",
             file.display(),
             error.utf8_error().valid_up_to()
@@ -110,11 +110,11 @@ pub fn read_pipeline(file: &Path) -> Result<String, Failure> {
 }
 
 /// Takes a pipeline's text apart; every problem is told.
-pub fn definition(text: &str, file: &str) -> Result<Definition, Failure> {
+pub fn definition(text: &str, file: &str) -> Result<Definition, Error> {
     redrive_pipeline::parse(text, file).map_err(|problems| {
         problems.iter().for_each(tell);
         let n = problems.len();
-        Failure::usage(format!("{file} has {n} problem{}", if n == 1 { "" } else { "s" }))
+        Error::wrong(format!("{file} has {n} problem{}", if n == 1 { "" } else { "s" }))
     })
 }
 
@@ -185,7 +185,7 @@ pub fn reuse_mark(def: &StageDef) -> Option<i64> {
 }
 
 /// Makes a pipeline ready to run. Relative paths start from `folder`; `shelf` is where an index goes.
-pub fn recipe(definition: &Definition, folder: &Path, shelf: Option<&Shelf>) -> Result<Recipe, Failure> {
+pub fn recipe(definition: &Definition, folder: &Path, shelf: Option<&Shelf>) -> Result<Recipe, Error> {
     redrive_stages::install_tls();
     let mut problems = Vec::new();
     let mut stages = Vec::new();
@@ -205,7 +205,7 @@ pub fn recipe(definition: &Definition, folder: &Path, shelf: Option<&Shelf>) -> 
         }
     }
     if !problems.is_empty() {
-        return Err(Failure::usage(problems.join("\n       ")));
+        return Err(Error::wrong(problems.join("\n       ")));
     }
     Ok(Recipe {
         plan: plan(definition),

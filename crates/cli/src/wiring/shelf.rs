@@ -13,13 +13,13 @@ use redrive_engine::env::system_now;
 use redrive_engine::handler::{Handler, Input, Reply, Request};
 use redrive_index::{Files, FilesSpec};
 use redrive_ingest::walk::WalkOptions;
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, ModelDef, SourceKind, StageKind};
 use redrive_store::Index;
 use redrive_store::index::{Collection, NewCollection};
 use serde::{Deserialize, Serialize};
 
 use super::handlers;
-use crate::exit::Failure;
 
 /// How files are taken apart beside what a pipeline says of it. Another one has every file taken apart anew at the next
 /// look; texts that were embedded are not embedded again.
@@ -137,12 +137,12 @@ impl Shelf {
         root: &str,
         index: &Arc<dyn Index>,
         now: Timestamp,
-    ) -> Result<Option<Self>, Failure> {
+    ) -> Result<Option<Self>, Error> {
         let (Some(walk), Some(embedding)) = (walk_of(definition), embedding_of(definition)) else {
             return Ok(None);
         };
         let (path, root) = redrive_index::canonical_root(std::path::Path::new(root)).map_err(|problem| {
-            Failure::usage(problem).hint("name a directory, for example `redrive index .`")
+            Error::wrong(problem).hint("name a directory, for example `redrive index .`")
         })?;
         // What is missing is told before the directory is bound to a model.
         check_keys(definition)?;
@@ -154,7 +154,7 @@ impl Shelf {
         };
         let mut collection = index.open_collection(new, now).await?;
         if collection.spec.model != embedding.model {
-            return Err(Failure::usage(format!(
+            return Err(Error::wrong(format!(
                 "the index of {root} was made with the model {}, not with {}",
                 collection.spec.model, embedding.model
             ))
@@ -179,7 +179,7 @@ impl Shelf {
 
     /// The files of the directory that are not in the index as they are. `again` takes in those that were refused, and
     /// these.
-    pub fn files(&self, again: Option<HashSet<String>>) -> Result<Files, Failure> {
+    pub fn files(&self, again: Option<HashSet<String>>) -> Result<Files, Error> {
         let spec = FilesSpec {
             root: self.root.clone(),
             options: self.walk.clone(),
@@ -189,7 +189,7 @@ impl Shelf {
             again,
             now: system_now,
         };
-        Files::open(spec).map_err(|error| Failure::usage(error.to_string()))
+        Files::open(spec).map_err(|error| Error::wrong(error.to_string()))
     }
 }
 
@@ -206,36 +206,36 @@ pub fn walk_of(definition: &Definition) -> Option<WalkOptions> {
 }
 
 /// Sees to it that every key of a pipeline's models is there.
-pub fn check_keys(definition: &Definition) -> Result<(), Failure> {
+pub fn check_keys(definition: &Definition) -> Result<(), Error> {
     for stage in definition.all_stages() {
         if let StageKind::Embed { model, .. } | StageKind::Chat { model, .. } = &stage.kind {
-            handlers::model(model, 1).map_err(Failure::usage)?;
+            handlers::model(model, 1).map_err(Error::wrong)?;
         }
     }
     Ok(())
 }
 
 /// The vector of a query, made by the model that made the collection; `None` when it knows no word of it.
-pub async fn query_vector(collection: &Collection, query: &str) -> Result<Option<Quantised>, Failure> {
+pub async fn query_vector(collection: &Collection, query: &str) -> Result<Option<Quantised>, Error> {
     let Some(vector) = vector_of(collection, query).await? else { return Ok(None) };
     let (made, has) = (vector.codes.len(), collection.spec.dimensions);
     if has == 0 {
-        return Err(Failure::usage("nothing has been embedded for this index yet")
+        return Err(Error::wrong("nothing has been embedded for this index yet")
             .hint("`redrive index` again, or look at `redrive failures`"));
     }
     if made == has as usize {
         return Ok(Some(vector));
     }
-    Err(Failure::usage(format!(
+    Err(Error::wrong(format!(
         "the model answered with a vector of {made} dimensions, the index has {has}: it is another model"
     ))
     .hint("search with the model the index was made with, or `redrive index DIR --reembed`"))
 }
 
-async fn vector_of(collection: &Collection, query: &str) -> Result<Option<Quantised>, Failure> {
+async fn vector_of(collection: &Collection, query: &str) -> Result<Option<Quantised>, Error> {
     let settings = &collection.spec.settings;
     let reached: Reached = serde_json::from_str(settings)
-        .map_err(|error| Failure::internal(format!("how the model is reached cannot be read: {error}")))?;
+        .map_err(|error| Error::internal(format!("how the model is reached cannot be read: {error}")))?;
     let Reached::Openai { base_url, model, api_key_env, dimensions, headers, header_env } = reached else {
         return Ok(redrive_embed::builtin().embed_one(query).and_then(direction));
     };
@@ -245,9 +245,9 @@ async fn vector_of(collection: &Collection, query: &str) -> Result<Option<Quanti
     let spec = redrive_stages::EmbedSpec {
         output: String::new(),
         dimensions: dimensions.map(|dimensions| dimensions as usize),
-        ..redrive_stages::EmbedSpec::new(def.model(&base_url, &model).map_err(Failure::usage)?)
+        ..redrive_stages::EmbedSpec::new(def.model(&base_url, &model).map_err(Error::wrong)?)
     };
-    let embed = redrive_stages::EmbedHandler::new(spec, Arc::new(system_now)).map_err(Failure::usage)?;
+    let embed = redrive_stages::EmbedHandler::new(spec, Arc::new(system_now)).map_err(Error::wrong)?;
     let payload = serde_json::json!({ "text": query }).to_string().into_bytes();
     let id = ItemId([0; 16]);
     let input = Input {
@@ -260,7 +260,7 @@ async fn vector_of(collection: &Collection, query: &str) -> Result<Option<Quanti
     let request =
         Request { stage: "search".into(), items: vec![input], timeout: std::time::Duration::from_secs(30) };
     let failed = |why: &str| {
-        Failure::internal(format!("the query could not be embedded: {why}"))
+        Error::internal(format!("the query could not be embedded: {why}"))
             .hint("`--mode words` searches without the model")
     };
     let verdict = match embed.call(request).await.reply {

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use redrive_engine::source::{Format, LineSpec, Lines, Source, is_pattern, is_stream};
 use redrive_index::{Listing, ListingSpec};
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, FilesDef, LineFormat, SourceKind};
 use redrive_store::RunRow;
 
 use super::{Shelf, walk_of};
-use crate::exit::Failure;
 
 /// Standard input.
 const STDIN: &str = "-";
@@ -44,11 +44,11 @@ impl Named {
 }
 
 /// The source that a pipeline, or the command line in its place, names.
-pub fn named_source(definition: &Definition, input: &[String], folder: &Path) -> Result<Named, Failure> {
+pub fn named_source(definition: &Definition, input: &[String], folder: &Path) -> Result<Named, Error> {
     let given: Vec<PathBuf> = match (input, &definition.source.paths[..]) {
         ([only], _) | ([], [only]) if only == STDIN => return Ok(Named(STDIN.to_owned())),
         ([], []) => {
-            return Err(Failure::usage("the pipeline names no source")
+            return Err(Error::wrong("the pipeline names no source")
                 .hint("say --input FILE, or give the file a [source] with a path"));
         }
         ([], paths) => paths.iter().map(|path| folder.join(path)).collect(),
@@ -56,13 +56,13 @@ pub fn named_source(definition: &Definition, input: &[String], folder: &Path) ->
     };
     let files = matches!(definition.source.kind, SourceKind::Files(_));
     if files && given.len() > 1 {
-        return Err(Failure::usage("a source of files is one directory").hint("say --input DIR once"));
+        return Err(Error::wrong("a source of files is one directory").hint("say --input DIR once"));
     }
     let mut names = Vec::with_capacity(given.len());
     for path in given {
         let text = path.display().to_string();
         if text == STDIN || text.contains('\n') {
-            return Err(Failure::usage(format!("'{text}' cannot be one of several sources"))
+            return Err(Error::wrong(format!("'{text}' cannot be one of several sources"))
                 .hint("give standard input alone"));
         }
         let whole = if !files && (is_pattern(&text) || is_stream(&path)) {
@@ -71,7 +71,7 @@ pub fn named_source(definition: &Definition, input: &[String], folder: &Path) ->
             std::fs::canonicalize(&path)
         };
         let whole = whole.map_err(|error| {
-            Failure::usage(format!("cannot read the source {text}: {error}"))
+            Error::wrong(format!("cannot read the source {text}: {error}"))
                 .hint("say --input FILE, or mend path in the pipeline's [source]")
         })?;
         names.push(whole.display().to_string());
@@ -84,7 +84,7 @@ pub fn source_left(
     row: &RunRow,
     definition: &Definition,
     shelf: Option<&Shelf>,
-) -> Result<Option<Box<dyn Source>>, Failure> {
+) -> Result<Option<Box<dyn Source>>, Error> {
     let named = Named::of(row);
     if row.admitted_all || named.is_read_once() {
         return Ok(None);
@@ -98,7 +98,7 @@ pub fn open_source(
     definition: &Definition,
     position: Option<&str>,
     shelf: Option<&Shelf>,
-) -> Result<Box<dyn Source>, Failure> {
+) -> Result<Box<dyn Source>, Error> {
     let format = match (definition.source.kind, shelf) {
         (SourceKind::Files(_), Some(shelf)) => return Ok(Box::new(shelf.files(None)?)),
         (SourceKind::Files(files), None) => return Ok(Box::new(listing(named, definition, &files)?)),
@@ -111,15 +111,15 @@ pub fn open_source(
         return Ok(Box::new(Lines::stream("standard input", Box::new(std::io::stdin()), spec)));
     }
     let lines = Lines::open(spec, position).map_err(|error| {
-        Failure::usage(error.to_string())
+        Error::wrong(error.to_string())
             .hint("name the source with --input FILE, or in the pipeline's [source] path")
     })?;
     Ok(Box::new(lines))
 }
 
-fn listing(named: &Named, definition: &Definition, files: &FilesDef) -> Result<Listing, Failure> {
+fn listing(named: &Named, definition: &Definition, files: &FilesDef) -> Result<Listing, Error> {
     let options = walk_of(definition).unwrap_or_default();
     let spec = ListingSpec { root: PathBuf::from(named.name()), options, text: files.text };
     Listing::open(spec)
-        .map_err(|error| Failure::usage(error.to_string()).hint("name a directory with --input DIR"))
+        .map_err(|error| Error::wrong(error.to_string()).hint("name a directory with --input DIR"))
 }

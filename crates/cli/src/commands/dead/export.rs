@@ -10,6 +10,7 @@ use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, StateKind};
 use redrive_engine::admin::redrive_edited;
 use redrive_engine::report::explain;
+use redrive_operate::Error;
 use redrive_store::{ItemFilter, ItemQuery, Store};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,7 +18,7 @@ use serde_json::value::RawValue;
 use super::filter::resolve;
 use crate::args::DeadFilter;
 use crate::commands::{Answer, Context, KnownRun, known_run};
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::target::{Existing, Guard, Sink, Target};
 use crate::output::text::{count, safe};
 use crate::output::{json, note};
@@ -69,7 +70,7 @@ struct Exported<'a> {
 }
 
 impl Exported<'_> {
-    async fn all(&mut self, filter: ItemFilter, sink: &mut Sink) -> Result<(), Failure> {
+    async fn all(&mut self, filter: ItemFilter, sink: &mut Sink) -> Result<(), Error> {
         let mut after = None;
         loop {
             let page = self.store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
@@ -84,7 +85,7 @@ impl Exported<'_> {
         }
     }
 
-    async fn one(&mut self, item: &Item, sink: &mut Sink) -> Result<(), Failure> {
+    async fn one(&mut self, item: &Item, sink: &mut Sink) -> Result<(), Error> {
         let known = match self.runs.entry(item.run) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => place.insert(known_run(self.store, Some(item.run)).await?),
@@ -98,7 +99,7 @@ impl Exported<'_> {
                 item.key, item.id
             )));
         }
-        let mut line = serde_json::to_vec(&life).map_err(|error| Failure::internal(error.to_string()))?;
+        let mut line = serde_json::to_vec(&life).map_err(|error| Error::internal(error.to_string()))?;
         line.push(b'\n');
         sink.put(&line)?;
         self.written += 1;
@@ -125,7 +126,7 @@ pub async fn import(context: &Context, file: &str) -> Answer {
         Box::new(std::io::stdin().lock())
     } else {
         let opened = std::fs::File::open(file)
-            .map_err(|error| Failure::usage(format!("cannot read {file}: {error}")))?;
+            .map_err(|error| Error::wrong(format!("cannot read {file}: {error}")))?;
         Box::new(std::io::BufReader::new(opened))
     };
     let (mut sent, mut left) = (0_u64, 0_u64);
@@ -146,7 +147,7 @@ pub async fn import(context: &Context, file: &str) -> Answer {
     Ok(if left == 0 { ExitCode::SUCCESS } else { exit::partial() })
 }
 
-async fn import_line(context: &Context, store: &dyn Store, line: &str) -> Result<Option<String>, Failure> {
+async fn import_line(context: &Context, store: &dyn Store, line: &str) -> Result<Option<String>, Error> {
     let parsed: Line = match serde_json::from_str(line) {
         Ok(parsed) => parsed,
         Err(error) => return Ok(Some(format!("not a line of an export: {error}"))),

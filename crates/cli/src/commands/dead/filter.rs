@@ -3,11 +3,11 @@
 use redrive_core::id::{ItemId, StageNo};
 use redrive_core::item::StateKind;
 use redrive_core::time::{Timestamp, millis};
+use redrive_operate::Error;
 use redrive_store::{ItemFilter, RunFilter, RunRow, Store};
 
 use super::super::explain::one_item;
 use crate::args::DeadFilter;
-use crate::exit::Failure;
 use crate::wiring;
 
 /// Whether anything narrows the filter down.
@@ -29,7 +29,7 @@ pub async fn resolve(
     store: &dyn Store,
     typed: &DeadFilter,
     now: Timestamp,
-) -> Result<Vec<ItemFilter>, Failure> {
+) -> Result<Vec<ItemFilter>, Error> {
     let mut base = ItemFilter {
         run: typed.run,
         state: Some(StateKind::Dead),
@@ -62,7 +62,7 @@ pub async fn resolve(
         let stage = typed.stage.as_ref().map(|name| format!(" with a stage {name:?}")).unwrap_or_default();
         let pipeline = typed.pipeline.as_ref().map(|name| format!(" of {name:?}")).unwrap_or_default();
         return Err(
-            Failure::usage(format!("there is no run{pipeline}{stage}")).hint("`redrive runs` lists the runs")
+            Error::wrong(format!("there is no run{pipeline}{stage}")).hint("`redrive runs` lists the runs")
         );
     }
     Ok(filters)
@@ -72,7 +72,7 @@ fn stage_of(row: &RunRow, name: &str) -> Option<StageNo> {
     wiring::plan_of(row).and_then(|plan| plan.find(name))
 }
 
-async fn runs(store: &dyn Store, typed: &DeadFilter) -> Result<Vec<RunRow>, Failure> {
+async fn runs(store: &dyn Store, typed: &DeadFilter) -> Result<Vec<RunRow>, Error> {
     if let Some(run) = typed.run {
         return Ok(store.run(run).await?.into_iter().collect());
     }

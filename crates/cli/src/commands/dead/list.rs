@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use redrive_core::id::{ItemSeq, RunId};
 use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
+use redrive_operate::Error;
 use redrive_store::{Group, ItemQuery, Store};
 use serde::Serialize;
 
 use super::filter::resolve;
 use crate::args::DeadFilter;
 use crate::commands::{Answer, Context};
-use crate::exit::Failure;
 use crate::output::table::{Side, table};
 use crate::output::text::{count, short};
 use crate::output::{json, lines};
@@ -47,7 +47,7 @@ impl Plans {
         store: &dyn Store,
         run: RunId,
         no: redrive_core::id::StageNo,
-    ) -> Result<String, Failure> {
+    ) -> Result<String, Error> {
         if let std::collections::btree_map::Entry::Vacant(place) = self.0.entry(run) {
             place.insert(store.run(run).await?.as_ref().and_then(wiring::plan_of));
         }
@@ -149,10 +149,10 @@ fn listing(items: &[DeadItem]) -> String {
     )
 }
 
-fn read_cursor(cursor: Option<&str>) -> Result<(usize, Option<ItemSeq>), Failure> {
+fn read_cursor(cursor: Option<&str>) -> Result<(usize, Option<ItemSeq>), Error> {
     let Some(cursor) = cursor else { return Ok((0, None)) };
     let read = cursor.split_once('.').and_then(|(place, seq)| Some((place.parse().ok()?, seq.parse().ok()?)));
-    let (place, seq) = read.ok_or_else(|| Failure::usage(format!("'{cursor}' is not a cursor")))?;
+    let (place, seq) = read.ok_or_else(|| Error::wrong(format!("'{cursor}' is not a cursor")))?;
     Ok((place, Some(ItemSeq(seq))))
 }
 

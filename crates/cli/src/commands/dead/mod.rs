@@ -9,11 +9,11 @@ use std::process::ExitCode;
 
 use redrive_core::id::OperationId;
 use redrive_engine::admin;
+use redrive_operate::Error;
 use redrive_store::Scrub;
 
 use super::{Answer, Context, actor};
 use crate::args::{DeadCommand, DeadFilter};
-use crate::exit::Failure;
 use crate::output::table::{Side, table};
 use crate::output::text::{count, short};
 use crate::output::{json, lines, note};
@@ -37,11 +37,11 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
 }
 
 /// Refuses to take "no filter" for "everything".
-fn said_which(filter: &DeadFilter, all: bool, verb: &str) -> Result<(), Failure> {
+fn said_which(filter: &DeadFilter, all: bool, verb: &str) -> Result<(), Error> {
     if all || filter::is_narrow(filter) {
         return Ok(());
     }
-    Err(Failure::usage(format!("which dead items are to be {verb}?"))
+    Err(Error::wrong(format!("which dead items are to be {verb}?"))
         .hint("name them with --item, --group, --stage, --class … or say --all"))
 }
 
@@ -89,7 +89,7 @@ async fn operations(context: &Context, stop: Option<OperationId>, limit: usize) 
     if let Some(operation) = stop
         && !admin::stop_operation(&*store, operation, context.env.clock.now()).await?
     {
-        return Err(Failure::usage(format!("operation {operation} is not under way")));
+        return Err(Error::wrong(format!("operation {operation} is not under way")));
     }
     let operations = store.operations(limit.min(1_000)).await?;
     if context.global.json {

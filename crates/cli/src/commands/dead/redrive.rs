@@ -10,6 +10,7 @@ use redrive_core::plan::Plan;
 use redrive_core::status::{Control, RunStatus};
 use redrive_engine::admin::{self, Redrive};
 use redrive_engine::report::RunReport;
+use redrive_operate::Error;
 use redrive_store::{ItemFilter, ItemQuery, RunFilter, RunRow, Store};
 use serde::Serialize;
 
@@ -17,7 +18,7 @@ use super::filter::resolve;
 use crate::args::{RedriveArgs, WorkArgs};
 use crate::commands::work::{self, Work, Worked, work_quietly, write_results};
 use crate::commands::{Answer, Context, actor, known_run};
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::target::{Existing, Guard, Target};
 use crate::output::text::count;
 use crate::output::{json, lines, note, summary};
@@ -57,7 +58,7 @@ struct Canary {
 pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
     super::said_which(&args.filter, args.all, "sent back")?;
     if args.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
-        return Err(Failure::usage("--rate has to be above 0"));
+        return Err(Error::wrong("--rate has to be above 0"));
     }
     let mut results = match &args.results {
         Some(path) => {
@@ -82,7 +83,7 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
     if let Some(first) = args.canary {
         // Nobody would work on them, and the next try would send as many again.
         if let Some(run) = touched.iter().find(|run| is_paused(run)).map(|run| run.id) {
-            return Err(Failure::paused(format!("run {run} is paused; nothing was sent back"))
+            return Err(Error::paused(format!("run {run} is paused; nothing was sent back"))
                 .hint(format!("`redrive resume {run}` lets it go on; then say the same again")));
         }
         let first = args.limit.map_or(first, |limit| limit.min(first));
@@ -123,7 +124,7 @@ fn is_paused(run: &RunRow) -> bool {
 }
 
 /// Tells what was done, as a document or in words.
-fn told(context: &Context, done: &Done) -> Result<(), Failure> {
+fn told(context: &Context, done: &Done) -> Result<(), Error> {
     if context.global.json {
         return json(done);
     }
@@ -168,7 +169,7 @@ async fn canary(
     plans: &BTreeMap<RunId, Plan>,
     first: u64,
     rate: Option<f64>,
-) -> Result<Canary, Failure> {
+) -> Result<Canary, Error> {
     let store = &stores.store;
     let mut sent: Vec<Item> = Vec::new();
     for filter in filters {
@@ -249,11 +250,11 @@ async fn work_on(
     })
 }
 
-async fn work_on_one(context: &Context, stores: &Stores, run: RunId) -> Result<Worked, Failure> {
+async fn work_on_one(context: &Context, stores: &Stores, run: RunId) -> Result<Worked, Error> {
     let Stores { store, index } = stores;
     let known = known_run(&**store, Some(run)).await?;
     if known.row.control != Control::Go {
-        return Err(Failure::paused(format!("run {run} is paused; its items were sent back and wait"))
+        return Err(Error::paused(format!("run {run} is paused; its items were sent back and wait"))
             .hint(format!("`redrive resume {run}` goes on")));
     }
     let (definition, now) = (&known.definition, context.env.clock.now());
@@ -265,7 +266,7 @@ async fn work_on_one(context: &Context, stores: &Stores, run: RunId) -> Result<W
 }
 
 /// The runs that the filters reach into.
-async fn touched(store: &dyn Store, filters: &[ItemFilter]) -> Result<Vec<RunRow>, Failure> {
+async fn touched(store: &dyn Store, filters: &[ItemFilter]) -> Result<Vec<RunRow>, Error> {
     let mut ids: Vec<RunId> = Vec::new();
     for filter in filters {
         ids.extend(runs_of(store, filter).await?);
@@ -279,7 +280,7 @@ async fn touched(store: &dyn Store, filters: &[ItemFilter]) -> Result<Vec<RunRow
     Ok(rows)
 }
 
-async fn runs_of(store: &dyn Store, filter: &ItemFilter) -> Result<Vec<RunId>, Failure> {
+async fn runs_of(store: &dyn Store, filter: &ItemFilter) -> Result<Vec<RunId>, Error> {
     if let Some(run) = filter.run {
         return Ok(vec![run]);
     }
@@ -295,7 +296,7 @@ async fn runs_of(store: &dyn Store, filter: &ItemFilter) -> Result<Vec<RunId>, F
     }
 }
 
-async fn plans(store: &dyn Store) -> Result<BTreeMap<RunId, Plan>, Failure> {
+async fn plans(store: &dyn Store) -> Result<BTreeMap<RunId, Plan>, Error> {
     let mut plans = BTreeMap::new();
     let mut before = None;
     loop {

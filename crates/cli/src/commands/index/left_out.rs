@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use redrive_ingest::path::RelPath;
 use redrive_ingest::walk::{Skipped, Step, walk};
+use redrive_operate::Error;
 use redrive_pipeline::Definition;
 use serde::Serialize;
 
 use crate::commands::{Answer, Context};
-use crate::exit::Failure;
 use crate::output::text::{count, safe};
 use crate::output::{json, lines};
 use crate::wiring;
@@ -37,8 +37,8 @@ struct Report<'a> {
 /// Names what is left out of a directory.
 pub(super) async fn list(context: &Context, definition: &Definition, root: &str) -> Answer {
     let options = wiring::walk_of(definition)
-        .ok_or_else(|| Failure::internal("the pipeline of an index has no directory"))?;
-    let steps = walk(Path::new(root), &options).map_err(|error| Failure::usage(error.to_string()))?;
+        .ok_or_else(|| Error::internal("the pipeline of an index has no directory"))?;
+    let steps = walk(Path::new(root), &options).map_err(|error| Error::wrong(error.to_string()))?;
     let mut left_out: Vec<Entry> = steps
         .filter_map(|step| match step {
             Step::Found(_) => None,
@@ -71,7 +71,7 @@ pub(super) async fn list(context: &Context, definition: &Definition, root: &str)
 }
 
 /// The files that an index knows it cannot have as they are; none where there is no store yet.
-async fn refused(context: &Context, root: &str) -> Result<Vec<Entry>, Failure> {
+async fn refused(context: &Context, root: &str) -> Result<Vec<Entry>, Error> {
     let Ok(stores) = wiring::store_to_read(&context.global.store) else { return Ok(Vec::new()) };
     let mut refused = Vec::new();
     for collection in stores.index.collections().await? {

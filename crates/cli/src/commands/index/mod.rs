@@ -16,6 +16,7 @@ use redrive_core::time::Timestamp;
 use redrive_engine::{admin, crash};
 use redrive_index::{Files, WalkTally, canonical_root};
 use redrive_ingest::walk::{SkipReason, Step, walk};
+use redrive_operate::Error;
 use redrive_pipeline::Definition;
 use redrive_store::index::NewCollection;
 use redrive_store::{NewRun, RunFilter, RunRow};
@@ -23,7 +24,7 @@ use redrive_store::{NewRun, RunFilter, RunRow};
 use super::work::{Work, Worked, work_quietly};
 use super::{Answer, Context};
 use crate::args::{WorkArgs, duration};
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::note;
 use crate::wiring::{self, Shelf, Stores};
 
@@ -138,7 +139,7 @@ fn told(reason: &str) -> &str {
 /// Indexes a directory.
 pub async fn index(context: &Context, args: IndexArgs) -> Answer {
     let (_, root) = canonical_root(&args.dir)
-        .map_err(|problem| Failure::usage(problem).hint("name a directory, for example `redrive index .`"))?;
+        .map_err(|problem| Error::wrong(problem).hint("name a directory, for example `redrive index .`"))?;
     let text = pipeline::text(&args, &root)?;
     let definition = pipeline::definition(&text)?;
     if args.list_left_out {
@@ -159,7 +160,7 @@ pub async fn index(context: &Context, args: IndexArgs) -> Answer {
     }
     let now = context.env.clock.now();
     let shelf = Shelf::open(&definition, &root, &stores.index, now).await?;
-    let shelf = shelf.ok_or_else(|| Failure::internal("the pipeline of an index makes none"))?;
+    let shelf = shelf.ok_or_else(|| Error::internal("the pipeline of an index makes none"))?;
     refusals::remember(&stores, &shelf, &root).await?;
     let pass = Pass {
         context,
@@ -181,7 +182,7 @@ pub async fn index(context: &Context, args: IndexArgs) -> Answer {
 
 impl Pass<'_> {
     /// One pass: walk, index what changed, do what is due.
-    async fn run(&self, files: Files) -> Result<Passed, Failure> {
+    async fn run(&self, files: Files) -> Result<Passed, Error> {
         let tally: Arc<Mutex<WalkTally>> = files.tally();
         let row = self.begin().await?;
         let recipe = wiring::recipe(self.definition, self.shelf.root.as_path(), Some(self.shelf))?;
@@ -211,7 +212,7 @@ impl Pass<'_> {
     }
 
     /// Goes on with the unfinished run of this directory, or begins one.
-    async fn begin(&self) -> Result<RunRow, Failure> {
+    async fn begin(&self) -> Result<RunRow, Error> {
         let (store, now) = (&self.stores.store, self.context.env.clock.now());
         let new = NewRun {
             pipeline: self.definition.name.clone(),
@@ -245,26 +246,26 @@ impl Pass<'_> {
                 Ok(admin::resume(&**store, row.id, now).await?)
             }
             Control::Paused | Control::PausedBudget | Control::Cancelled => {
-                Err(Failure::paused(format!("run {} of this directory is paused", row.id))
+                Err(Error::paused(format!("run {} of this directory is paused", row.id))
                     .hint(format!("`redrive resume {}` lets it go on", row.id)))
             }
         }
     }
 
-    async fn resume_gates(&self, now: Timestamp) -> Result<(), Failure> {
+    async fn resume_gates(&self, now: Timestamp) -> Result<(), Error> {
         let gates: Vec<String> = wiring::gate_names(self.definition).into_iter().flatten().collect();
         admin::resume_gates(&*self.stores.store, &gates, now).await?;
         Ok(())
     }
 
     /// The files that are to be looked at; `again` takes in those that are not in the index, or not all of them.
-    async fn files(&self, again: bool) -> Result<Files, Failure> {
+    async fn files(&self, again: bool) -> Result<Files, Error> {
         let again = if again { Some(refusals::incomplete(self.stores, self.root).await?) } else { None };
         self.shelf.files(again)
     }
 
     /// How long until something of an unfinished run of this directory is due; `None` when nothing is left to be done.
-    async fn due_in(&self) -> Result<Option<Duration>, Failure> {
+    async fn due_in(&self) -> Result<Option<Duration>, Error> {
         let filter = RunFilter {
             pipeline: Some(self.definition.name.clone()),
             source: Some(self.root.to_owned()),
@@ -285,20 +286,20 @@ impl Pass<'_> {
     }
 }
 
-async fn cancel(context: &Context, stores: &Stores, row: &RunRow) -> Result<(), Failure> {
+async fn cancel(context: &Context, stores: &Stores, row: &RunRow) -> Result<(), Error> {
     let known = super::known_run(&*stores.store, Some(row.id)).await?;
     admin::cancel(&*stores.store, row.id, &known.plan, &super::actor(), &context.env).await?;
     Ok(())
 }
 
 /// Refuses to forget the vectors of a model that another index is searched by.
-async fn refuse_if_shared(stores: &Stores, definition: &Definition, root: &str) -> Result<(), Failure> {
+async fn refuse_if_shared(stores: &Stores, definition: &Definition, root: &str) -> Result<(), Error> {
     let model = wiring::embedding_of(definition).map(|embedding| embedding.model).unwrap_or_default();
     let others = stores.index.collections().await?;
     let other = others.iter().find(|other| other.spec.root != root && other.spec.model == model);
     match other {
         None => Ok(()),
-        Some(other) => Err(Failure::usage(format!(
+        Some(other) => Err(Error::wrong(format!(
             "the index of {} is made with the model {model} too, and would be lost",
             other.spec.root
         ))
@@ -312,9 +313,9 @@ async fn begin_anew(
     stores: &Stores,
     definition: &Definition,
     root: &str,
-) -> Result<(), Failure> {
+) -> Result<(), Error> {
     let options = wiring::walk_of(definition).unwrap_or_default();
-    let mut steps = walk(Path::new(root), &options).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut steps = walk(Path::new(root), &options).map_err(|error| Error::wrong(error.to_string()))?;
     if !steps.any(|step| matches!(step, Step::Found(_))) {
         // A walk that finds nothing removes nothing; who says this wants it empty.
         return forget(context, stores, root).await;
@@ -328,7 +329,7 @@ async fn begin_anew(
 }
 
 /// Forgets the index of a directory, and ends an unfinished run of it.
-async fn forget(context: &Context, stores: &Stores, root: &str) -> Result<(), Failure> {
+async fn forget(context: &Context, stores: &Stores, root: &str) -> Result<(), Error> {
     cancel_all(context, stores, root).await?;
     for collection in stores.index.collections().await? {
         if collection.spec.root == root {
@@ -339,7 +340,7 @@ async fn forget(context: &Context, stores: &Stores, root: &str) -> Result<(), Fa
 }
 
 /// Ends the unfinished runs over a directory.
-async fn cancel_all(context: &Context, stores: &Stores, root: &str) -> Result<(), Failure> {
+async fn cancel_all(context: &Context, stores: &Stores, root: &str) -> Result<(), Error> {
     let filter = RunFilter {
         pipeline: Some(pipeline::NAME.to_owned()),
         source: Some(root.to_owned()),

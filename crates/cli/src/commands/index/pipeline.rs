@@ -2,16 +2,16 @@
 
 use std::fmt::Write;
 
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, Problem};
 
 use super::{Embedder, IndexArgs};
-use crate::exit::Failure;
 
 /// The pipeline's name.
 pub const NAME: &str = "index";
 
 /// The text of the pipeline.
-pub fn text(args: &IndexArgs, root: &str) -> Result<String, Failure> {
+pub fn text(args: &IndexArgs, root: &str) -> Result<String, Error> {
     let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let processes = args.processes.unwrap_or_else(|| u32::try_from(cores).unwrap_or(2));
     let embed = embed(args, processes)?;
@@ -69,7 +69,7 @@ retry = {{ preset = "index", worker_limit = 50 }}
     ))
 }
 
-fn embed(args: &IndexArgs, processes: u32) -> Result<String, Failure> {
+fn embed(args: &IndexArgs, processes: u32) -> Result<String, Error> {
     let of_service = [
         ("--base-url", args.base_url.is_some()),
         ("--model", args.model.is_some()),
@@ -78,14 +78,14 @@ fn embed(args: &IndexArgs, processes: u32) -> Result<String, Failure> {
     ];
     if args.embedder == Embedder::Builtin {
         if let Some((option, _)) = of_service.iter().find(|(_, given)| *given) {
-            return Err(Failure::usage(format!("{option} has no meaning for the built-in model"))
+            return Err(Error::wrong(format!("{option} has no meaning for the built-in model"))
                 .hint("say --embedder openai as well"));
         }
         // A child gets enough at a time that asking costs little beside the answer.
         return Ok(format!("provider = \"builtin\"\nbatch = 128\nconcurrency = {processes}\n"));
     }
     let missing = |option: &str, example: &str| {
-        Failure::usage(format!("--embedder openai needs {option}"))
+        Error::wrong(format!("--embedder openai needs {option}"))
             .hint(format!("for example {option} {example}"))
     };
     let base_url =
@@ -111,7 +111,7 @@ fn toml_string(text: &str) -> String {
 }
 
 /// The pipeline. What can be wrong in it came from the command line, and is told in its words.
-pub fn definition(text: &str) -> Result<Definition, Failure> {
+pub fn definition(text: &str) -> Result<Definition, Error> {
     redrive_pipeline::parse(text, "redrive index").map_err(|problems| {
         let told = |problem: &Problem| {
             let key = problem.key.rsplit('.').next().unwrap_or_default();
@@ -130,6 +130,6 @@ pub fn definition(text: &str) -> Result<Definition, Failure> {
             format!("{option}: {}{hint}", problem.message)
         };
         let told: Vec<String> = problems.iter().map(told).collect();
-        Failure::usage(told.join("\n       ")).hint("`redrive index --help` explains the options")
+        Error::wrong(told.join("\n       ")).hint("`redrive index --help` explains the options")
     })
 }

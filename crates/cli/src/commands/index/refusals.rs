@@ -9,10 +9,10 @@ use redrive_core::item::{Item, State, StateKind};
 use redrive_core::tally::Metric;
 use redrive_ingest::payload::FilePayload;
 use redrive_ingest::worker::NOT_A_TEXT;
+use redrive_operate::Error;
 use redrive_store::index::Refused;
 use redrive_store::{Content, ItemFilter, ItemQuery, RunFilter, RunRow};
 
-use crate::exit::Failure;
 use crate::wiring::{Shelf, Stores};
 
 const PAGE: usize = 500;
@@ -22,7 +22,7 @@ const RUNS: usize = 3;
 const RUNS_FAR: usize = 200;
 
 /// Notes which files the last finished runs gave up.
-pub async fn remember(stores: &Stores, shelf: &Shelf, root: &str) -> Result<(), Failure> {
+pub async fn remember(stores: &Stores, shelf: &Shelf, root: &str) -> Result<(), Error> {
     for row in finished(stores, root, RUNS).await? {
         for state in [StateKind::Dead, StateKind::Filtered] {
             remember_of(stores, shelf, row.id, state).await?;
@@ -32,7 +32,7 @@ pub async fn remember(stores: &Stores, shelf: &Shelf, root: &str) -> Result<(), 
 }
 
 /// The files that the last finished runs left in the index without some of their chunks.
-pub async fn incomplete(stores: &Stores, root: &str) -> Result<HashSet<String>, Failure> {
+pub async fn incomplete(stores: &Stores, root: &str) -> Result<HashSet<String>, Error> {
     let (mut paths, mut parents) = (HashSet::new(), HashSet::new());
     for row in finished(stores, root, RUNS_FAR).await? {
         let counters = stores.store.counters(row.id).await?;
@@ -60,7 +60,7 @@ pub async fn incomplete(stores: &Stores, root: &str) -> Result<HashSet<String>, 
 }
 
 /// The last finished runs over a directory.
-async fn finished(stores: &Stores, root: &str, most: usize) -> Result<Vec<RunRow>, Failure> {
+async fn finished(stores: &Stores, root: &str, most: usize) -> Result<Vec<RunRow>, Error> {
     let filter = RunFilter {
         pipeline: Some(super::pipeline::NAME.to_owned()),
         source: Some(root.to_owned()),
@@ -72,7 +72,7 @@ async fn finished(stores: &Stores, root: &str, most: usize) -> Result<Vec<RunRow
 }
 
 /// Notes the files of one run that ended in this state for good.
-async fn remember_of(stores: &Stores, shelf: &Shelf, run: RunId, state: StateKind) -> Result<(), Failure> {
+async fn remember_of(stores: &Stores, shelf: &Shelf, run: RunId, state: StateKind) -> Result<(), Error> {
     let mut after = None;
     loop {
         let filter = ItemFilter { run: Some(run), state: Some(state), top: true, ..ItemFilter::default() };

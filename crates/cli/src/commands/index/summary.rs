@@ -9,12 +9,12 @@ use redrive_core::tally::Metric;
 use redrive_engine::report::{RunReport, failures};
 use redrive_index::WalkTally;
 use redrive_ingest::worker::NOT_A_TEXT;
+use redrive_operate::Error;
 use redrive_store::index::IndexSize;
 use redrive_store::{ItemFilter, ItemQuery};
 use serde::Serialize;
 
 use super::{Embedder, Pass, Passed, refusals};
-use crate::exit::Failure;
 use crate::output::text::{count, safe, short, span, things};
 use crate::output::{json, lines, summary};
 use crate::wiring;
@@ -65,7 +65,7 @@ struct Figures<'a> {
 }
 
 /// Tells what came of a pass.
-pub(super) async fn tell(pass: &Pass<'_>, passed: &Passed) -> Result<(), Failure> {
+pub(super) async fn tell(pass: &Pass<'_>, passed: &Passed) -> Result<(), Error> {
     let report = &passed.worked.report;
     let figures = figures(pass, passed).await?;
     if pass.context.global.json {
@@ -79,7 +79,7 @@ pub(super) async fn tell(pass: &Pass<'_>, passed: &Passed) -> Result<(), Failure
     Ok(())
 }
 
-async fn figures<'a>(pass: &Pass<'a>, passed: &'a Passed) -> Result<Figures<'a>, Failure> {
+async fn figures<'a>(pass: &Pass<'a>, passed: &'a Passed) -> Result<Figures<'a>, Error> {
     let (report, store) = (&passed.worked.report, &*pass.stores.store);
     let plan = wiring::plan(pass.definition);
     let counters = store.counters(report.run).await?;
@@ -118,7 +118,7 @@ async fn figures<'a>(pass: &Pass<'a>, passed: &'a Passed) -> Result<Figures<'a>,
 }
 
 /// The files that `parse` left out: those that are no text, and how many changed meanwhile.
-async fn left_out(pass: &Pass<'_>, report: &RunReport) -> Result<(Vec<(String, String)>, u64), Failure> {
+async fn left_out(pass: &Pass<'_>, report: &RunReport) -> Result<(Vec<(String, String)>, u64), Error> {
     let (mut no_text, mut changed) = (Vec::new(), 0);
     if report.counts.filtered == 0 {
         return Ok((no_text, changed));
@@ -138,7 +138,7 @@ async fn left_out(pass: &Pass<'_>, report: &RunReport) -> Result<(Vec<(String, S
 }
 
 /// The files that failed for good.
-async fn failed(pass: &Pass<'_>, report: &RunReport) -> Result<Vec<(String, String)>, Failure> {
+async fn failed(pass: &Pass<'_>, report: &RunReport) -> Result<Vec<(String, String)>, Error> {
     if report.counts.dead == 0 {
         return Ok(Vec::new());
     }
@@ -150,14 +150,14 @@ async fn failed(pass: &Pass<'_>, report: &RunReport) -> Result<Vec<(String, Stri
 }
 
 /// Whether earlier runs left something out is worth a look only where this one did nothing about it.
-async fn incomplete_before(pass: &Pass<'_>, report: &RunReport) -> Result<u64, Failure> {
+async fn incomplete_before(pass: &Pass<'_>, report: &RunReport) -> Result<u64, Error> {
     if report.counts.admitted > 0 || report.status != RunStatus::Completed {
         return Ok(0);
     }
     Ok(refusals::incomplete(pass.stores, pass.root).await?.len() as u64)
 }
 
-async fn last_failure(pass: &Pass<'_>, report: &RunReport) -> Result<Option<String>, Failure> {
+async fn last_failure(pass: &Pass<'_>, report: &RunReport) -> Result<Option<String>, Error> {
     let Some(row) = pass.stores.store.run(report.run).await? else { return Ok(None) };
     if report.counts.waiting + report.counts.joining == 0 {
         return Ok(None);

@@ -10,10 +10,11 @@ use std::time::Duration;
 use notify::{RecursiveMode, Watcher};
 use redrive_core::status::RunStatus;
 use redrive_engine::maintain;
+use redrive_operate::Error;
 use tokio::sync::{Notify, watch};
 
 use super::{Pass, Passed, refusals, summary};
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::note;
 use crate::wiring::Shelf;
 
@@ -31,7 +32,7 @@ const SWEEP: Duration = Duration::from_secs(60);
 const SWEEP_DEAF: Duration = Duration::from_secs(5);
 
 /// Indexes, and stays until told to stop.
-pub(super) async fn stay(pass: &Pass<'_>) -> Result<ExitCode, Failure> {
+pub(super) async fn stay(pass: &Pass<'_>) -> Result<ExitCode, Error> {
     let ear = Arc::new(Ear::default());
     let own = own_files(pass)?;
     // It hears for as long as it is kept.
@@ -46,7 +47,7 @@ pub(super) async fn stay(pass: &Pass<'_>) -> Result<ExitCode, Failure> {
 }
 
 /// Passes until told to stop.
-async fn follow(pass: &Pass<'_>, ear: &Ear, mut told: watch::Receiver<bool>) -> Result<ExitCode, Failure> {
+async fn follow(pass: &Pass<'_>, ear: &Ear, mut told: watch::Receiver<bool>) -> Result<ExitCode, Error> {
     let mut first = true;
     let mut passes = 0_u32;
     loop {
@@ -54,7 +55,7 @@ async fn follow(pass: &Pass<'_>, ear: &Ear, mut told: watch::Receiver<bool>) -> 
         let passed = match news(pass, first).await {
             Ok(passed) => passed,
             Err(failure) if !first => {
-                note(&format!("warning: {}; trying again", crate::output::text::safe(failure.message())));
+                note(&format!("warning: {}; trying again", crate::output::text::safe(&failure.message)));
                 None
             }
             Err(failure) => return Err(failure),
@@ -114,11 +115,11 @@ async fn tidy(pass: &Pass<'_>) {
 }
 
 /// Works on what there is to do; `None` when there is nothing.
-async fn news(pass: &Pass<'_>, first: bool) -> Result<Option<Passed>, Failure> {
+async fn news(pass: &Pass<'_>, first: bool) -> Result<Option<Passed>, Error> {
     // Opened anew each time: somebody may have made the index anew meanwhile.
     let now = pass.context.env.clock.now();
     let shelf = Shelf::open(pass.definition, pass.root, &pass.stores.index, now).await?;
-    let shelf = shelf.ok_or_else(|| Failure::internal("the pipeline of an index makes none"))?;
+    let shelf = shelf.ok_or_else(|| Error::internal("the pipeline of an index makes none"))?;
     let pass = &Pass { shelf: &shelf, ..*pass };
     refusals::remember(pass.stores, pass.shelf, pass.root).await?;
     let mut files = pass.files(first && pass.args.retry_refused).await?;
@@ -126,9 +127,8 @@ async fn news(pass: &Pass<'_>, first: bool) -> Result<Option<Passed>, Failure> {
         let news = files.has_news();
         (files, news)
     });
-    let (files, news) =
-        looked.await.map_err(|error| Failure::internal(format!("the walk broke: {error}")))?;
-    let news = news.map_err(|error| Failure::internal(error.to_string()))?;
+    let (files, news) = looked.await.map_err(|error| Error::internal(format!("the walk broke: {error}")))?;
+    let news = news.map_err(|error| Error::internal(error.to_string()))?;
     if !first && !news && pass.due_in().await?.is_none_or(|due| !due.is_zero()) {
         return Ok(None);
     }
@@ -145,7 +145,7 @@ async fn rest(pass: &Pass<'_>, changed: &Notify, most: Duration) {
 }
 
 /// How the names of the store's own files begin.
-fn own_files(pass: &Pass<'_>) -> Result<PathBuf, Failure> {
+fn own_files(pass: &Pass<'_>) -> Result<PathBuf, Error> {
     let store = crate::wiring::store_path(&pass.context.global.store)?;
     Ok(std::fs::canonicalize(&store).unwrap_or(store))
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use redrive_core::gate::Passing;
 use redrive_core::policy::{LintContext, lint, presets};
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, Problem, StageDef, StageKind};
 use serde::Serialize;
 
 use super::place::Places;
 use super::subject::{Named, Subject, gate_name, named, wrong};
 use crate::args::Global;
-use crate::exit::Failure;
 use crate::output;
 
 /// What a pipeline file has unless it says otherwise; presets are looked at within it.
@@ -43,7 +43,7 @@ struct Found {
 }
 
 /// Looks at each of them, or at every preset. Files that are wrong are reported all together.
-pub fn run(global: &Global, words: &[String]) -> Result<ExitCode, Failure> {
+pub fn run(global: &Global, words: &[String]) -> Result<ExitCode, Error> {
     let all = presets().iter().map(|preset| preset.name.to_owned());
     let words = if words.is_empty() { all.collect() } else { words.to_vec() };
     let mut warnings = Vec::new();

@@ -6,9 +6,9 @@ use std::time::Duration;
 use redrive_core::budget::BudgetSpec;
 use redrive_core::gate::GateSpec;
 use redrive_core::policy::{Policy, preset, presets};
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, Problem, StageDef};
 
-use crate::exit::Failure;
 use crate::wiring;
 
 /// A policy and where it stands.
@@ -86,7 +86,7 @@ pub enum Named {
 }
 
 /// Finds what a word names.
-pub fn named(word: &str) -> Result<Named, Failure> {
+pub fn named(word: &str) -> Result<Named, Error> {
     if let Some(known) = preset(word) {
         return Ok(Named::Preset(Box::new(Subject {
             name: known.name.to_owned(),
@@ -102,7 +102,7 @@ pub fn named(word: &str) -> Result<Named, Failure> {
     if !path.exists() {
         let known = presets().iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
         let message = format!("{word:?} is neither a preset nor a file");
-        return Err(Failure::usage(message).hint(format!("presets are {known}")));
+        return Err(Error::wrong(message).hint(format!("presets are {known}")));
     }
     let text = wiring::read_pipeline(path)?;
     Ok(match redrive_pipeline::parse(&text, word) {
@@ -112,19 +112,19 @@ pub fn named(word: &str) -> Result<Named, Failure> {
 }
 
 /// The policies that a word and, in a file, a stage name.
-pub fn find(word: &str, stage: Option<&str>) -> Result<Vec<Subject>, Failure> {
+pub fn find(word: &str, stage: Option<&str>) -> Result<Vec<Subject>, Error> {
     match (named(word)?, stage) {
         (Named::Preset(subject), None) => Ok(vec![*subject]),
         (Named::Preset(_), Some(_)) => {
             let message = format!("{word} is a preset; --stage chooses among those of a pipeline file");
-            Err(Failure::usage(message))
+            Err(Error::wrong(message))
         }
         (Named::Wrong(problems), _) => Err(wrong(&problems)),
         (Named::File(definition, _), stage) => of_file(word, &definition, stage),
     }
 }
 
-fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<Vec<Subject>, Failure> {
+fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<Vec<Subject>, Error> {
     let wanted = |name: &str| stage.is_none_or(|stage| stage == name);
     let found: Vec<Subject> = definition
         .all_stages()
@@ -144,17 +144,17 @@ fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<V
         let stage = stage.unwrap_or_default();
         let known = definition.all_stages().map(|stage| stage.name.as_str()).collect::<Vec<_>>().join(", ");
         return Err(
-            Failure::usage(format!("{file} has no stage {stage:?}")).hint(format!("its stages are {known}"))
+            Error::wrong(format!("{file} has no stage {stage:?}")).hint(format!("its stages are {known}"))
         );
     }
     Ok(found)
 }
 
 /// Tells every problem there is, each on a line, and sums them up.
-pub fn wrong(problems: &[Problem]) -> Failure {
+pub fn wrong(problems: &[Problem]) -> Error {
     problems.iter().for_each(wiring::tell);
     let mut files: Vec<&str> = problems.iter().map(|problem| problem.file.as_str()).collect();
     files.dedup();
     let (n, s) = (problems.len(), if problems.len() == 1 { "" } else { "s" });
-    Failure::usage(format!("{n} problem{s} in {}", files.join(", ")))
+    Error::wrong(format!("{n} problem{s} in {}", files.join(", ")))
 }

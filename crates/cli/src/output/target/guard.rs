@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use redrive_core::id::ContentHash;
 use redrive_engine::source::expand;
 use redrive_ingest::walk::{Found, SkipReason, Skipped, Step, WalkOptions, walk};
+use redrive_operate::Error;
 use redrive_pipeline::{Definition, FilesDef, SourceKind, StageKind};
 use redrive_store::{RunFilter, Store};
 
 use super::spot::Spot;
-use crate::exit::Failure;
 use crate::wiring;
 
 const PAGE: usize = 500;
@@ -31,7 +31,7 @@ impl Guard {
     ///
     /// # Errors
     /// When the URL is none of a store.
-    pub fn of_store(url: &str) -> Result<Self, Failure> {
+    pub fn of_store(url: &str) -> Result<Self, Error> {
         let mut guard = Self::default();
         let path = wiring::store_path(url)?;
         // SQLite follows links, and puts its files where they lead.
@@ -85,7 +85,7 @@ impl Guard {
     ///
     /// # Errors
     /// When the store fails.
-    pub(super) async fn runs(&mut self, store: &dyn Store) -> Result<(), Failure> {
+    pub(super) async fn runs(&mut self, store: &dyn Store) -> Result<(), Error> {
         let mut seen = BTreeSet::new();
         let mut before = None;
         loop {
