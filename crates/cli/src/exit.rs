@@ -1,14 +1,9 @@
-//! Exit codes, and how an error is told.
+//! Exit codes.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use redrive_core::status::RunStatus;
 use redrive_operate::{Error, Kind};
-use redrive_pipeline::Problem;
-
-use crate::output::note;
-use crate::output::text::safe;
 
 /// Something broke that should not, or a law does not hold.
 const INTERNAL: u8 = 1;
@@ -38,6 +33,22 @@ pub fn partial() -> ExitCode {
     PARTIAL.into()
 }
 
+/// The exit code after work on runs: told to stop, results left out, or the worst status there is.
+pub fn of_work(
+    statuses: impl IntoIterator<Item = RunStatus>,
+    interrupted: bool,
+    results_are_whole: bool,
+) -> ExitCode {
+    match (interrupted, results_are_whole) {
+        (true, _) => of(RunStatus::Interrupted),
+        (false, false) => broken(),
+        (false, true) => {
+            let worst = statuses.into_iter().max_by_key(|status| severity(*status));
+            of(worst.unwrap_or(RunStatus::Completed))
+        }
+    }
+}
+
 /// Told to stop.
 pub fn interrupted() -> ExitCode {
     INTERRUPTED.into()
@@ -57,7 +68,7 @@ pub fn of(status: RunStatus) -> ExitCode {
 }
 
 /// How bad a status is, for the worst of several.
-pub fn severity(status: RunStatus) -> u8 {
+fn severity(status: RunStatus) -> u8 {
     match status {
         RunStatus::Completed => 0,
         RunStatus::PartialSuccess | RunStatus::PartiallyCompleted => 1,
@@ -68,29 +79,10 @@ pub fn severity(status: RunStatus) -> u8 {
 }
 
 /// The exit code that goes with an error.
-fn code(error: &Error) -> u8 {
-    match error.kind {
+pub fn code(error: &Error) -> ExitCode {
+    ExitCode::from(match error.kind {
         Kind::NotFound | Kind::Refused | Kind::Wrong => USAGE_CODE,
         Kind::Paused => PAUSED,
         Kind::Busy | Kind::Internal => INTERNAL,
-    }
-}
-
-/// Tells an error, with everything that is wrong in a pipeline, and gives its exit code.
-pub fn report(error: &Error) -> ExitCode {
-    error.problems.iter().for_each(tell);
-    let mut err = std::io::stderr().lock();
-    let _ = writeln!(err, "error: {}", safe(&error.message));
-    if let Some(hint) = &error.hint {
-        let _ = writeln!(err, "hint: {}", safe(hint));
-    }
-    code(error).into()
-}
-
-/// Tells one problem of a pipeline file.
-fn tell(problem: &Problem) {
-    note(&safe(&problem.to_string()));
-    if let Some(hint) = &problem.hint {
-        note(&format!("  hint: {}", safe(hint)));
-    }
+    })
 }

@@ -32,6 +32,22 @@ pub fn lines(text: &str) -> Result<(), Error> {
     }
 }
 
+/// Tells an error, with everything that is wrong in a pipeline.
+pub fn error(error: &Error) {
+    for problem in &error.problems {
+        note(&text::safe(&problem.to_string()));
+        if let Some(hint) = &problem.hint {
+            note(&format!("  hint: {}", text::safe(hint)));
+        }
+    }
+    // Nothing can be done about a closed standard error.
+    let mut err = std::io::stderr().lock();
+    let _ = writeln!(err, "error: {}", text::safe(&error.message));
+    if let Some(hint) = &error.hint {
+        let _ = writeln!(err, "hint: {}", text::safe(hint));
+    }
+}
+
 /// Writes a line for people to standard error.
 pub fn note(text: &str) {
     // Nothing can be done about a closed standard error.

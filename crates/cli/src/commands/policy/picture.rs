@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use redrive_operate::Error;
+use redrive_operate::policies::{Forecast, View};
 
-use super::View;
-use super::forecast::Forecast;
 use super::words;
 use crate::output::plot::{Plot, Point, figure, percent};
 use crate::output::target::Target;

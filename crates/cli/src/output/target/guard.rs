@@ -9,7 +9,9 @@ use redrive_core::id::ContentHash;
 use redrive_engine::source::expand;
 use redrive_ingest::walk::{Found, SkipReason, Skipped, Step, WalkOptions, walk};
 use redrive_operate::Error;
-use redrive_pipeline::{Definition, FilesDef, SourceKind, StageKind};
+use redrive_operate::pipelines::definition_of;
+use redrive_operate::sources::walk_options;
+use redrive_pipeline::{Definition, SourceKind, StageKind};
 use redrive_store::{RunFilter, Store};
 
 use super::spot::Spot;
@@ -69,7 +71,7 @@ impl Guard {
     pub fn source(&mut self, name: &str, definition: &Definition) {
         match definition.source.kind {
             _ if name == "-" => {}
-            SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walked(files))),
+            SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walk_options(&files))),
             // Several files and patterns are kept one a line.
             SourceKind::Lines(_) => {
                 for path in name.lines() {
@@ -97,7 +99,7 @@ impl Guard {
                 if !seen.insert((spec.source.clone(), spec.folder.clone(), text)) {
                     continue;
                 }
-                match wiring::definition_of(row) {
+                match definition_of(row) {
                     Some(definition) => {
                         self.named_by(&definition, Path::new(&spec.folder));
                         self.source(&spec.source, &definition);
@@ -165,16 +167,6 @@ fn is_item_but_for_its_state(why: &SkipReason) -> bool {
         | SkipReason::Loop
         | SkipReason::Special
         | SkipReason::Vanished => false,
-    }
-}
-
-fn walked(files: FilesDef) -> WalkOptions {
-    WalkOptions {
-        hidden: files.hidden,
-        follow_symlinks: files.follow_symlinks,
-        ignore_rules: files.ignore_rules,
-        max_bytes: files.max_bytes,
-        max_container_bytes: files.max_container_bytes,
     }
 }
 
