@@ -11,9 +11,9 @@ use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Result, RunRow, Store};
 use serde::Serialize;
 
-use super::counts::{counts, judged_counts, own_counts};
 use super::usage::{UsageReport, usage};
 use crate::admit::News;
+use crate::counts::{counts, judged_counts, own_counts};
 use crate::worker::works_on;
 
 /// How a run stands, as `--json` prints it.
