@@ -34,11 +34,29 @@ MAY_USE = {
     "embed": {"core"},
     "index": {"core", "store", "engine", "ingest", "embed"},
     "rehearse": {"core", "engine"},
-    "cli": {"core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "index"},
+    "operate": {"core", "store", "engine", "pipeline", "ingest", "embed", "index"},
+    "cli": {
+        "core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "index", "operate",
+    },
     # Tests only: no other crate's row may name these two.
     "conformance": {"core", "store", "engine", "sim"},
     "sim": {"core", "store", "sqlite", "engine", "conformance"},
 }
+
+# Crates whose top-level modules stand in layers, with the edges that still point back, each with the reason.
+LAYERED = {
+    "engine": {
+        ("admin", "worker"): "expansion_key names what a desk kept",
+        ("maintain", "worker"): "is_gone knows a worker's process",
+        ("report", "worker"): "works_on knows a worker by its name",
+        ("worker", "report"): "the end of a session asks for counts by their old path",
+    },
+    "cli": {},
+}
+BACK_ENDS = re.compile(r"\bredrive_(?:sqlite|stages)\b")
+JSON_BY_HAND = re.compile(r"\bjson!")
+# Not over the floor: a provider of its own, which prints what it does as it does it.
+OWN_JSON = {"crates/cli/src/commands/rehearse.rs"}
 
 SKIPPED_DIRECTORIES = {".git", ".redrive", ".venv", "__pycache__", "node_modules", "target"}
 TEXT_SUFFIXES = {
@@ -148,6 +166,46 @@ def crate_directions(texts):
                 yield f"{shown(path)}: `core` may not depend on {name}"
 
 
+def commands_over_the_floor(texts):
+    """Commands turn arguments into requests and answers into words: back ends and hand-made JSON are elsewhere."""
+    for path, text in texts.items():
+        name = shown(path)
+        if path.suffix != ".rs" or not name.startswith("crates/cli/src/commands/"):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if found := BACK_ENDS.search(line):
+                yield f"{name}:{number}: `{found[0]}` is named in crates/cli/src/wiring only"
+            if JSON_BY_HAND.search(line) and name not in OWN_JSON:
+                yield f"{name}:{number}: answers serialise; no JSON by hand here"
+
+
+def module_edges(texts, crate):
+    """Which top-level modules of a crate name which others of it, without the root and tests."""
+    source = ROOT / "crates" / crate / "src"
+    files = [path for path in texts if path.suffix == ".rs" and path.is_relative_to(source)]
+    parts = {path: path.relative_to(source).parts[0].removesuffix(".rs") for path in files}
+    modules = set(parts.values()) - {"lib", "main"}
+    edges = set()
+    for path in files:
+        product = texts[path].partition("#[cfg(test)]")[0]
+        for group in re.findall(r"\bcrate::(\w+|\{[^;]*?\})", product):
+            edges |= {(parts[path], name) for name in re.findall(r"(?:^|[{,]\s*)(\w+)", group)}
+    return {(a, b) for a, b in edges if a in modules and b in modules and a != b}
+
+
+def module_cycles(texts):
+    for crate, tolerated in LAYERED.items():
+        edges = module_edges(texts, crate)
+        for edge in sorted(tolerated.keys() - edges):
+            yield f"scripts/tidy.py: {crate} has no edge {edge[0]} -> {edge[1]} any more; tolerate it no longer"
+        left = edges - tolerated.keys()
+        # A module that names no other one, or is named by none, is in no cycle.
+        while left != (kept := {(a, b) for a, b in left if b in {x for x, _ in left} and a in {y for _, y in left}}):
+            left = kept
+        if left:
+            yield f"crates/{crate}: modules name each other in a circle: {', '.join(f'{a} -> {b}' for a, b in sorted(left))}"
+
+
 def broken_links(texts):
     def blank(found):
         return re.sub(r"[^\n]", " ", found[0])
@@ -174,7 +232,15 @@ def main():
                 texts[path] = path.read_text(encoding="utf-8")
             except UnicodeDecodeError:
                 continue  # a binary file without a suffix
-    rules = [forbidden_text, long_files, vague_modules, crate_directions, broken_links]
+    rules = [
+        forbidden_text,
+        long_files,
+        vague_modules,
+        crate_directions,
+        commands_over_the_floor,
+        module_cycles,
+        broken_links,
+    ]
     problems = [problem for rule in rules for problem in rule(texts)]
     for problem in problems:
         print(problem)

@@ -1,11 +1,9 @@
-//! Exit codes, and how a failure is told.
+//! Exit codes.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use redrive_core::status::RunStatus;
-
-use crate::output::text::safe;
+use redrive_operate::{Error, Kind};
 
 /// Something broke that should not, or a law does not hold.
 const INTERNAL: u8 = 1;
@@ -35,6 +33,22 @@ pub fn partial() -> ExitCode {
     PARTIAL.into()
 }
 
+/// The exit code after work on runs: told to stop, results left out, or the worst status there is.
+pub fn of_work(
+    statuses: impl IntoIterator<Item = RunStatus>,
+    interrupted: bool,
+    results_are_whole: bool,
+) -> ExitCode {
+    match (interrupted, results_are_whole) {
+        (true, _) => of(RunStatus::Interrupted),
+        (false, false) => broken(),
+        (false, true) => {
+            let worst = statuses.into_iter().max_by_key(|status| severity(*status));
+            of(worst.unwrap_or(RunStatus::Completed))
+        }
+    }
+}
+
 /// Told to stop.
 pub fn interrupted() -> ExitCode {
     INTERRUPTED.into()
@@ -54,7 +68,7 @@ pub fn of(status: RunStatus) -> ExitCode {
 }
 
 /// How bad a status is, for the worst of several.
-pub fn severity(status: RunStatus) -> u8 {
+fn severity(status: RunStatus) -> u8 {
     match status {
         RunStatus::Completed => 0,
         RunStatus::PartialSuccess | RunStatus::PartiallyCompleted => 1,
@@ -64,74 +78,11 @@ pub fn severity(status: RunStatus) -> u8 {
     }
 }
 
-/// A command that could not do what it was asked for.
-#[derive(Debug)]
-pub struct Failure {
-    code: u8,
-    message: String,
-    hint: Option<String>,
-}
-
-impl Failure {
-    /// Wrong usage or configuration: the person can mend it.
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self { code: USAGE_CODE, message: message.into(), hint: None }
-    }
-
-    /// Something broke.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self { code: INTERNAL, message: message.into(), hint: None }
-    }
-
-    /// The run is paused and was not worked on.
-    pub fn paused(message: impl Into<String>) -> Self {
-        Self { code: PAUSED, message: message.into(), hint: None }
-    }
-
-    /// What went wrong.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    /// Adds what can be done about it.
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
-
-impl From<redrive_store::Error> for Failure {
-    fn from(error: redrive_store::Error) -> Self {
-        use redrive_store::Error as E;
-        let message = error.to_string();
-        match error {
-            E::NotFound(_) => Self::usage(message).hint("`redrive runs` lists the runs of this store"),
-            E::Newer { .. } => Self::usage(message).hint("use the version of redrive that made it, or a newer one"),
-            E::Foreign(_) => Self::usage(message).hint("name another file with --store sqlite:PATH; this one was left as it is"),
-            E::Open(_) => Self::usage(message).hint("name another place with --store sqlite:PATH"),
-            E::ReadOnly(_) => Self::usage(message)
-                .hint("`check`, `runs`, `show`, `search` and the like work on it; to change it, its file and its folder have to be writable"),
-            E::Corrupt(_) => Self::internal(message)
-                .hint("the file was left as it is; `redrive doctor` says more, `sqlite3 FILE .recover` may save what is left"),
-            E::Full(_) => Self::internal(message).hint("make room; the same command then goes on, nothing is lost"),
-            E::Busy(_) | E::Overtaken { .. } => Self::internal(message).hint("another process holds the store; try again"),
-            E::Unavailable(_) | E::Internal(_) => Self::internal(message),
-        }
-    }
-}
-
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        Self::internal(error.to_string())
-    }
-}
-
-/// Tells a failure and gives its exit code.
-pub fn report(failure: &Failure) -> ExitCode {
-    let mut err = std::io::stderr().lock();
-    let _ = writeln!(err, "error: {}", safe(&failure.message));
-    if let Some(hint) = &failure.hint {
-        let _ = writeln!(err, "hint: {}", safe(hint));
-    }
-    failure.code.into()
+/// The exit code that goes with an error.
+pub fn code(error: &Error) -> ExitCode {
+    ExitCode::from(match error.kind {
+        Kind::NotFound | Kind::Refused | Kind::Wrong => USAGE_CODE,
+        Kind::Paused => PAUSED,
+        Kind::Busy | Kind::Internal => INTERNAL,
+    })
 }

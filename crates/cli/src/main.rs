@@ -9,6 +9,7 @@ mod wiring;
 use std::process::ExitCode;
 
 use clap::Parser;
+use redrive_operate::Error;
 
 fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
@@ -22,19 +23,25 @@ fn main() -> ExitCode {
     output::log::begin(&args.global);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return exit::report(&exit::Failure::internal(format!("cannot start: {error}"))),
+        Err(error) => return failed(&Error::internal(format!("cannot start: {error}"))),
     };
     let code = match runtime.block_on(async {
         bear_size_limits();
         commands::run(args).await
     }) {
         Ok(code) => code,
-        Err(failure) => exit::report(&failure),
+        Err(error) => failed(&error),
     };
     // What is left lets go of the store, so that its file is closed; a read from a terminal that never returns must not
     // keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     code
+}
+
+/// Tells an error and gives its exit code.
+fn failed(error: &Error) -> ExitCode {
+    output::error(error);
+    exit::code(error)
 }
 
 /// Has a write beyond a limit on the size of files fail, with words and a hint, instead of ending the process.

@@ -114,11 +114,13 @@ pub struct Thresholds {
     pub completed_at: f64,
     /// `partial_success` from here.
     pub partial_at: f64,
+    /// Whether an item without all of its parts is not well: an index that lacks passages is not `completed`.
+    pub whole: bool,
 }
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { completed_at: 0.95, partial_at: 0.50 }
+        Self { completed_at: 0.95, partial_at: 0.50, whole: false }
     }
 }
 
@@ -185,6 +187,15 @@ impl Counts {
     }
 }
 
+/// How somebody who worked on a run left it, where that says more than its items do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Left {
+    /// They were told to stop.
+    Stopped,
+    /// Only retries that are due too late for them remain.
+    Waiting,
+}
+
 /// What a run's status is derived from.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing {
@@ -198,12 +209,21 @@ pub struct Standing {
     pub only_retries: bool,
     /// Its own items, those that were purged as what they were: a purge makes no status better.
     pub counts: Counts,
+    /// Parts of its items that died or were purged.
+    pub lost_parts: u64,
+    /// How the one who asks left it; `None` for whoever only looks.
+    pub left: Option<Left>,
 }
 
 /// Derives a run's status.
 #[must_use]
 pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
-    let Standing { control, admitted_all, attended, only_retries, counts } = *standing;
+    let Standing { control, admitted_all, attended, only_retries, counts, lost_parts, left } = *standing;
+    match left {
+        Some(Left::Stopped) => return RunStatus::Interrupted,
+        Some(Left::Waiting) => return RunStatus::PartiallyCompleted,
+        None => {}
+    }
     let unfinished = !admitted_all || counts.live() > 0;
     // With nothing left to keep from going on, a pause says no more than the items do.
     if let Some(asked) = control.status().filter(|asked| unfinished || *asked == RunStatus::Cancelled) {
@@ -217,6 +237,9 @@ pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
         };
     }
     match counts.success_rate() {
+        rate if rate >= thresholds.completed_at && thresholds.whole && lost_parts > 0 => {
+            RunStatus::PartialSuccess
+        }
         rate if rate >= thresholds.completed_at => RunStatus::Completed,
         rate if rate >= thresholds.partial_at => RunStatus::PartialSuccess,
         _ => RunStatus::Failed,
@@ -235,6 +258,8 @@ mod tests {
             attended: false,
             only_retries: false,
             counts,
+            lost_parts: 0,
+            left: None,
         };
         run_status(&standing, Thresholds::default())
     }
@@ -258,6 +283,8 @@ mod tests {
             attended: false,
             only_retries: true,
             counts,
+            lost_parts: 0,
+            left: None,
         };
         assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::PartiallyCompleted);
         standing.only_retries = false;
@@ -272,5 +299,24 @@ mod tests {
             RunStatus::Completed,
             "nothing is left to pause"
         );
+    }
+    #[test]
+    fn lost_parts_count_only_where_items_have_to_be_whole() {
+        let counts = Counts { succeeded: 10, ..Counts::default() };
+        let standing = Standing {
+            control: Control::Go,
+            admitted_all: true,
+            attended: false,
+            only_retries: false,
+            counts,
+            lost_parts: 1,
+            left: None,
+        };
+        assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::Completed);
+        let whole = Thresholds { whole: true, ..Thresholds::default() };
+        assert_eq!(run_status(&standing, whole), RunStatus::PartialSuccess);
+        assert_eq!(run_status(&Standing { lost_parts: 0, ..standing }, whole), RunStatus::Completed);
+        let stopped = Standing { left: Some(Left::Stopped), ..standing };
+        assert_eq!(run_status(&stopped, whole), RunStatus::Interrupted);
     }
 }

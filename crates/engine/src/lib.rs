@@ -11,6 +11,7 @@
 //! What follows from what is not decided here but in [`redrive_core::decide`].
 pub mod admin;
 pub mod admit;
+mod counts;
 pub mod crash;
 pub mod env;
 pub mod fault;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redrive_core::gate::GateSpec;
 use redrive_core::order::Order;
+use redrive_core::status::Thresholds;
 use toml::de::DeTable;
 
 use crate::definition::{Definition, SourceDef, StageDef};
@@ -87,13 +88,19 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         retry_share: retry_share.unwrap_or(Order::DEFAULT_SHARE),
         deadline,
         source: source.unwrap_or_default(),
-        thresholds,
+        // A file whose passages are not all there is not in the index as it should be.
+        thresholds: Thresholds { whole: indexes(&stages), ..thresholds },
         budget,
         stages,
         gates,
         prices,
         warnings: Vec::new(),
     })
+}
+
+/// Whether one of these stages, or of those below them, keeps what it makes in the store's index.
+fn indexes(stages: &[StageDef]) -> bool {
+    stages.iter().any(|stage| stage.kind.indexes() || indexes(&stage.children))
 }
 
 fn order(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Order> {

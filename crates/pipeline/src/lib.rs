@@ -24,6 +24,7 @@ mod gate;
 mod kind;
 mod layout;
 mod model;
+mod plan;
 mod price;
 mod problem;
 mod reader;

@@ -19,6 +19,7 @@ pub(crate) fn read(node: Option<&Node<'_, '_>>, report: &mut Report<'_>) -> (Thr
     let thresholds = Thresholds {
         completed_at: completed.as_ref().and_then(|n| n.share(report)).unwrap_or(defaults.0.completed_at),
         partial_at: partial.as_ref().and_then(|n| n.share(report)).unwrap_or(defaults.0.partial_at),
+        whole: defaults.0.whole,
     };
     if thresholds.partial_at > thresholds.completed_at {
         let message = format!("{} is above completed_at, {}", thresholds.partial_at, thresholds.completed_at);

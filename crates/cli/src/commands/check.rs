@@ -3,19 +3,17 @@
 use std::process::ExitCode;
 
 use redrive_core::id::RunId;
-use redrive_engine::report::{CheckReport, Runs, check as prove};
+use redrive_engine::report::CheckReport;
+use redrive_operate::reports;
 
 use super::{Answer, Context};
 use crate::exit;
 use crate::output::text::{count, safe};
 use crate::output::{json, lines};
-use crate::wiring;
 
 /// Proves the laws over everything the store holds, and that all of it is as it was written.
 pub async fn check(context: &Context, run: Option<RunId>) -> Answer {
-    let store = context.store_to_read()?;
-    let wanted = run.map_or(Runs::All, Runs::One);
-    let report = prove(&*store, wanted, wiring::plan_of, context.env.clock.now()).await?;
+    let report = reports::check(&context.floor_to_read()?, run).await?;
     if context.global.json {
         json(&report)?;
     } else {

@@ -7,12 +7,12 @@ use redrive_embed::builtin;
 use redrive_embed::worker::{VectorFormat, WorkerLimits};
 use redrive_ingest::limits::{ProcessLimits, apply, grant_cpu};
 use redrive_ingest::worker::{WorkerOptions, quiet_panics};
+use redrive_operate::Error;
 
-use crate::exit::Failure;
 use crate::wiring::{EmbedSettings, ParseSettings};
 
 /// Parses files until its input ends.
-pub fn parse(settings: &str) -> Result<ExitCode, Failure> {
+pub fn parse(settings: &str) -> Result<ExitCode, Error> {
     let settings: ParseSettings = read(settings)?;
     quiet_panics();
     let limits = ProcessLimits { address_space: settings.memory, ..ProcessLimits::default() };
@@ -36,7 +36,7 @@ pub fn parse(settings: &str) -> Result<ExitCode, Failure> {
 }
 
 /// Embeds texts until its input ends.
-pub fn embed(settings: &str) -> Result<ExitCode, Failure> {
+pub fn embed(settings: &str) -> Result<ExitCode, Error> {
     let settings: EmbedSettings = read(settings)?;
     let limits =
         ProcessLimits { address_space: settings.memory, cpu_seconds: u64::MAX, ..ProcessLimits::default() };
@@ -44,15 +44,15 @@ pub fn embed(settings: &str) -> Result<ExitCode, Failure> {
     let format = if settings.numbers { VectorFormat::Numbers } else { VectorFormat::Base64 };
     let limits = WorkerLimits::default()
         .with_text_at(settings.input)
-        .map_err(|error| Failure::usage(error.to_string()))?;
+        .map_err(|error| Error::wrong(error.to_string()))?;
     let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
     redrive_embed::worker::serve(BufReader::new(input), output, builtin(), &limits.with_format(format))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn read<T: serde::de::DeserializeOwned>(settings: &str) -> Result<T, Failure> {
+fn read<T: serde::de::DeserializeOwned>(settings: &str) -> Result<T, Error> {
     serde_json::from_str(settings).map_err(|error| {
-        Failure::usage(format!("these settings cannot be read: {error}"))
+        Error::wrong(format!("these settings cannot be read: {error}"))
             .hint("this command is started by redrive itself")
     })
 }

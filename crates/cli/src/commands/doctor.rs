@@ -5,12 +5,13 @@ use std::process::{Command, ExitCode};
 
 use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
+use redrive_operate::{Error, pipelines};
 use redrive_pipeline::{Definition, StageKind};
 use redrive_store::RunFilter;
 use serde::Serialize;
 
 use super::{Answer, Context};
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::text::{safe, span};
 use crate::output::{json, lines};
 use crate::wiring;
@@ -27,16 +28,18 @@ struct Finding {
     detail: String,
 }
 
+#[derive(Debug, Serialize)]
+struct Report {
+    ok: bool,
+    findings: Vec<Finding>,
+}
+
 /// Looks whether everything is in order here. Exit code 1 when something is not.
 pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
     let mut findings = vec![Finding {
         what: "version".to_owned(),
         ok: true,
-        detail: format!(
-            "redrive {}, SQLite {}",
-            env!("CARGO_PKG_VERSION"),
-            redrive_sqlite::library_version()
-        ),
+        detail: format!("redrive {}, {}", env!("CARGO_PKG_VERSION"), wiring::store_library()),
     }];
     findings.extend(look_at_store(context).await);
     if let Some(file) = pipeline {
@@ -44,7 +47,7 @@ pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
     }
     let ok = findings.iter().all(|finding| finding.ok);
     if context.global.json {
-        json(&serde_json::json!({ "ok": ok, "findings": findings }))?;
+        json(&Report { ok, findings })?;
     } else {
         let line = |finding: &Finding| {
             let mark = if finding.ok { "ok  " } else { "BAD " };
@@ -66,20 +69,20 @@ fn good(what: &str, detail: impl Into<String>) -> Finding {
 async fn look_at_store(context: &Context) -> Vec<Finding> {
     let path = match wiring::store_path(&context.global.store) {
         Ok(path) => path,
-        Err(failure) => return vec![bad("store", failure.message())],
+        Err(failure) => return vec![bad("store", &failure.message)],
     };
     if matches!(path.try_exists(), Ok(false)) && path.symlink_metadata().is_err() {
         return vec![good("store", format!("{}: not there yet, the first run makes it", path.display()))];
     }
     match look_into(context, &path).await {
         Ok(findings) => findings,
-        Err(failure) => vec![bad("store file", failure.message())],
+        Err(failure) => vec![bad("store file", &failure.message)],
     }
 }
 
 /// Reads the whole store through, and what it says of runs and workers.
-async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Failure> {
-    let store = context.store_to_read()?.snapshot().await?.store;
+async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Error> {
+    let store = context.floor_to_read()?.store.snapshot().await?.store;
     let damage = store.damage(SHOWN).await?;
     let mut findings = Vec::new();
     if damage.is_empty() {
@@ -89,7 +92,7 @@ async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Failu
         (Some(item), Some(key)) => bad("item", format!("{item} ({key}): {}", damage.what)),
         _ => bad("store file", format!("{}: {}", path.display(), damage.what)),
     }));
-    let log = redrive_sqlite::log_bytes(path);
+    let log = wiring::log_bytes(path);
     if log > LARGE_LOG {
         let told = format!(
             "{}-wal has {} MB: somebody has been reading for long, or a process was stopped; it begins anew when nobody reads what is in it",
@@ -102,7 +105,7 @@ async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Failu
     Ok(findings)
 }
 
-async fn runs_and_workers(store: &dyn redrive_store::Store, now: Timestamp) -> Result<Vec<Finding>, Failure> {
+async fn runs_and_workers(store: &dyn redrive_store::Store, now: Timestamp) -> Result<Vec<Finding>, Error> {
     let unfinished = store.runs(RunFilter { unfinished: true, ..RunFilter::default() }, None, 100).await?;
     let names: Vec<String> = unfinished.iter().map(|row| row.id.to_string()).collect();
     let runs = if names.is_empty() {
@@ -136,7 +139,7 @@ async fn starved(
     store: &dyn redrive_store::Store,
     run: RunId,
     now: Timestamp,
-) -> Result<Option<Finding>, Failure> {
+) -> Result<Option<Finding>, Error> {
     let (next, _) = store.next_due(run).await?;
     Ok(next.filter(|due| now.0 - due.0 > 60_000).map(|due| {
         good(
@@ -148,9 +151,9 @@ async fn starved(
 
 fn look_at_pipeline(file: &Path) -> Vec<Finding> {
     let name = file.display().to_string();
-    let text = match wiring::read_pipeline(file) {
+    let text = match pipelines::read_text(file) {
         Ok(text) => text,
-        Err(failure) => return vec![bad("pipeline", failure.message())],
+        Err(failure) => return vec![bad("pipeline", &failure.message)],
     };
     let definition = match redrive_pipeline::parse(&text, &name) {
         Ok(definition) => definition,
@@ -190,8 +193,8 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
                     bad(&what, format!("there is no program {program}"))
                 });
             }
-            StageKind::Filter { keep } => findings.push(match redrive_stages::FilterHandler::new(keep) {
-                Ok(_) => good(&what, keep.as_str()),
+            StageKind::Filter { keep } => findings.push(match wiring::check_filter(keep) {
+                Ok(()) => good(&what, keep.as_str()),
                 Err(problem) => bad(&what, problem),
             }),
             StageKind::EmbedBuiltin { .. }

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use redrive_core::id::RunId;
-use redrive_engine::report::{FailedItem, failures as find};
+use redrive_engine::report::FailedItem;
+use redrive_operate::reports;
 
-use super::{Answer, Context, known_run};
+use super::{Answer, Context};
 use crate::output::summary::over;
 use crate::output::text::{safe, short};
 use crate::output::{json, lines};
 
 /// Shows what failed in a run.
 pub async fn failures(context: &Context, run: Option<RunId>, limit: usize) -> Answer {
-    let store = context.store_to_read()?;
-    let known = known_run(&*store, run).await?;
-    let report = find(&*store, &known.row, &known.plan, context.env.clock.now(), limit).await?;
+    let report = reports::failures(&context.floor_to_read()?, run, limit).await?;
     if context.global.json {
         json(&report)?;
         return Ok(ExitCode::SUCCESS);

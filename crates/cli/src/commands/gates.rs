@@ -2,121 +2,39 @@
 
 use std::process::ExitCode;
 
-use redrive_core::gate::GateState;
-use redrive_core::status::Control;
-use redrive_engine::admin;
-use redrive_engine::report::{GateReport, PerMinute, gate_reports};
-use redrive_store::{RunFilter, Store};
+use redrive_engine::report::{GateReport, PerMinute};
+use redrive_operate::gates;
 
-use super::{Answer, Context, actor};
+use super::{Answer, Context};
 use crate::args::GatesCommand;
-use crate::exit::Failure;
 use crate::output::table::{Side, table};
 use crate::output::text::count;
-use crate::output::{json, lines, note};
-use crate::wiring;
-
-/// Runs looked at for having been paused because of a gate.
-const RUNS: usize = 1_000;
+use crate::output::{json, lines};
 
 /// Shows the gates, or changes one.
 pub async fn gates(context: &Context, command: Option<GatesCommand>) -> Answer {
-    let store = if command.is_none() { context.store_to_read()? } else { context.store()? };
+    let floor = if command.is_none() { context.floor_to_read()? } else { context.floor()? };
     match command {
         None => {}
-        Some(GatesCommand::Pause { name, why }) => pause(context, &*store, &name, &why).await?,
-        Some(GatesCommand::Resume { name }) => resume(context, &*store, name).await?,
-        Some(GatesCommand::Reset { name }) => {
-            change(context, &*store, &name, |state, _| state.reset()).await?;
+        Some(GatesCommand::Pause { name, why }) => gates::pause(&floor, &name, &why).await?,
+        Some(GatesCommand::Resume { name }) => {
+            for run in gates::resume(&floor, name).await?.runs {
+                context.say(&format!("run {run} may go on"));
+                context.hint(&format!("`redrive resume {run}` works on it"));
+            }
         }
+        Some(GatesCommand::Reset { name }) => gates::reset(&floor, &name).await?,
     }
-    show(context, &*store).await
-}
-
-async fn show(context: &Context, store: &dyn Store) -> Answer {
-    let reports = gate_reports(store, context.env.clock.now()).await?;
+    let list = gates::list(&floor).await?;
     if context.global.json {
-        json(&serde_json::json!({ "gates": reports }))?;
+        json(&list)?;
         return Ok(ExitCode::SUCCESS);
     }
-    if reports.is_empty() {
+    if list.gates.is_empty() {
         context.hint("no stage has passed a gate yet; a stage names one with `gate`, or has one per host");
     }
-    lines(&words(&reports))?;
+    lines(&words(&list.gates))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Pauses a gate. It may be one that no stage has passed yet, as long as a pipeline names it.
-async fn pause(context: &Context, store: &dyn Store, name: &str, why: &str) -> Result<(), Failure> {
-    let known = store.gates().await?.iter().any(|row| row.name == name);
-    if !known && !named_by_a_run(store, name).await? {
-        return Err(unknown(store, name).await?);
-    }
-    let why = format!("{why} ({})", actor());
-    let now = context.env.clock.now();
-    admin::change_gate(store, name, true, now, |state| state.stop(why.clone(), now)).await?;
-    Ok(())
-}
-
-async fn resume(context: &Context, store: &dyn Store, name: Option<String>) -> Result<(), Failure> {
-    let name = match name {
-        Some(name) => name,
-        None => the_one_not_open(context, store).await?,
-    };
-    let now = context.env.clock.now();
-    change(context, store, &name, |state, now| state.resume(now)).await?;
-    for row in store.runs(RunFilter { unfinished: true, ..RunFilter::default() }, None, RUNS).await? {
-        let for_a_gate = matches!(row.control, Control::PausedQuota | Control::PausedOutage);
-        let uses = wiring::definition_of(&row).is_some_and(|definition| {
-            wiring::gate_names(&definition).iter().flatten().any(|gate| *gate == name)
-        });
-        if for_a_gate && uses {
-            admin::resume(store, row.id, now).await?;
-            if !context.global.quiet {
-                note(&format!("run {} may go on", row.id));
-            }
-            context.hint(&format!("`redrive resume {}` works on it", row.id));
-        }
-    }
-    Ok(())
-}
-
-async fn change(
-    context: &Context,
-    store: &dyn Store,
-    name: &str,
-    change: fn(&mut GateState, redrive_core::time::Timestamp),
-) -> Result<(), Failure> {
-    let now = context.env.clock.now();
-    match admin::change_gate(store, name, false, now, |state| change(state, now)).await? {
-        Some(_) => Ok(()),
-        None => Err(unknown(store, name).await?),
-    }
-}
-
-async fn unknown(store: &dyn Store, name: &str) -> Result<Failure, Failure> {
-    let names: Vec<String> = store.gates().await?.into_iter().map(|row| row.name).collect();
-    let known = if names.is_empty() { "there are none yet".to_owned() } else { names.join(", ") };
-    Ok(Failure::usage(format!("there is no gate {name:?}")).hint(format!("known gates: {known}")))
-}
-
-async fn named_by_a_run(store: &dyn Store, name: &str) -> Result<bool, Failure> {
-    let runs = store.runs(RunFilter::default(), None, RUNS).await?;
-    let names = |definition| wiring::gate_names(&definition).into_iter().flatten().any(|gate| gate == name);
-    Ok(runs.iter().filter_map(wiring::definition_of).any(names))
-}
-
-async fn the_one_not_open(context: &Context, store: &dyn Store) -> Result<String, Failure> {
-    let reports = gate_reports(store, context.env.clock.now()).await?;
-    let mut shut = reports.into_iter().filter(|gate| gate.state != "open").map(|gate| gate.name);
-    match (shut.next(), shut.next()) {
-        (Some(name), None) => Ok(name),
-        (None, _) => Err(Failure::usage("every gate is open").hint("`redrive gates` shows them")),
-        (Some(first), Some(second)) => {
-            let all: Vec<String> = [first, second].into_iter().chain(shut).collect();
-            Err(Failure::usage("several gates are not open").hint(format!("say which: {}", all.join(", "))))
-        }
-    }
 }
 
 fn words(reports: &[GateReport]) -> String {

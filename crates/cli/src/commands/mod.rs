@@ -6,40 +6,37 @@ mod children;
 mod completions;
 mod dead;
 mod doctor;
+mod edit;
 mod explain;
 mod failures;
 mod gates;
-mod going_on;
-pub mod index;
+mod index;
 mod policy;
 mod prune;
-pub mod rehearse;
+mod rehearse;
 mod results;
 mod run;
 mod runs;
-pub mod search;
+mod search;
 mod show;
 mod stats;
 mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use redrive_core::id::RunId;
-use redrive_core::plan::Plan;
-use redrive_core::status::Thresholds;
 use redrive_engine::env::Env;
-use redrive_pipeline::Definition;
-use redrive_store::{RunFilter, RunRow, Store};
+use redrive_operate::items::ItemName;
+use redrive_operate::runs::List;
+use redrive_operate::{Error, Floor};
 
 use crate::args::{Args, Command, Global};
-use crate::exit::Failure;
 use crate::output::note;
+use crate::output::text::safe;
 use crate::wiring;
 
 /// What a command answers with.
-pub type Answer = Result<ExitCode, Failure>;
+pub type Answer = Result<ExitCode, Error>;
 
 /// Runs the command that was typed.
 pub async fn run(args: Args) -> Answer {
@@ -49,20 +46,20 @@ pub async fn run(args: Args) -> Answer {
         Command::Index(args) => index::index(&context, args).await,
         Command::Search(args) => search::search(&context, args).await,
         Command::Show { run } => show::show(&context, run).await,
-        Command::Runs { pipeline, limit } => runs::runs(&context, pipeline, limit).await,
+        Command::Runs { pipeline, limit } => runs::runs(&context, &List { pipeline, limit }).await,
         Command::Results(args) => results::results(&context, args).await,
         Command::Resume(args) => run::resume(&context, args).await,
         Command::Pause { run } => cancel::pause(&context, run).await,
         Command::Cancel { run, yes } => cancel::cancel(&context, run, yes).await,
-        Command::Kill { item, run, why } => cancel::kill(&context, &item, run, &why).await,
-        Command::Explain { item, run } => explain::explain(&context, &item, run).await,
+        Command::Kill { item, run, why } => cancel::kill(&context, ItemName { item, run }, &why).await,
+        Command::Explain { item, run } => explain::explain(&context, &ItemName { item, run }).await,
         Command::Failures { run, limit } => failures::failures(&context, run, limit).await,
         Command::Stats { run } => stats::stats(&context, run).await,
         Command::Check { run } => check::check(&context, run).await,
         Command::Gates { command } => gates::gates(&context, command).await,
         Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
         Command::Dead(command) => dead::dead(&context, command).await,
-        Command::Policy(command) => policy::run(&context.global, &command).await,
+        Command::Policy(command) => policy::run(&context.global, command).await,
         Command::Prune { older_than, with_dead, yes } => {
             prune::prune(&context, older_than, with_dead, yes).await
         }
@@ -82,31 +79,46 @@ pub struct Context {
 }
 
 impl Context {
-    /// The store, which has to be there.
-    pub fn store(&self) -> Result<Arc<dyn Store>, Failure> {
-        Ok(wiring::existing_store(&self.global.store)?.store)
+    /// The floor over the store, which has to be there.
+    pub fn floor(&self) -> Result<Floor, Error> {
+        wiring::existing_floor(&self.global.store, self.env.clone(), actor())
     }
 
-    /// The store, which has to be there, for a command that only reads.
-    pub fn store_to_read(&self) -> Result<Arc<dyn Store>, Failure> {
-        Ok(wiring::store_to_read(&self.global.store)?.store)
+    /// The floor over the store, which has to be there, for a command that only reads.
+    pub fn floor_to_read(&self) -> Result<Floor, Error> {
+        wiring::floor_to_read(&self.global.store, self.env.clone(), actor())
+    }
+
+    /// The floor over the store, which is made when it is not there. A file that was there with nothing in it is told.
+    pub fn floor_to_make(&self) -> Result<Floor, Error> {
+        let opened = wiring::make_floor(&self.global.store, self.env.clone(), actor())?;
+        if let Some(path) = opened.was_empty {
+            let path = safe(&path.display().to_string());
+            note(&format!("warning: {path} was there and empty (0 bytes): a new store begins in it"));
+        }
+        Ok(opened.floor)
+    }
+
+    /// Tells something on the way, unless nobody wants to hear it.
+    pub fn say(&self, text: &str) {
+        if !self.global.quiet {
+            note(text);
+        }
     }
 
     /// Tells what can be done next, unless nobody wants to hear it.
     pub fn hint(&self, hint: &str) {
-        if !self.global.quiet {
-            note(&format!("hint: {hint}"));
-        }
+        self.say(&format!("hint: {hint}"));
     }
 
     /// Asks before something that cannot be undone.
-    pub fn confirm(&self, question: &str, yes: bool) -> Result<(), Failure> {
+    pub fn confirm(&self, question: &str, yes: bool) -> Result<(), Error> {
         if yes {
             return Ok(());
         }
         let stdin = std::io::stdin();
         if !stdin.is_terminal() {
-            return Err(Failure::usage(format!("{question} Nobody is there to ask")).hint("say --yes"));
+            return Err(Error::wrong(format!("{question} Nobody is there to ask")).hint("say --yes"));
         }
         let mut err = std::io::stderr().lock();
         let _ = write!(err, "{question} [y/N] ");
@@ -115,46 +127,13 @@ impl Context {
         stdin.lock().read_line(&mut answer)?;
         match answer.trim() {
             "y" | "Y" | "yes" => Ok(()),
-            _ => Err(Failure::usage("not done")),
+            _ => Err(Error::wrong("not done")),
         }
     }
 }
 
-/// A run with its pipeline.
-pub struct KnownRun {
-    /// The run.
-    pub row: RunRow,
-    /// Its pipeline.
-    pub definition: Definition,
-    /// What decisions need of it.
-    pub plan: Plan,
-}
-
-impl KnownRun {
-    /// From which share of success on the run counts as what.
-    pub fn thresholds(&self) -> Thresholds {
-        self.definition.thresholds
-    }
-}
-
-/// Finds a run, or the newest one, and reads its pipeline.
-pub async fn known_run(store: &dyn Store, run: Option<RunId>) -> Result<KnownRun, Failure> {
-    let row = match run {
-        Some(run) => store.run(run).await?,
-        None => store.runs(RunFilter::default(), None, 1).await?.into_iter().next(),
-    };
-    let row = row.ok_or_else(|| {
-        let what = run
-            .map_or_else(|| "this store has no runs".to_owned(), |run| format!("run {run} does not exist"));
-        Failure::usage(what).hint("`redrive runs` lists the runs of this store")
-    })?;
-    let definition = wiring::definition(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
-    let plan = wiring::plan(&definition);
-    Ok(KnownRun { row, definition, plan })
-}
-
 /// Who is asking, for the record.
-pub fn actor() -> String {
+fn actor() -> String {
     let name =
         std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
     name.chars().take(64).collect()

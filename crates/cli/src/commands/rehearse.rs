@@ -1,37 +1,16 @@
 //! `redrive rehearse`: a provider that misbehaves on purpose.
 
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args as ClapArgs;
+use redrive_operate::Error;
 use redrive_rehearse::{Builtin, Plan, Rehearsal, Report, Running};
 
 use super::{Answer, Context};
-use crate::exit::Failure;
+use crate::args::RehearseArgs;
 use crate::output::text::safe;
 use crate::output::{lines, note};
-
-/// Options of `rehearse`.
-#[derive(Debug, ClapArgs)]
-pub struct RehearseArgs {
-    /// Where to listen; port 0 takes any that is free
-    #[arg(long, default_value = "127.0.0.1:9000", value_name = "ADDR")]
-    pub listen: SocketAddr,
-    /// A built-in plan, or a file; `list` lists the built-in ones
-    #[arg(long, default_value = "calm", value_name = "NAME|FILE")]
-    pub plan: String,
-    /// Other dice than the plan's
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// List the built-in plans
-    #[arg(long)]
-    pub list: bool,
-    /// Listen where other machines can reach it
-    #[arg(long)]
-    pub allow_remote: bool,
-}
 
 /// Plays a plan until told to stop, and tells what happened.
 pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
@@ -39,18 +18,18 @@ pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
         return list(context);
     }
     if !args.listen.ip().is_loopback() && !args.allow_remote {
-        return Err(Failure::usage(format!("{} can be reached from other machines", args.listen))
+        return Err(Error::wrong(format!("{} can be reached from other machines", args.listen))
             .hint("listen at 127.0.0.1:PORT, or say --allow-remote"));
     }
     let mut plan = Plan::load(&args.plan).map_err(|error| {
-        Failure::usage(error.to_string()).hint("`redrive rehearse --list` lists the built-in plans")
+        Error::wrong(error.to_string()).hint("`redrive rehearse --list` lists the built-in plans")
     })?;
     if let Some(seed) = args.seed {
         plan = plan.with_seed(seed);
     }
     let running =
         Rehearsal::start(plan.clone(), context.env.clone(), args.listen).await.map_err(|error| {
-            Failure::usage(format!("cannot listen at {}: {error}", args.listen))
+            Error::wrong(format!("cannot listen at {}: {error}", args.listen))
                 .hint("--listen 127.0.0.1:0 takes any port that is free")
         })?;
     announce(context, &plan, &running)?;
@@ -77,7 +56,7 @@ fn list(context: &Context) -> Answer {
 }
 
 /// The first line says where it listens, so that a script can wait for it.
-fn announce(context: &Context, plan: &Plan, running: &Running) -> Result<(), Failure> {
+fn announce(context: &Context, plan: &Plan, running: &Running) -> Result<(), Error> {
     let url = running.url();
     if context.global.json {
         let first = serde_json::json!({"listening": url, "plan": plan.name(), "seed": plan.seed()});
@@ -96,7 +75,7 @@ fn announce(context: &Context, plan: &Plan, running: &Running) -> Result<(), Fai
 }
 
 /// Waits for the end; on a terminal with a line of how it stands.
-async fn follow(context: &Context, running: &Running) -> Result<(), Failure> {
+async fn follow(context: &Context, running: &Running) -> Result<(), Error> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -135,6 +114,6 @@ fn show(report: &Report, fresh: u64) {
     let _ = err.flush();
 }
 
-fn compact(value: &impl serde::Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(|error| Failure::internal(error.to_string()))
+fn compact(value: &impl serde::Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::internal(error.to_string()))
 }

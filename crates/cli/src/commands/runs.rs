@@ -3,32 +3,23 @@
 use std::process::ExitCode;
 
 use redrive_core::status::Counts;
-use redrive_engine::report::{RunReport, run_report};
-use redrive_store::RunFilter;
+use redrive_engine::report::RunReport;
+use redrive_operate::runs::{self, List};
 
 use super::{Answer, Context};
 use crate::output::summary::{named, over};
 use crate::output::table::{Side, columns};
 use crate::output::text::{count, short, span};
 use crate::output::{json, lines};
-use crate::wiring;
 
 /// Lists runs, newest first.
-pub async fn runs(context: &Context, pipeline: Option<String>, limit: usize) -> Answer {
-    let store = context.store_to_read()?;
-    let rows = store.runs(RunFilter { pipeline, ..RunFilter::default() }, None, limit.min(1_000)).await?;
-    let mut reports: Vec<RunReport> = Vec::new();
-    for row in &rows {
-        // A pipeline that this version cannot read has no stages to report on; `redrive show` tells what is wrong.
-        let Some(definition) = wiring::definition_of(row) else { continue };
-        let plan = wiring::plan(&definition);
-        reports.push(run_report(&*store, row, &plan, definition.thresholds, context.env.clock.now()).await?);
-    }
+pub async fn runs(context: &Context, request: &List) -> Answer {
+    let list = runs::list(&context.floor_to_read()?, request).await?;
     if context.global.json {
-        json(&serde_json::json!({ "runs": reports }))?;
-        return Ok(ExitCode::SUCCESS);
+        json(&list)?;
+    } else {
+        lines(&listing(&list.runs))?;
     }
-    lines(&listing(&reports))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,78 +4,48 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use redrive_core::id::RunId;
-use redrive_engine::report::{StageStats, Stats, stats as gather};
-use redrive_store::index::IndexSize;
-use serde::Serialize;
+use redrive_engine::report::StageStats;
+use redrive_operate::reports::{self, IndexStats};
 
-use super::{Answer, Context, known_run};
+use super::{Answer, Context};
 use crate::output::text::{bytes, count, safe, span};
 use crate::output::{json, lines, summary};
-use crate::wiring::{self, Stores};
 
 const BAR: u64 = 40;
 
-/// Statistics of a run, and of every index in the store.
-#[derive(Serialize)]
-struct Everything<'a> {
-    #[serde(flatten)]
-    run: &'a Stats,
-    indexes: &'a [IndexStats],
-}
-
-/// How much is in an index.
-#[derive(Serialize)]
-struct IndexStats {
-    root: String,
-    model: String,
-    #[serde(flatten)]
-    size: IndexSize,
-}
-
-impl IndexStats {
-    fn describe(&self) -> String {
-        let size = &self.size;
-        let mut text = format!(
-            "index of {}: {} files, {} chunks, {} of text; model {}",
-            safe(&self.root),
-            count(size.documents),
-            count(size.chunks),
-            bytes(size.text_bytes),
-            safe(&self.model)
-        );
-        text.push_str(&format!("\n  {} vectors are kept for texts of this model", count(size.vectors)));
-        if size.refused > 0 {
-            text.push_str(&format!("\n  {} files cannot be indexed as they are", count(size.refused)));
-        }
-        text
-    }
-}
-
 /// Shows how reliable the stages of a run are.
 pub async fn stats(context: &Context, run: Option<RunId>) -> Answer {
-    let Stores { store, index } = wiring::store_to_read(&context.global.store)?;
-    let known = known_run(&*store, run).await?;
-    let stats = gather(&*store, known.row.id, &known.row.spec.pipeline, &known.plan).await?;
-    let mut shelves = Vec::new();
-    for collection in index.collections().await? {
-        let size = index.size(collection.no).await?;
-        shelves.push(IndexStats { root: collection.spec.root, model: collection.spec.model, size });
-    }
+    let stats = reports::stats(&context.floor_to_read()?, run).await?;
     if context.global.json {
-        json(&Everything { run: &stats, indexes: &shelves })?;
+        json(&stats)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = format!("run {} of {}", stats.run, stats.pipeline);
-    for stage in &stats.stages {
+    let mut text = format!("run {} of {}", stats.run.run, stats.run.pipeline);
+    let stages = stats.run.stages.iter().map(describe);
+    for part in stages.chain(stats.indexes.iter().map(describe_index)) {
         text.push_str("\n\n");
-        text.push_str(&describe(stage));
-    }
-    for shelf in &shelves {
-        text.push_str("\n\n");
-        text.push_str(&shelf.describe());
+        text.push_str(&part);
     }
     lines(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How much is in an index.
+fn describe_index(index: &IndexStats) -> String {
+    let size = &index.size;
+    let mut text = format!(
+        "index of {}: {} files, {} chunks, {} of text; model {}",
+        safe(&index.root),
+        count(size.documents),
+        count(size.chunks),
+        bytes(size.text_bytes),
+        safe(&index.model)
+    );
+    text.push_str(&format!("\n  {} vectors are kept for texts of this model", count(size.vectors)));
+    if size.refused > 0 {
+        text.push_str(&format!("\n  {} files cannot be indexed as they are", count(size.refused)));
+    }
+    text
 }
 
 fn describe(stage: &StageStats) -> String {

@@ -1,16 +1,15 @@
 //! Results on their way out: one line for each, and a word about those that are left out.
 
-use std::collections::BTreeSet;
-
 use redrive_core::id::RunId;
-use redrive_engine::report::{LeftOut, ResultOutcome, ResultReader, Wanted};
-use redrive_store::Store;
+use redrive_core::status::RunStatus;
+use redrive_engine::report::{LeftOut, ResultOutcome};
+use redrive_operate::Error;
+use redrive_operate::results::Taker;
 use serde::Serialize;
 
 use super::note;
 use super::target::Sink;
 use super::text::{count, safe};
-use crate::exit::Failure;
 
 /// So many of those that are left out are named; the others are counted.
 const NAMED: usize = 20;
@@ -37,60 +36,94 @@ pub struct Written {
     pub not_kept: u64,
 }
 
-impl Written {
-    /// Takes in what there is of an item; `true` when that was a result or will never be one.
+/// Writes results as they come.
+pub struct Writer {
+    sink: Sink,
+    form: Form,
+    written: Written,
+    /// Whether people are told that nobody works on the run.
+    hints: bool,
+}
+
+impl Writer {
+    /// Writes to a sink.
+    pub fn new(sink: Sink, form: Form) -> Self {
+        Self { sink, form, written: Written::default(), hints: false }
+    }
+
+    /// Tells people when nobody works on the run.
+    pub fn with_hints(self, hints: bool) -> Self {
+        Self { hints, ..self }
+    }
+
+    /// Writes something around the results.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn take(&mut self, outcome: ResultOutcome, form: Form, sink: &mut Sink) -> Result<bool, Failure> {
+    pub fn put(&mut self, text: &str) -> Result<(), Error> {
+        self.sink.put(text.as_bytes())
+    }
+
+    /// What was written so far.
+    pub fn written(&self) -> &Written {
+        &self.written
+    }
+
+    /// Finishes what it writes to.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(self) -> Result<Written, Error> {
+        self.sink.finish()?;
+        Ok(self.written)
+    }
+}
+
+impl Taker for Writer {
+    fn take(&mut self, outcome: ResultOutcome) -> Result<bool, Error> {
+        let (sink, written) = (&mut self.sink, &mut self.written);
         match outcome {
             ResultOutcome::Line(mut line) => {
-                match form {
+                match self.form {
                     Form::Lines => line.push(b'\n'),
-                    Form::List if self.written > 0 => sink.put(b",\n")?,
+                    Form::List if written.written > 0 => sink.put(b",\n")?,
                     Form::List => {}
                 }
                 sink.put(&line)?;
-                self.written += 1;
+                written.written += 1;
             }
             ResultOutcome::LeftOut(item) => {
-                self.left_out += 1;
-                if self.left_out_items.len() < NAMED {
+                written.left_out += 1;
+                if written.left_out_items.len() < NAMED {
                     note(&safe(&format!(
                         "{} ({}) is left out of the results: {}",
                         item.key, item.id, item.why
                     )));
-                    self.left_out_items.push(item);
+                    written.left_out_items.push(item);
                 }
             }
-            ResultOutcome::NotKept => self.not_kept += 1,
+            ResultOutcome::NotKept => written.not_kept += 1,
             ResultOutcome::NotYet | ResultOutcome::Never | ResultOutcome::Known => return Ok(false),
         }
         Ok(true)
     }
 
-    /// Writes every result that a run has now.
-    ///
-    /// # Errors
-    /// When the store or the sink fails.
-    pub async fn all(
-        &mut self,
-        store: &dyn Store,
-        run: RunId,
-        wanted: &Wanted,
-        form: Form,
-        sink: &mut Sink,
-    ) -> Result<(), Failure> {
-        let mut reader = ResultReader::all(store, run, wanted);
-        while let Some((_, outcome)) = reader.next(&BTreeSet::new()).await? {
-            self.take(outcome, form, sink)?;
-            if sink.reader_left() {
-                break;
-            }
-        }
-        Ok(())
+    fn is_done(&self) -> bool {
+        self.sink.reader_left()
     }
 
+    fn flush(&mut self) -> Result<(), Error> {
+        self.sink.flush()
+    }
+
+    fn rests(&mut self, run: RunId, status: RunStatus) {
+        if self.hints {
+            note(&format!("hint: run {run} is {status}; `redrive resume {run}` goes on with it"));
+        }
+    }
+}
+
+impl Written {
     /// Tells what was not written, beyond what was named already.
     pub fn tell_the_rest(&self) {
         let unnamed = self.left_out - self.left_out_items.len() as u64;

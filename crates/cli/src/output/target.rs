@@ -11,10 +11,9 @@ mod spot;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+use redrive_operate::Error;
 use redrive_store::Store;
 use rustix::fs::{Access, access};
-
-use crate::exit::Failure;
 
 pub use guard::Guard;
 pub use sink::Sink;
@@ -59,12 +58,7 @@ impl Target {
     ///
     /// # Errors
     /// Wrong usage, with the file, the reason and a remedy.
-    pub fn look(
-        option: &'static str,
-        named: &Path,
-        existing: Existing,
-        guard: Guard,
-    ) -> Result<Self, Failure> {
+    pub fn look(option: &'static str, named: &Path, existing: Existing, guard: Guard) -> Result<Self, Error> {
         let target = Self { option, named: named.to_owned(), existing, guard };
         let spot = target.allowed()?;
         target.writable(&spot).map_err(|refusal| target.refused(refusal))?;
@@ -75,7 +69,7 @@ impl Target {
     ///
     /// # Errors
     /// When the store cannot be read, or the file is one of those.
-    pub async fn spare_runs(&mut self, store: &dyn Store) -> Result<(), Failure> {
+    pub async fn spare_runs(&mut self, store: &dyn Store) -> Result<(), Error> {
         // What is not there yet, or is no file, is no run's source either.
         if let Ok(Spot::File { there: Some(_), .. }) = Spot::of(&self.named) {
             self.guard.runs(store).await?;
@@ -98,13 +92,13 @@ impl Target {
     ///
     /// # Errors
     /// When it cannot be written any more.
-    pub async fn open(&self) -> Result<Sink, Failure> {
+    pub async fn open(&self) -> Result<Sink, Error> {
         let spot = self.allowed()?;
         Sink::open(spot, self.shown()).await
     }
 
     /// Where it leads, if that is nothing that must stay as it is.
-    fn allowed(&self) -> Result<Spot, Failure> {
+    fn allowed(&self) -> Result<Spot, Error> {
         let spot = Spot::of(&self.named).map_err(|refusal| self.refused(refusal))?;
         if let Some(what) = self.guard.keeps(&spot) {
             return Err(self.refused(Refusal::new(format!("it is {what}"), ELSEWHERE)));
@@ -161,8 +155,8 @@ impl Target {
         }
     }
 
-    fn refused(&self, refusal: Refusal) -> Failure {
+    fn refused(&self, refusal: Refusal) -> Error {
         let message = format!("{} {} cannot be written: {}", self.option, self.shown(), refusal.why);
-        Failure::usage(message).hint(refusal.remedy)
+        Error::wrong(message).hint(refusal.remedy)
     }
 }

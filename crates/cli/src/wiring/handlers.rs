@@ -1,27 +1,70 @@
 //! A handler for every kind of stage.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
 use redrive_engine::env::system_now;
 use redrive_engine::handler::Handler;
 use redrive_index::{IndexEmbed, ParseHandler, PublishHandler, UpsertHandler};
-use redrive_pipeline::{Body, StageDef, StageKind};
+use redrive_operate::Wiring;
+use redrive_operate::index::{IndexTarget, ServiceModel};
+use redrive_pipeline::{Body, ModelDef, StageDef, StageKind};
 use redrive_stages::{
     BodyForm, CommandHandler, CommandSpec, FilterHandler, HttpHandler, HttpSpec, PassHandler, RestartBudget,
 };
 
-use super::Shelf;
+use super::{EmbedSettings, ParseSettings};
 
 /// A child that dies this often without one answer is not started again at once.
 const DEATHS: u32 = 10;
-/// Makes the handler of a stage.
-pub(super) fn handler(
-    def: &StageDef,
-    folder: &Path,
-    shelf: Option<&Shelf>,
-) -> Result<Arc<dyn Handler>, String> {
+
+/// Makes handlers for the stages of pipelines.
+pub struct Handlers(());
+
+impl Handlers {
+    /// Makes ready for services that are reached by TLS.
+    pub fn new() -> Self {
+        redrive_stages::install_tls();
+        Self(())
+    }
+}
+
+impl Wiring for Handlers {
+    fn handler(
+        &self,
+        stage: &StageDef,
+        folder: &Path,
+        index: Option<&IndexTarget>,
+    ) -> Result<Arc<dyn Handler>, String> {
+        handler(stage, folder, index)
+    }
+
+    fn check_model(&self, def: &ModelDef) -> Result<(), String> {
+        model(def, 1).map(drop)
+    }
+
+    fn query_embedder(&self, def: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
+        let reach = Reach {
+            api_key_env: def.api_key_env.as_deref(),
+            headers: &def.headers,
+            header_env: &def.header_env,
+        };
+        let spec = redrive_stages::EmbedSpec {
+            output: String::new(),
+            dimensions: def.dimensions.map(|dimensions| dimensions as usize),
+            ..redrive_stages::EmbedSpec::new(reach.model(&def.base_url, &def.model)?)
+        };
+        Ok(Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?))
+    }
+
+    fn standard_input(&self) -> Option<Box<dyn Read + Send>> {
+        Some(Box::new(std::io::stdin()))
+    }
+}
+
+fn handler(def: &StageDef, folder: &Path, target: Option<&IndexTarget>) -> Result<Arc<dyn Handler>, String> {
     let concurrency = def.concurrency as usize;
     match &def.kind {
         StageKind::Http { url, body, headers, header_env, max_answer, output } => {
@@ -65,10 +108,10 @@ pub(super) fn handler(
                 judged_elsewhere: *index,
             };
             let embed = Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?);
-            if *index { Ok(Arc::new(indexed(embed, need(shelf)?))) } else { Ok(embed) }
+            if *index { Ok(Arc::new(indexed(embed, need(target)?))) } else { Ok(embed) }
         }
         StageKind::EmbedBuiltin { input, output, index, recycle_after, memory } => {
-            let settings = super::shelf::EmbedSettings {
+            let settings = EmbedSettings {
                 input: if *index { "/text".to_owned() } else { input.clone() },
                 numbers: !*index,
                 memory: *memory,
@@ -78,40 +121,40 @@ pub(super) fn handler(
             spec.recycle_after = Some(*recycle_after).filter(|items| *items > 0);
             spec.output = (!*index).then(|| output.clone());
             let embed = Arc::new(pool(spec)?);
-            if *index { Ok(Arc::new(indexed(embed, need(shelf)?))) } else { Ok(embed) }
+            if *index { Ok(Arc::new(indexed(embed, need(target)?))) } else { Ok(embed) }
         }
         StageKind::Parse { max_tokens, min_tokens, overlap, memory, max_pages } => {
-            let shelf = need(shelf)?;
-            let settings = super::shelf::ParseSettings {
+            let target = need(target)?;
+            let settings = ParseSettings {
                 max_tokens: *max_tokens as usize,
                 min_tokens: *min_tokens as usize,
                 overlap: *overlap as usize,
                 max_pages: *max_pages,
-                max_bytes: shelf.walk.max_bytes,
-                max_container_bytes: shelf.walk.max_container_bytes,
-                follow_symlinks: shelf.walk.follow_symlinks,
-                hidden: shelf.walk.hidden,
-                ignore_rules: shelf.walk.ignore_rules,
+                max_bytes: target.walk.max_bytes,
+                max_container_bytes: target.walk.max_container_bytes,
+                follow_symlinks: target.walk.follow_symlinks,
+                hidden: target.walk.hidden,
+                ignore_rules: target.walk.ignore_rules,
                 memory: *memory,
             };
             let mut spec = own_child("parse-worker", &settings)?;
-            spec.cwd = Some(shelf.root.clone());
+            spec.cwd = Some(target.root.clone());
             spec.processes = concurrency;
             spec.max_answer = redrive_ingest::worker::WorkerOptions::default().max_answer;
             Ok(Arc::new(ParseHandler::new(Arc::new(pool(spec)?))))
         }
         StageKind::Upsert => {
-            let shelf = need(shelf)?;
+            let target = need(target)?;
             Ok(Arc::new(UpsertHandler::new(
-                shelf.index.clone(),
-                shelf.collection.no,
-                shelf.collection.model_no,
-                shelf.mark,
+                target.index.clone(),
+                target.collection.no,
+                target.collection.model_no,
+                target.mark,
             )))
         }
         StageKind::Publish => {
-            let shelf = need(shelf)?;
-            Ok(Arc::new(PublishHandler::new(shelf.collection.no, shelf.mark)))
+            let target = need(target)?;
+            Ok(Arc::new(PublishHandler::new(target.collection.no, target.mark)))
         }
         StageKind::Chat {
             model: def,
@@ -145,26 +188,18 @@ pub(super) fn handler(
     }
 }
 
-/// Most tokens of one call.
-pub(super) fn batch_tokens(def: &StageDef) -> Option<u64> {
-    match def.kind {
-        StageKind::Parse { .. } => Some(ParseHandler::BATCH_TOKENS),
-        _ => def.batch_tokens,
-    }
+fn need(target: Option<&IndexTarget>) -> Result<&IndexTarget, String> {
+    target.ok_or_else(|| "there is no index to write to".to_owned())
 }
 
-fn need(shelf: Option<&Shelf>) -> Result<&Shelf, String> {
-    shelf.ok_or_else(|| "there is no index to write to".to_owned())
-}
-
-fn indexed(embed: Arc<dyn Handler>, shelf: &Shelf) -> IndexEmbed {
-    let model = shelf.collection.model_no;
-    IndexEmbed::new(embed, shelf.index.clone(), model, shelf.collection.spec.dimensions)
-        .counting(shelf.words_only.clone())
+fn indexed(embed: Arc<dyn Handler>, target: &IndexTarget) -> IndexEmbed {
+    let model = target.collection.model_no;
+    IndexEmbed::new(embed, target.index.clone(), model, target.collection.spec.dimensions)
+        .counting(target.words_only.clone())
 }
 
 /// What to do when a model's key is refused.
-fn remedy(def: &redrive_pipeline::ModelDef, index: bool) -> String {
+fn remedy(def: &ModelDef, index: bool) -> String {
     match (&def.api_key_env, def.header_env.values().next()) {
         (Some(variable), _) => format!("look at the key in {variable}"),
         (None, Some(variable)) => format!("look at the header from {variable}"),
@@ -187,15 +222,15 @@ fn pool(spec: CommandSpec) -> Result<CommandHandler, String> {
 }
 
 /// How a service is told who calls.
-pub(super) struct Reach<'a> {
-    pub(super) api_key_env: Option<&'a str>,
-    pub(super) headers: &'a BTreeMap<String, String>,
-    pub(super) header_env: &'a BTreeMap<String, String>,
+struct Reach<'a> {
+    api_key_env: Option<&'a str>,
+    headers: &'a BTreeMap<String, String>,
+    header_env: &'a BTreeMap<String, String>,
 }
 
 impl Reach<'_> {
     /// A model at this address, with its key read from the environment.
-    pub(super) fn model(&self, base_url: &str, model: &str) -> Result<redrive_stages::ModelSpec, String> {
+    fn model(&self, base_url: &str, model: &str) -> Result<redrive_stages::ModelSpec, String> {
         let key = self.api_key_env.map(|variable| {
             let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
             key.ok_or_else(|| format!("api_key_env: the environment variable {variable} is not set"))
@@ -210,10 +245,7 @@ impl Reach<'_> {
 }
 
 /// How a model of a stage is reached.
-pub(super) fn model(
-    def: &redrive_pipeline::ModelDef,
-    concurrency: usize,
-) -> Result<redrive_stages::ModelSpec, String> {
+fn model(def: &ModelDef, concurrency: usize) -> Result<redrive_stages::ModelSpec, String> {
     let reach =
         Reach { api_key_env: def.api_key_env.as_deref(), headers: &def.headers, header_env: &def.header_env };
     let price =

@@ -6,19 +6,23 @@
 mod cancel;
 mod gates;
 mod kill;
+mod pause;
 mod purge;
 mod reconfigure;
 mod redrive;
 mod resume;
+mod selection;
 
 pub use cancel::cancel;
 pub use gates::{change_gate, resume_gates};
 pub use kill::{kill, live_descendants};
+pub use pause::pause;
 pub use purge::purge;
 pub use reconfigure::{Again, reconfigure};
-pub use redrive::{Redrive, redrive, redrive_edited};
+pub use redrive::{Preview, Redrive, preview, redrive, redrive_edited};
 pub use resume::resume;
 
+use async_trait::async_trait;
 use redrive_core::id::{OperationId, RunId};
 use redrive_core::item::StateKind;
 use redrive_core::plan::Plan;
@@ -29,8 +33,19 @@ use serde::Serialize;
 /// Items changed in one transaction.
 const PAGE: usize = 500;
 
-/// Gives the plan of a run, where its pipeline can still be read.
-pub type Plans<'a> = &'a (dyn Fn(RunId) -> Option<Plan> + Sync);
+/// Gives the plans of runs.
+#[async_trait]
+pub trait Plans: Send + Sync {
+    /// The plan of a run, where its pipeline can still be read.
+    async fn plan(&self, run: RunId) -> Result<Option<Plan>>;
+}
+
+#[async_trait]
+impl<F: Fn(RunId) -> Option<Plan> + Send + Sync> Plans for F {
+    async fn plan(&self, run: RunId) -> Result<Option<Plan>> {
+        Ok(self(run))
+    }
+}
 
 /// How an operation went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -157,7 +157,7 @@ impl Admission {
         if *self.stop.borrow() != Stop::No || control != Control::Go {
             return Ok(Room::Over);
         }
-        let waiting = crate::report::all_counts(&*self.store, self.run).await?.waiting;
+        let waiting = crate::counts::all_counts(&*self.store, self.run).await?.waiting;
         let (next_due, _) = self.store.next_due(self.run).await?;
         let nothing_due = next_due.is_none_or(|due| due > self.env.clock.now());
         Ok(if waiting < AHEAD || nothing_due { Room::Some } else { Room::None })
@@ -230,7 +230,7 @@ pub async fn starts_over(store: &dyn Store, row: &RunRow) -> Result<bool, redriv
 
 /// How many items a run has that are in no other and not taken out.
 async fn own_items(store: &dyn Store, recipe: &Recipe, run: RunId) -> Result<u64, redrive_store::Error> {
-    let counts = crate::report::own_counts(&store.counters(run).await?, &recipe.plan);
+    let counts = crate::counts::own_counts(&store.counters(run).await?, &recipe.plan);
     Ok(counts.admitted.saturating_sub(counts.superseded + counts.cancelled + counts.purged))
 }
 

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::plan::Plan;
-use redrive_core::status::{Counts, RunStatus, Standing, Thresholds, run_status};
+use redrive_core::status::{Counts, Left, RunStatus, Standing, Thresholds, run_status};
 use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Result, RunRow, Store};
 use serde::Serialize;
 
-use super::counts::{counts, judged_counts, own_counts};
 use super::usage::{UsageReport, usage};
 use crate::admit::News;
+use crate::counts::{counts, judged_counts, own_counts};
 use crate::worker::works_on;
 
 /// How a run stands, as `--json` prints it.
@@ -132,6 +132,21 @@ pub async fn run_report(
     thresholds: Thresholds,
     now: Timestamp,
 ) -> Result<RunReport> {
+    report_on_leaving(store, row, plan, thresholds, None, now).await
+}
+
+/// Reports on a run to whoever worked on it and left it like this.
+///
+/// # Errors
+/// When the store fails.
+pub async fn report_on_leaving(
+    store: &dyn Store,
+    row: &RunRow,
+    plan: &Plan,
+    thresholds: Thresholds,
+    left: Option<Left>,
+    now: Timestamp,
+) -> Result<RunReport> {
     let counters = store.counters(row.id).await?;
     let (next_due, any_fresh) = store.next_due(row.id).await?;
     let own = own_counts(&counters, plan);
@@ -143,6 +158,8 @@ pub async fn run_report(
         attended,
         only_retries: all.running == 0 && (!any_fresh || next_due.is_some_and(|due| due > now)),
         counts: judged_counts(&counters, plan),
+        lost_parts: lost_parts(&counters, plan),
+        left,
     };
     let status = run_status(&standing, thresholds);
     Ok(RunReport {
@@ -167,6 +184,12 @@ pub async fn run_report(
         elapsed_ms: worked_ms(row, now),
         stages: stages(&counters, plan),
     })
+}
+
+/// Children that died or were purged.
+fn lost_parts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> u64 {
+    let below = counts(counters, |at| plan.stage(at).is_some_and(|stage| stage.owner.is_some()));
+    below.dead + below.purged
 }
 
 /// The time from creation to the end, less what passed while nobody was at it.

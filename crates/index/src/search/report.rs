@@ -1,7 +1,7 @@
 //! What is asked, and what is answered.
 
 use redrive_store::Error as StoreError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::snippet::SnippetLine;
 
@@ -23,7 +23,7 @@ pub struct SearchRequest {
 }
 
 /// What a passage is found by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// By meaning and by words.

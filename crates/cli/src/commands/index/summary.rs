@@ -1,178 +1,40 @@
 //! What came of indexing, for people and for machines.
 
-use std::sync::atomic::Ordering;
-
-use redrive_core::attempt::Outcome;
-use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::RunStatus;
-use redrive_core::tally::Metric;
-use redrive_engine::report::{RunReport, failures};
 use redrive_index::WalkTally;
-use redrive_ingest::worker::NOT_A_TEXT;
-use redrive_store::index::IndexSize;
-use redrive_store::{ItemFilter, ItemQuery};
-use serde::Serialize;
+use redrive_operate::Error;
+use redrive_operate::index::{IndexReport, Indexer, Pass};
 
-use super::{Embedder, Pass, Passed, refusals};
-use crate::exit::Failure;
+use crate::args::{Embedder, IndexArgs};
+use crate::commands::Context;
 use crate::output::text::{count, safe, short, span, things};
 use crate::output::{json, lines, summary};
-use crate::wiring;
-
-/// Most files of a kind that are named.
-const NAMED: usize = 5;
-/// Most filtered files that are looked at.
-const LOOKED_AT: usize = 10_000;
-
-/// The run report, and what it means for the index.
-#[derive(Serialize)]
-struct IndexReport<'a> {
-    #[serde(flatten)]
-    run: &'a RunReport,
-    index: &'a Figures<'a>,
-}
-
-#[derive(Serialize)]
-struct Figures<'a> {
-    root: &'a str,
-    model: &'a str,
-    /// Files that were indexed in this run.
-    indexed: u64,
-    /// Files that left the index in this run.
-    removed: u64,
-    /// Chunks whose text was embedded in this run.
-    embedded: u64,
-    /// Chunks of this run that the model knows no word of: they are in the index, and found by words only.
-    words_only: u64,
-    /// Chunks whose text had been embedded before.
-    reused: u64,
-    /// Chunks that failed for good: their files can be found without them.
-    failed_chunks: u64,
-    /// Files that are no text, and why; the first ones.
-    no_text: Vec<(String, String)>,
-    /// Files that failed for good, and why; the first ones.
-    failed: Vec<(String, String)>,
-    /// Files that changed, or went, between being listed and being read; the next pass takes them up.
-    changed_meanwhile: u64,
-    /// Files that earlier runs left in the index without some of their chunks.
-    incomplete_before: u64,
-    /// Child processes that died with work in hand while this command ran.
-    children_died: u64,
-    /// What an item that waits for a retry failed of last.
-    last_failure: Option<String>,
-    walk: &'a WalkTally,
-    size: IndexSize,
-}
 
 /// Tells what came of a pass.
-pub(super) async fn tell(pass: &Pass<'_>, passed: &Passed) -> Result<(), Failure> {
-    let report = &passed.worked.report;
-    let figures = figures(pass, passed).await?;
-    if pass.context.global.json {
-        json(&IndexReport { run: report, index: &figures })?;
+pub(super) async fn tell(
+    context: &Context,
+    args: &IndexArgs,
+    indexer: &Indexer<'_>,
+    pass: &Pass,
+) -> Result<(), Error> {
+    let found = indexer.report(pass).await?;
+    if context.global.json {
+        json(&found)?;
     } else {
-        lines(&words(pass, passed, &figures))?;
+        lines(&words(args, &found, pass.took_ms))?;
     }
-    if let Some(hint) = hint(pass, report, &figures) {
-        pass.context.hint(&hint);
+    if let Some(hint) = hint(args, &found) {
+        context.hint(&hint);
     }
     Ok(())
 }
 
-async fn figures<'a>(pass: &Pass<'a>, passed: &'a Passed) -> Result<Figures<'a>, Failure> {
-    let (report, store) = (&passed.worked.report, &*pass.stores.store);
-    let plan = wiring::plan(pass.definition);
-    let counters = store.counters(report.run).await?;
-    let ended = |stage: &str, outcome: Outcome| -> u64 {
-        let stage = plan.find(stage);
-        let here = counters
-            .iter()
-            .filter(|(at, metric, _)| Some(*at) == stage && *metric == Metric::Outcome(outcome));
-        here.map(|(_, _, n)| u64::try_from(*n).unwrap_or(0)).sum()
-    };
-    let parts = report.stages.iter().filter(|stage| stage.below.is_some());
-    // A file that is gone passes `parse` as it is; any other is taken apart there.
-    let removed = ended("parse", Outcome::Succeeded).min(report.counts.succeeded);
-    let (no_text, changed_meanwhile) = left_out(pass, report).await?;
-    // What went on without a vector passed the stage all the same.
-    let (passed_embed, words_only) =
-        (ended("embed", Outcome::Succeeded), pass.shelf.words_only.load(Ordering::Relaxed));
-    Ok(Figures {
-        root: pass.root,
-        model: &pass.shelf.collection.spec.model,
-        indexed: report.counts.succeeded - removed,
-        removed,
-        embedded: passed_embed.saturating_sub(words_only),
-        words_only,
-        reused: ended("embed", Outcome::Reused),
-        failed_chunks: parts.map(|stage| stage.counts.dead).sum(),
-        no_text,
-        failed: failed(pass, report).await?,
-        changed_meanwhile,
-        incomplete_before: incomplete_before(pass, report).await?,
-        children_died: passed.children_died,
-        last_failure: last_failure(pass, report).await?,
-        walk: &passed.tally,
-        size: pass.stores.index.size(pass.shelf.collection.no).await?,
-    })
-}
-
-/// The files that `parse` left out: those that are no text, and how many changed meanwhile.
-async fn left_out(pass: &Pass<'_>, report: &RunReport) -> Result<(Vec<(String, String)>, u64), Failure> {
-    let (mut no_text, mut changed) = (Vec::new(), 0);
-    if report.counts.filtered == 0 {
-        return Ok((no_text, changed));
-    }
-    let state = Some(StateKind::Filtered);
-    let filter = ItemFilter { run: Some(report.run), state, top: true, ..ItemFilter::default() };
-    for item in pass.stores.store.items(ItemQuery { filter, after: None, limit: LOOKED_AT }).await? {
-        match &item.state {
-            State::Filtered { reason } if !reason.starts_with(NOT_A_TEXT) => changed += 1,
-            State::Filtered { reason } if no_text.len() < NAMED => {
-                no_text.push((item.key.to_string(), reason.clone()));
-            }
-            _ => {}
-        }
-    }
-    Ok((no_text, changed))
-}
-
-/// The files that failed for good.
-async fn failed(pass: &Pass<'_>, report: &RunReport) -> Result<Vec<(String, String)>, Failure> {
-    if report.counts.dead == 0 {
-        return Ok(Vec::new());
-    }
-    let state = Some(StateKind::Dead);
-    let filter = ItemFilter { run: Some(report.run), state, top: true, ..ItemFilter::default() };
-    let items = pass.stores.store.items(ItemQuery { filter, after: None, limit: NAMED }).await?;
-    let why = |item: &Item| item.last.as_ref().map(|last| last.message.to_string()).unwrap_or_default();
-    Ok(items.iter().map(|item| (item.key.to_string(), why(item))).collect())
-}
-
-/// Whether earlier runs left something out is worth a look only where this one did nothing about it.
-async fn incomplete_before(pass: &Pass<'_>, report: &RunReport) -> Result<u64, Failure> {
-    if report.counts.admitted > 0 || report.status != RunStatus::Completed {
-        return Ok(0);
-    }
-    Ok(refusals::incomplete(pass.stores, pass.root).await?.len() as u64)
-}
-
-async fn last_failure(pass: &Pass<'_>, report: &RunReport) -> Result<Option<String>, Failure> {
-    let Some(row) = pass.stores.store.run(report.run).await? else { return Ok(None) };
-    if report.counts.waiting + report.counts.joining == 0 {
-        return Ok(None);
-    }
-    let plan = wiring::plan(pass.definition);
-    let found = failures(&*pass.stores.store, &row, &plan, pass.context.env.clock.now(), 1).await?;
-    let errors = found.items.into_iter().flat_map(|item| item.errors);
-    Ok(errors.last().and_then(|error| error.message))
-}
-
-fn words(pass: &Pass<'_>, passed: &Passed, figures: &Figures<'_>) -> String {
-    let (report, walk, size) = (&passed.worked.report, figures.walk, figures.size);
+fn words(args: &IndexArgs, found: &IndexReport, took_ms: i64) -> String {
+    let IndexReport { run: report, index: figures } = found;
+    let (walk, size) = (&figures.walk, figures.size);
     let mut text = format!(
         "{}: {}, {} in the index\n",
-        safe(figures.root),
+        safe(&figures.root),
         things(size.documents, "file"),
         things(size.chunks, "chunk")
     );
@@ -216,7 +78,7 @@ fn words(pass: &Pass<'_>, passed: &Passed, figures: &Figures<'_>) -> String {
     if size.empty > 0 {
         text.push_str(&format!("  {} without any text\n", things(size.empty, "file")));
     }
-    if let Some(used) = report.usage.as_ref().filter(|_| pass.args.embedder != Embedder::Builtin) {
+    if let Some(used) = report.usage.as_ref().filter(|_| args.embedder != Embedder::Builtin) {
         text.push_str(&format!("  {}\n", summary::usage(used)));
     }
     if figures.children_died > 0 {
@@ -224,7 +86,7 @@ fn words(pass: &Pass<'_>, passed: &Passed, figures: &Figures<'_>) -> String {
         text.push_str(&format!("  {died} a child process died with work in hand; it was tried again\n"));
     }
     text.push_str(&walked(walk));
-    text.push_str(&format!("  run {}: {} in {}", report.run, report.status, span(passed.took_ms)));
+    text.push_str(&format!("  run {}: {} in {}", report.run, report.status, span(took_ms)));
     if let Some(reason) = report.reason.as_ref().or(figures.last_failure.as_ref()) {
         text.push_str(&format!("\n  because {}", short(reason, 300)));
     }
@@ -255,8 +117,9 @@ fn walked(walk: &WalkTally) -> String {
     text
 }
 
-fn hint(pass: &Pass<'_>, report: &RunReport, figures: &Figures<'_>) -> Option<String> {
-    let (run, walk) = (report.run, figures.walk);
+fn hint(args: &IndexArgs, found: &IndexReport) -> Option<String> {
+    let IndexReport { run: report, index: figures } = found;
+    let (run, walk) = (report.run, &figures.walk);
     match report.status {
         RunStatus::PartiallyCompleted => Some(format!(
             "`redrive failures {run}` shows what waits; the same command, or --watch, does it when it is due"
@@ -269,7 +132,7 @@ fn hint(pass: &Pass<'_>, report: &RunReport, figures: &Figures<'_>) -> Option<St
         }
         _ if walk.kept_back > 0 => Some(format!(
             "is the disk mounted? If nothing is meant to be there, `redrive index {} --rebuild` empties the index",
-            pass.args.dir.display()
+            args.dir.display()
         )),
         _ if figures.changed_meanwhile > 0 => Some(format!(
             "{} changed while it was indexed; the same command takes that up",

@@ -9,20 +9,21 @@ use std::time::Duration;
 
 use notify::{RecursiveMode, Watcher};
 use redrive_core::status::RunStatus;
-use redrive_engine::maintain;
+use redrive_operate::Error;
+use redrive_operate::index::{Indexer, Pass};
 use tokio::sync::{Notify, watch};
 
-use super::{Pass, Passed, refusals, summary};
-use crate::exit::{self, Failure};
+use super::summary;
+use crate::args::IndexArgs;
+use crate::commands::Context;
+use crate::commands::work::Watching;
+use crate::exit;
 use crate::output::note;
-use crate::wiring::Shelf;
+use crate::output::text::safe;
+use crate::wiring;
 
-/// Passes of a directory that are kept, those with dead letters not counted: they stay until somebody says otherwise.
-const PASSES: usize = 100;
 /// Old passes are forgotten after so many new ones.
 const TIDY_EVERY: u32 = 20;
-/// Documents that are gone are forgotten so many at a time.
-const GONE: usize = 1_000;
 /// A burst of changes is waited out this long.
 const SETTLE: Duration = Duration::from_millis(300);
 /// Everything is looked at once in a while, whatever was heard.
@@ -31,128 +32,117 @@ const SWEEP: Duration = Duration::from_secs(60);
 const SWEEP_DEAF: Duration = Duration::from_secs(5);
 
 /// Indexes, and stays until told to stop.
-pub(super) async fn stay(pass: &Pass<'_>) -> Result<ExitCode, Failure> {
+pub(super) async fn stay(
+    context: &Context,
+    args: &IndexArgs,
+    indexer: &mut Indexer<'_>,
+) -> Result<ExitCode, Error> {
     let ear = Arc::new(Ear::default());
-    let own = own_files(pass)?;
+    let own = own_files(context)?;
     // It hears for as long as it is kept.
-    let _watcher = listen(&pass.shelf.root, &ear, own)
-        .inspect_err(|error| ear.deafen(error).into_iter().for_each(|told| pass.say(&told)));
+    let _watcher = listen(indexer.directory(), &ear, own)
+        .inspect_err(|error| ear.deafen(error).into_iter().for_each(|told| context.say(&told)));
     // One listener for as long as it watches: whenever the word comes, it is heard.
     let (teller, told) = watch::channel(false);
     let listener = tokio::spawn(stop(teller));
-    let ended = follow(pass, &ear, told).await;
+    let ended = Watch { context, args, indexer, ear: &ear, told }.follow().await;
     listener.abort();
     ended
 }
 
-/// Passes until told to stop.
-async fn follow(pass: &Pass<'_>, ear: &Ear, mut told: watch::Receiver<bool>) -> Result<ExitCode, Failure> {
-    let mut first = true;
-    let mut passes = 0_u32;
-    loop {
-        // What goes wrong once it watches may pass: the directory is away for a moment, the store is busy.
-        let passed = match news(pass, first).await {
-            Ok(passed) => passed,
-            Err(failure) if !first => {
-                note(&format!("warning: {}; trying again", crate::output::text::safe(failure.message())));
-                None
+/// A directory that is watched.
+struct Watch<'a, 'f> {
+    context: &'a Context,
+    args: &'a IndexArgs,
+    indexer: &'a mut Indexer<'f>,
+    ear: &'a Ear,
+    told: watch::Receiver<bool>,
+}
+
+impl Watch<'_, '_> {
+    /// Passes until told to stop.
+    async fn follow(mut self) -> Result<ExitCode, Error> {
+        let mut first = true;
+        let mut passes = 0_u32;
+        loop {
+            if let Some(pass) = self.pass(first).await? {
+                if passes.is_multiple_of(TIDY_EVERY) {
+                    self.tidy().await;
+                }
+                passes = passes.wrapping_add(1);
+                if pass.worked.interrupted || *self.told.borrow() {
+                    return Ok(exit::of(RunStatus::Interrupted));
+                }
+                if first || has_news(&pass) {
+                    summary::tell(self.context, self.args, self.indexer, &pass).await?;
+                }
+                let status = pass.worked.report.status;
+                if matches!(
+                    status,
+                    RunStatus::PausedBudget
+                        | RunStatus::PausedQuota
+                        | RunStatus::PausedOutage
+                        | RunStatus::Paused
+                ) {
+                    return Ok(exit::of(status));
+                }
             }
-            Err(failure) => return Err(failure),
-        };
-        if passed.is_some() {
-            if passes.is_multiple_of(TIDY_EVERY) {
-                tidy(pass).await;
+            if first {
+                self.context.say("watching; Ctrl-C ends it");
+                first = false;
             }
-            passes = passes.wrapping_add(1);
-        }
-        if let Some(passed) = passed {
-            if passed.worked.interrupted || *told.borrow() {
+            let due = self.indexer.due_in().await?;
+            let sweep = self.ear.sweep();
+            let wait = due.map_or(sweep, |due| due.min(sweep)).max(SETTLE);
+            tokio::select! {
+                () = rest(self.context, &self.ear.changed, wait) => {}
+                _ = self.told.wait_for(|told| *told) => {}
+            }
+            if *self.told.borrow() {
                 return Ok(exit::of(RunStatus::Interrupted));
             }
-            if first || has_news(&passed) {
-                summary::tell(pass, &passed).await?;
-            }
-            let status = passed.worked.report.status;
-            if matches!(
-                status,
-                RunStatus::PausedBudget
-                    | RunStatus::PausedQuota
-                    | RunStatus::PausedOutage
-                    | RunStatus::Paused
-            ) {
-                return Ok(exit::of(status));
-            }
         }
+    }
+
+    /// Works on what there is to do; `None` when there is nothing. What goes wrong once it watches may pass: the directory is
+    /// away for a moment, the store is busy.
+    async fn pass(&mut self, first: bool) -> Result<Option<Pass>, Error> {
+        let watching = Watching::of(self.context);
         if first {
-            pass.say("watching; Ctrl-C ends it");
-            first = false;
+            return self.indexer.pass(self.args.retry_refused, &watching).await.map(Some);
         }
-        let due = pass.due_in().await?;
-        let sweep = ear.sweep();
-        let wait = due.map_or(sweep, |due| due.min(sweep)).max(SETTLE);
-        tokio::select! {
-            () = rest(pass, &ear.changed, wait) => {}
-            _ = told.wait_for(|told| *told) => {}
-        }
-        if *told.borrow() {
-            return Ok(exit::of(RunStatus::Interrupted));
-        }
+        Ok(self.indexer.pass_if_news(&watching).await.unwrap_or_else(|error| {
+            note(&format!("warning: {}; trying again", safe(&error.message)));
+            None
+        }))
     }
-}
 
-/// Keeps the store small: a pass is a run, and a directory that is worked in makes thousands a day. It is no reason to stop
-/// watching.
-async fn tidy(pass: &Pass<'_>) {
-    let Pass { stores, definition, root, .. } = pass;
-    let tidied = async {
-        maintain::keep_last(&*stores.store, &definition.name, root, PASSES).await?;
-        stores.index.drop_gone_docs(GONE).await
-    };
-    if let Err(error) = tidied.await {
-        note(&format!("warning: old passes could not be forgotten: {error}"));
+    /// Keeps the store small. That it fails is no reason to stop watching.
+    async fn tidy(&self) {
+        if let Err(error) = self.indexer.tidy().await {
+            note(&format!("warning: old passes could not be forgotten: {error}"));
+        }
     }
-}
-
-/// Works on what there is to do; `None` when there is nothing.
-async fn news(pass: &Pass<'_>, first: bool) -> Result<Option<Passed>, Failure> {
-    // Opened anew each time: somebody may have made the index anew meanwhile.
-    let now = pass.context.env.clock.now();
-    let shelf = Shelf::open(pass.definition, pass.root, &pass.stores.index, now).await?;
-    let shelf = shelf.ok_or_else(|| Failure::internal("the pipeline of an index makes none"))?;
-    let pass = &Pass { shelf: &shelf, ..*pass };
-    refusals::remember(pass.stores, pass.shelf, pass.root).await?;
-    let mut files = pass.files(first && pass.args.retry_refused).await?;
-    let looked = tokio::task::spawn_blocking(move || {
-        let news = files.has_news();
-        (files, news)
-    });
-    let (files, news) =
-        looked.await.map_err(|error| Failure::internal(format!("the walk broke: {error}")))?;
-    let news = news.map_err(|error| Failure::internal(error.to_string()))?;
-    if !first && !news && pass.due_in().await?.is_none_or(|due| !due.is_zero()) {
-        return Ok(None);
-    }
-    pass.run(files).await.map(Some)
 }
 
 /// Waits for a change, or so long, and for the end of a burst.
-async fn rest(pass: &Pass<'_>, changed: &Notify, most: Duration) {
+async fn rest(context: &Context, changed: &Notify, most: Duration) {
     tokio::select! {
         () = changed.notified() => {}
-        () = pass.context.env.clock.sleep(most) => {}
+        () = context.env.clock.sleep(most) => {}
     }
-    pass.context.env.clock.sleep(SETTLE).await;
+    context.env.clock.sleep(SETTLE).await;
 }
 
 /// How the names of the store's own files begin.
-fn own_files(pass: &Pass<'_>) -> Result<PathBuf, Failure> {
-    let store = crate::wiring::store_path(&pass.context.global.store)?;
+fn own_files(context: &Context) -> Result<PathBuf, Error> {
+    let store = wiring::store_path(&context.global.store)?;
     Ok(std::fs::canonicalize(&store).unwrap_or(store))
 }
 
 /// Whether a pass did something worth telling.
-fn has_news(passed: &Passed) -> bool {
-    passed.tally.changed + passed.tally.gone > 0 || passed.worked.report.status != RunStatus::Completed
+fn has_news(pass: &Pass) -> bool {
+    pass.tally.changed + pass.tally.gone > 0 || pass.worked.report.status != RunStatus::Completed
 }
 
 /// What is heard of changes.

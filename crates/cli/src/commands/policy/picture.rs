@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::View;
-use super::forecast::Forecast;
+use redrive_operate::Error;
+use redrive_operate::policies::{Forecast, View};
+
 use super::words;
-use crate::exit::Failure;
 use crate::output::plot::{Plot, Point, figure, percent};
 use crate::output::target::Target;
 use crate::output::text::{count, short};
@@ -14,11 +14,11 @@ use crate::output::text::{count, short};
 const TITLE: usize = 72;
 
 /// Draws the one policy there is.
-pub async fn draw(views: &[View], target: &Target) -> Result<(), Failure> {
+pub async fn draw(views: &[View], target: &Target) -> Result<(), Error> {
     let [view] = views else {
         let names: Vec<&str> = views.iter().filter_map(|view| view.subject.stage.as_deref()).collect();
         let message = format!("a picture shows one policy, and the file has {} stages", views.len());
-        return Err(Failure::usage(message).hint(format!("choose with --stage: {}", names.join(", "))));
+        return Err(Error::wrong(message).hint(format!("choose with --stage: {}", names.join(", "))));
     };
     let Some(outlook) = &view.outlook else { return Ok(()) };
     let whole = view.is_whole();

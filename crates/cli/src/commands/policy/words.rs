@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use redrive_core::classify::Matcher;
 use redrive_core::policy::{Backoff, Jitter, Policy, RetryOn, Step, Tier};
+use redrive_operate::policies::{Forecast, View, first_waits};
 use serde_json::Value;
 
-use super::View;
-use super::forecast::{Forecast, first_waits};
 use crate::output::plot::{exact, figure, percent};
 use crate::output::table::{Side, table};
 use crate::output::text::{count, safe};

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use redrive_core::id::ContentHash;
 use redrive_engine::source::expand;
 use redrive_ingest::walk::{Found, SkipReason, Skipped, Step, WalkOptions, walk};
-use redrive_pipeline::{Definition, FilesDef, SourceKind, StageKind};
+use redrive_operate::Error;
+use redrive_operate::pipelines::definition_of;
+use redrive_operate::sources::walk_options;
+use redrive_pipeline::{Definition, SourceKind, StageKind};
 use redrive_store::{RunFilter, Store};
 
 use super::spot::Spot;
-use crate::exit::Failure;
 use crate::wiring;
 
 const PAGE: usize = 500;
@@ -31,7 +33,7 @@ impl Guard {
     ///
     /// # Errors
     /// When the URL is none of a store.
-    pub fn of_store(url: &str) -> Result<Self, Failure> {
+    pub fn of_store(url: &str) -> Result<Self, Error> {
         let mut guard = Self::default();
         let path = wiring::store_path(url)?;
         // SQLite follows links, and puts its files where they lead.
@@ -69,7 +71,7 @@ impl Guard {
     pub fn source(&mut self, name: &str, definition: &Definition) {
         match definition.source.kind {
             _ if name == "-" => {}
-            SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walked(files))),
+            SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walk_options(&files))),
             // Several files and patterns are kept one a line.
             SourceKind::Lines(_) => {
                 for path in name.lines() {
@@ -85,7 +87,7 @@ impl Guard {
     ///
     /// # Errors
     /// When the store fails.
-    pub(super) async fn runs(&mut self, store: &dyn Store) -> Result<(), Failure> {
+    pub(super) async fn runs(&mut self, store: &dyn Store) -> Result<(), Error> {
         let mut seen = BTreeSet::new();
         let mut before = None;
         loop {
@@ -97,7 +99,7 @@ impl Guard {
                 if !seen.insert((spec.source.clone(), spec.folder.clone(), text)) {
                     continue;
                 }
-                match wiring::definition_of(row) {
+                match definition_of(row) {
                     Some(definition) => {
                         self.named_by(&definition, Path::new(&spec.folder));
                         self.source(&spec.source, &definition);
@@ -165,16 +167,6 @@ fn is_item_but_for_its_state(why: &SkipReason) -> bool {
         | SkipReason::Loop
         | SkipReason::Special
         | SkipReason::Vanished => false,
-    }
-}
-
-fn walked(files: FilesDef) -> WalkOptions {
-    WalkOptions {
-        hidden: files.hidden,
-        follow_symlinks: files.follow_symlinks,
-        ignore_rules: files.ignore_rules,
-        max_bytes: files.max_bytes,
-        max_container_bytes: files.max_container_bytes,
     }
 }
 

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use redrive_engine::crash;
+use redrive_operate::Error;
 use rustix::fs::OFlags;
 use tokio::task::JoinHandle;
 
 use super::spot::{Spot, Standard, folder};
-use crate::exit::{self, Failure};
+use crate::exit;
 use crate::output::note;
 
 /// A file of less than this says little about whether there is room.
@@ -40,13 +41,13 @@ impl Sink {
     ///
     /// # Errors
     /// When there is none.
-    pub fn standard_output() -> Result<Self, Failure> {
+    pub fn standard_output() -> Result<Self, Error> {
         let shown = "standard output".to_owned();
         let file = standard(Standard::Output).map_err(|error| broken(&shown, &error))?;
         Ok(Self::on(file, shown))
     }
 
-    pub(super) async fn open(spot: Spot, shown: String) -> Result<Self, Failure> {
+    pub(super) async fn open(spot: Spot, shown: String) -> Result<Self, Error> {
         match spot {
             Spot::Standard(stream) => {
                 let file = standard(stream).map_err(|error| broken(&shown, &error))?;
@@ -78,7 +79,7 @@ impl Sink {
     ///
     /// # Errors
     /// When it cannot be written; a reader that went away is no error.
-    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.left {
             return Ok(());
         }
@@ -90,7 +91,7 @@ impl Sink {
     ///
     /// # Errors
     /// As for [`Sink::put`].
-    pub fn flush(&mut self) -> Result<(), Failure> {
+    pub fn flush(&mut self) -> Result<(), Error> {
         if self.left {
             return Ok(());
         }
@@ -107,7 +108,7 @@ impl Sink {
     ///
     /// # Errors
     /// When it cannot be written; a file that was to be replaced is then as it was.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub fn finish(mut self) -> Result<(), Error> {
         self.flush()?;
         let Some(beside) = &self.beside else { return Ok(()) };
         let placed = beside.place(self.out.get_ref());
@@ -116,7 +117,7 @@ impl Sink {
         Ok(())
     }
 
-    fn settle(&mut self, done: std::io::Result<()>) -> Result<(), Failure> {
+    fn settle(&mut self, done: std::io::Result<()>) -> Result<(), Error> {
         match done {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.left = true;
@@ -240,6 +241,6 @@ fn leave_when_asked() -> JoinHandle<()> {
     })
 }
 
-fn broken(shown: &str, error: &std::io::Error) -> Failure {
-    Failure::internal(format!("cannot write {shown}: {error}"))
+fn broken(shown: &str, error: &std::io::Error) -> Error {
+    Error::internal(format!("cannot write {shown}: {error}"))
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 const FIRST_WAITS: usize = 12;
 
 /// What to expect when each attempt fails with the same probability, independently.
-#[derive(Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Forecast {
     /// The share of attempts that fail.
     pub failure_rate: f64,
@@ -39,7 +39,7 @@ pub struct Forecast {
 
 impl Forecast {
     /// The same with when a failure budget would be spent.
-    pub fn under(mut self, budget: Option<&BudgetSpec>) -> Self {
+    pub(super) fn under(mut self, budget: Option<&BudgetSpec>) -> Self {
         // What expires spends nothing.
         let dies = self.dead_reason == Some(DeadReason::Exhausted.name());
         if let Some((n, excess)) =
@@ -52,6 +52,7 @@ impl Forecast {
 }
 
 /// Where a deadline ends a policy before its attempts are used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The attempts that start within the deadline.
     pub attempts: u64,
@@ -60,7 +61,7 @@ pub struct Cut {
 }
 
 /// Where the deadline ends the policy; none where it does not.
-pub fn cut(policy: &Policy, deadline: Option<Duration>) -> Option<Cut> {
+pub(super) fn cut(policy: &Policy, deadline: Option<Duration>) -> Option<Cut> {
     let deadline = deadline?;
     let steps = timeline(policy, usize::try_from(MAX_ATTEMPTS).unwrap_or(usize::MAX));
     let within = steps.partition_point(|step| step.starts_at_nominal <= deadline);
@@ -81,14 +82,19 @@ pub fn cut(policy: &Policy, deadline: Option<Duration>) -> Option<Cut> {
 }
 
 /// The first attempts that can run.
-pub fn steps(policy: &Policy, cut: Option<&Cut>, shown: usize) -> Vec<Step> {
+pub(super) fn steps(policy: &Policy, cut: Option<&Cut>, shown: usize) -> Vec<Step> {
     let most = cut.map_or(usize::MAX, |cut| usize::try_from(cut.attempts).unwrap_or(usize::MAX));
     timeline(policy, shown.min(most))
 }
 
 /// What to expect of so many items.
 #[expect(clippy::cast_precision_loss, reason = "an expectation needs no exact count")]
-pub fn forecast(policy: &Policy, deadline: Option<Duration>, failure_rate: f64, items: u64) -> Forecast {
+pub(super) fn forecast(
+    policy: &Policy,
+    deadline: Option<Duration>,
+    failure_rate: f64,
+    items: u64,
+) -> Forecast {
     let whole = outlook(policy, failure_rate, items);
     let reason = whole.time_to_dead.map(|_| DeadReason::Exhausted.name());
     let whole = Forecast {
@@ -119,11 +125,13 @@ pub fn forecast(policy: &Policy, deadline: Option<Duration>, failure_rate: f64, 
 }
 
 /// The first waits, without jitter.
+#[must_use]
 pub fn first_waits(policy: &Policy) -> Vec<Duration> {
     timeline(policy, FIRST_WAITS + 1).into_iter().skip(1).map(|step| step.wait_nominal).collect()
 }
 
 /// The sum of all waits; none where there is no end.
+#[must_use]
 pub fn span(policy: &Policy) -> Option<Duration> {
     outlook(policy, 0.0, 0).time_to_dead
 }

@@ -7,7 +7,7 @@ use redrive_core::tally::Metric;
 use redrive_store::{Result, Store};
 
 /// Adds up the state counters of the stages that are wanted.
-pub(super) fn counts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageNo) -> bool) -> Counts {
+pub(crate) fn counts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageNo) -> bool) -> Counts {
     let mut counts = Counts::default();
     for (_, metric, n) in counters.iter().filter(|(stage, _, _)| wanted(*stage)) {
         let n = u64::try_from(*n).unwrap_or(0);
@@ -22,7 +22,7 @@ pub(super) fn counts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageN
 }
 
 /// Counts of the run's own items as its status sees them: what was purged still counts as what it was.
-pub(super) fn judged_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
+pub(crate) fn judged_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
     let mut counts = own_counts(counters, plan);
     for (stage, metric, n) in counters {
         if let (Metric::Purged(kind) | Metric::Forgotten(kind), true) = (metric, is_own(plan, *stage)) {

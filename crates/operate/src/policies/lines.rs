@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 /// Where keys are written.
-pub struct Places {
+pub(super) struct Lines {
     /// Keys as dotted paths, stages by their names: `stage.llm_call.retry.hint_cap`.
     lines: BTreeMap<String, usize>,
 }
 
-impl Places {
+impl Lines {
     /// Looks through the text of a file.
-    pub fn of(text: &str) -> Self {
+    pub(super) fn of(text: &str) -> Self {
         let mut scan =
             Scan { text, at: 0, found: Vec::new(), names: BTreeMap::new(), elements: BTreeMap::new() };
         scan.document();
@@ -23,7 +23,7 @@ impl Places {
     }
 
     /// The line of a key, from 1.
-    pub fn line(&self, key: &str) -> Option<usize> {
+    pub(super) fn line(&self, key: &str) -> Option<usize> {
         self.lines.get(key).copied()
     }
 }
@@ -223,7 +223,7 @@ open_for = "1s""##;
 
     #[test]
     fn every_key_is_found_on_its_line() {
-        let places = Places::of(TEXT);
+        let places = Lines::of(TEXT);
         for (key, line) in [
             ("name", Some(1)),
             ("stage.one.retry.hint_cap", Some(5)),
@@ -243,11 +243,11 @@ open_for = "1s""##;
     #[test]
     fn any_text_is_survived() {
         for end in 0..TEXT.len() {
-            Places::of(&TEXT[..end]);
-            Places::of(&TEXT[end..]);
+            Lines::of(&TEXT[..end]);
+            Lines::of(&TEXT[end..]);
         }
         for text in ["[", "[[", "a = {", "a = [", "\"", "= =", "]]]", "ä = ö", "a = \"\\"] {
-            Places::of(text);
+            Lines::of(text);
         }
     }
 }

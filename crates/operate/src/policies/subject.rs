@@ -8,10 +8,11 @@ use redrive_core::gate::GateSpec;
 use redrive_core::policy::{Policy, preset, presets};
 use redrive_pipeline::{Definition, Problem, StageDef};
 
-use crate::exit::Failure;
-use crate::wiring;
+use crate::error::{Error, Result};
+use crate::pipelines::read_text;
 
 /// A policy and where it stands.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Subject {
     /// The preset's name, or the file's.
     pub name: String,
@@ -30,7 +31,7 @@ pub struct Subject {
 }
 
 /// A stage at its gate.
-#[derive(Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AtGate {
     /// The gate's name.
     pub name: String,
@@ -48,7 +49,7 @@ pub struct AtGate {
 
 impl AtGate {
     fn of(definition: &Definition, stage: &StageDef) -> Option<Self> {
-        let name = gate_name(stage)?;
+        let name = stage.gate_name()?;
         Some(Self {
             spec: definition.gates.get(&name).cloned().unwrap_or_default(),
             name,
@@ -60,13 +61,9 @@ impl AtGate {
     }
 }
 
-/// The gate that a stage's calls pass.
-pub fn gate_name(stage: &StageDef) -> Option<String> {
-    stage.gate.clone().or_else(|| stage.default_gate())
-}
-
 impl Subject {
     /// What it is called in headings.
+    #[must_use]
     pub fn title(&self) -> String {
         match &self.stage {
             Some(stage) => format!("{}, stage {stage}", self.name),
@@ -75,8 +72,8 @@ impl Subject {
     }
 }
 
-/// What a word on the command line names.
-pub enum Named {
+/// What a word names.
+pub(super) enum Named {
     /// A preset; it wins over a file of the same name.
     Preset(Box<Subject>),
     /// A pipeline file that was read, and its text.
@@ -86,7 +83,7 @@ pub enum Named {
 }
 
 /// Finds what a word names.
-pub fn named(word: &str) -> Result<Named, Failure> {
+pub(super) fn named(word: &str) -> Result<Named> {
     if let Some(known) = preset(word) {
         return Ok(Named::Preset(Box::new(Subject {
             name: known.name.to_owned(),
@@ -102,9 +99,9 @@ pub fn named(word: &str) -> Result<Named, Failure> {
     if !path.exists() {
         let known = presets().iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
         let message = format!("{word:?} is neither a preset nor a file");
-        return Err(Failure::usage(message).hint(format!("presets are {known}")));
+        return Err(Error::wrong(message).hint(format!("presets are {known}")));
     }
-    let text = wiring::read_pipeline(path)?;
+    let text = read_text(path)?;
     Ok(match redrive_pipeline::parse(&text, word) {
         Ok(definition) => Named::File(Box::new(definition), text),
         Err(problems) => Named::Wrong(problems),
@@ -112,19 +109,19 @@ pub fn named(word: &str) -> Result<Named, Failure> {
 }
 
 /// The policies that a word and, in a file, a stage name.
-pub fn find(word: &str, stage: Option<&str>) -> Result<Vec<Subject>, Failure> {
+pub(super) fn find(word: &str, stage: Option<&str>) -> Result<Vec<Subject>> {
     match (named(word)?, stage) {
         (Named::Preset(subject), None) => Ok(vec![*subject]),
         (Named::Preset(_), Some(_)) => {
             let message = format!("{word} is a preset; --stage chooses among those of a pipeline file");
-            Err(Failure::usage(message))
+            Err(Error::wrong(message))
         }
-        (Named::Wrong(problems), _) => Err(wrong(&problems)),
+        (Named::Wrong(problems), _) => Err(wrong(problems)),
         (Named::File(definition, _), stage) => of_file(word, &definition, stage),
     }
 }
 
-fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<Vec<Subject>, Failure> {
+fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<Vec<Subject>> {
     let wanted = |name: &str| stage.is_none_or(|stage| stage == name);
     let found: Vec<Subject> = definition
         .all_stages()
@@ -144,17 +141,16 @@ fn of_file(file: &str, definition: &Definition, stage: Option<&str>) -> Result<V
         let stage = stage.unwrap_or_default();
         let known = definition.all_stages().map(|stage| stage.name.as_str()).collect::<Vec<_>>().join(", ");
         return Err(
-            Failure::usage(format!("{file} has no stage {stage:?}")).hint(format!("its stages are {known}"))
+            Error::wrong(format!("{file} has no stage {stage:?}")).hint(format!("its stages are {known}"))
         );
     }
     Ok(found)
 }
 
-/// Tells every problem there is, each on a line, and sums them up.
-pub fn wrong(problems: &[Problem]) -> Failure {
-    problems.iter().for_each(wiring::tell);
+/// Everything that is wrong in pipeline files, summed up.
+pub(super) fn wrong(problems: Vec<Problem>) -> Error {
     let mut files: Vec<&str> = problems.iter().map(|problem| problem.file.as_str()).collect();
     files.dedup();
     let (n, s) = (problems.len(), if problems.len() == 1 { "" } else { "s" });
-    Failure::usage(format!("{n} problem{s} in {}", files.join(", ")))
+    Error::wrong(format!("{n} problem{s} in {}", files.join(", "))).with_problems(problems)
 }

@@ -12,8 +12,9 @@ use redrive_ingest::worker::NOT_A_TEXT;
 use redrive_store::index::Refused;
 use redrive_store::{Content, ItemFilter, ItemQuery, RunFilter, RunRow};
 
-use crate::exit::Failure;
-use crate::wiring::{Shelf, Stores};
+use super::{IndexTarget, PIPELINE};
+use crate::Floor;
+use crate::error::Result;
 
 const PAGE: usize = 500;
 /// Earlier runs are looked at up to this many for files that were given up; older ones have been before.
@@ -22,20 +23,20 @@ const RUNS: usize = 3;
 const RUNS_FAR: usize = 200;
 
 /// Notes which files the last finished runs gave up.
-pub async fn remember(stores: &Stores, shelf: &Shelf, root: &str) -> Result<(), Failure> {
-    for row in finished(stores, root, RUNS).await? {
+pub(super) async fn remember(floor: &Floor, target: &IndexTarget, root: &str) -> Result<()> {
+    for row in finished(floor, root, RUNS).await? {
         for state in [StateKind::Dead, StateKind::Filtered] {
-            remember_of(stores, shelf, row.id, state).await?;
+            remember_of(floor, target, row.id, state).await?;
         }
     }
     Ok(())
 }
 
 /// The files that the last finished runs left in the index without some of their chunks.
-pub async fn incomplete(stores: &Stores, root: &str) -> Result<HashSet<String>, Failure> {
+pub(super) async fn incomplete(floor: &Floor, root: &str) -> Result<HashSet<String>> {
     let (mut paths, mut parents) = (HashSet::new(), HashSet::new());
-    for row in finished(stores, root, RUNS_FAR).await? {
-        let counters = stores.store.counters(row.id).await?;
+    for row in finished(floor, root, RUNS_FAR).await? {
+        let counters = floor.store.counters(row.id).await?;
         let dead = Metric::State(StateKind::Dead);
         if !counters.iter().any(|(_, metric, n)| *metric == dead && *n > 0) {
             continue;
@@ -44,12 +45,12 @@ pub async fn incomplete(stores: &Stores, root: &str) -> Result<HashSet<String>, 
         loop {
             let state = Some(StateKind::Dead);
             let filter = ItemFilter { run: Some(row.id), state, ..ItemFilter::default() };
-            let page = stores.store.items(ItemQuery { filter, after, limit: PAGE }).await?;
+            let page = floor.store.items(ItemQuery { filter, after, limit: PAGE }).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.seq);
             for parent in page.iter().filter_map(|item| item.parent) {
                 if parents.insert(parent)
-                    && let Some(file) = stores.store.item(parent).await?
+                    && let Some(file) = floor.store.item(parent).await?
                 {
                     paths.insert(file.key.to_string());
                 }
@@ -60,32 +61,32 @@ pub async fn incomplete(stores: &Stores, root: &str) -> Result<HashSet<String>, 
 }
 
 /// The last finished runs over a directory.
-async fn finished(stores: &Stores, root: &str, most: usize) -> Result<Vec<RunRow>, Failure> {
+async fn finished(floor: &Floor, root: &str, most: usize) -> Result<Vec<RunRow>> {
     let filter = RunFilter {
-        pipeline: Some(super::pipeline::NAME.to_owned()),
+        pipeline: Some(PIPELINE.to_owned()),
         source: Some(root.to_owned()),
         unfinished: false,
         uncancelled: false,
     };
-    let rows = stores.store.runs(filter, None, most).await?;
+    let rows = floor.store.runs(filter, None, most).await?;
     Ok(rows.into_iter().filter(|row| row.finished_at.is_some()).collect())
 }
 
 /// Notes the files of one run that ended in this state for good.
-async fn remember_of(stores: &Stores, shelf: &Shelf, run: RunId, state: StateKind) -> Result<(), Failure> {
+async fn remember_of(floor: &Floor, target: &IndexTarget, run: RunId, state: StateKind) -> Result<()> {
     let mut after = None;
     loop {
         let filter = ItemFilter { run: Some(run), state: Some(state), top: true, ..ItemFilter::default() };
-        let page = stores.store.items(ItemQuery { filter, after, limit: PAGE }).await?;
+        let page = floor.store.items(ItemQuery { filter, after, limit: PAGE }).await?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.seq);
         let mut refused = Vec::new();
         for (item, why) in page.iter().filter_map(|item| why(item).map(|why| (item, why))) {
-            let Some(Content::Whole(payload)) = stores.store.payload(item.seq).await? else { continue };
+            let Some(Content::Whole(payload)) = floor.store.payload(item.seq).await? else { continue };
             let Ok(file) = serde_json::from_slice::<FilePayload>(&payload) else { continue };
             refused.push(Refused { path: Arc::from(file.path.to_string()), version: file.hash, why });
         }
-        stores.index.refuse(shelf.collection.no, refused).await?;
+        floor.index.refuse(target.collection.no, refused).await?;
     }
 }
 

@@ -1,21 +1,18 @@
-//! `redrive policy lint`.
+//! What policies and gates cannot do that they seem to promise.
 //!
-//! Warnings are data, on standard output, and no failure: a policy that is odd may be meant. The lease is not held
+//! Warnings are data and no failure: a policy that is odd may be meant. The lease is not held
 //! against a timeout: a worker renews it as long as it lives, however long a call takes.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use redrive_core::gate::Passing;
-use redrive_core::policy::{LintContext, lint, presets};
+use redrive_core::policy::{self, LintContext, presets};
 use redrive_pipeline::{Definition, Problem, StageDef, StageKind};
 use serde::Serialize;
 
-use super::place::Places;
-use super::subject::{Named, Subject, gate_name, named, wrong};
-use crate::args::Global;
-use crate::exit::Failure;
-use crate::output;
+use super::lines::Lines;
+use super::subject::{Named, Subject, named, wrong};
+use crate::error::Result;
 
 /// What a pipeline file has unless it says otherwise; presets are looked at within it.
 const USUAL: LintContext = LintContext {
@@ -25,30 +22,40 @@ const USUAL: LintContext = LintContext {
     budget: None,
 };
 
-#[derive(Serialize)]
-struct Report<'a> {
-    clean: bool,
-    checked: &'a [String],
-    warnings: Vec<Found>,
+/// What was looked at, and what is odd about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LintReport {
+    /// Whether nothing is.
+    pub clean: bool,
+    /// The presets and files that were looked at.
+    pub checked: Vec<String>,
+    /// What is odd.
+    pub warnings: Vec<Warning>,
 }
 
-#[derive(Serialize)]
-struct Found {
+/// One thing that is odd.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Warning {
     /// The preset or the file.
-    source: String,
+    pub source: String,
     /// The line, in a file.
-    line: Option<usize>,
-    key: String,
-    message: String,
+    pub line: Option<usize>,
+    /// The key.
+    pub key: String,
+    /// What is odd about it.
+    pub message: String,
 }
 
-/// Looks at each of them, or at every preset. Files that are wrong are reported all together.
-pub fn run(global: &Global, words: &[String]) -> Result<ExitCode, Failure> {
+/// Looks at presets and pipeline files by their names, or at every preset. Files that are wrong are reported all together.
+///
+/// # Errors
+/// When a name is neither, or with every problem in the files.
+pub fn lint(words: &[String]) -> Result<LintReport> {
     let all = presets().iter().map(|preset| preset.name.to_owned());
-    let words = if words.is_empty() { all.collect() } else { words.to_vec() };
+    let checked = if words.is_empty() { all.collect() } else { words.to_vec() };
     let mut warnings = Vec::new();
     let mut problems = Vec::new();
-    for word in &words {
+    for word in &checked {
         match named(word)? {
             Named::Preset(subject) => warnings.extend(of_preset(&subject)),
             Named::File(definition, text) => {
@@ -61,30 +68,15 @@ pub fn run(global: &Global, words: &[String]) -> Result<ExitCode, Failure> {
         }
     }
     if !problems.is_empty() {
-        return Err(wrong(&problems));
+        return Err(wrong(problems));
     }
-    if global.json {
-        output::json(&Report { clean: warnings.is_empty(), checked: &words, warnings })?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    for Found { source, line, key, message } in &warnings {
-        let place = line.map_or_else(|| source.clone(), |line| format!("{source}:{line}"));
-        output::lines(&output::text::safe(&format!("{place}: {key}: {message}")))?;
-    }
-    if !global.quiet {
-        output::note(&format!(
-            "checked {}, {}",
-            counted(words.len(), "source"),
-            counted(warnings.len(), "warning")
-        ));
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(LintReport { clean: warnings.is_empty(), checked, warnings })
 }
 
-fn of_preset(subject: &Subject) -> Vec<Found> {
-    let found = lint(&subject.policy, &USUAL).into_iter();
+fn of_preset(subject: &Subject) -> Vec<Warning> {
+    let found = policy::lint(&subject.policy, &USUAL).into_iter();
     found
-        .map(|warning| Found {
+        .map(|warning| Warning {
             source: subject.name.clone(),
             line: None,
             key: warning.key,
@@ -94,32 +86,37 @@ fn of_preset(subject: &Subject) -> Vec<Found> {
 }
 
 /// The file's own warnings: they know the stage's timeout, the deadline, the failure budget and the line.
-fn of_file(warning: Problem) -> Found {
-    Found { source: warning.file, line: Some(warning.line), key: warning.key, message: warning.message }
+fn of_file(warning: Problem) -> Warning {
+    Warning { source: warning.file, line: Some(warning.line), key: warning.key, message: warning.message }
 }
 
 /// Where gates and the stages that pass them contradict each other. What comes from defaults alone is not worth a warning:
 /// one is told for a key that is written.
-fn of_gates(file: &str, definition: &Definition, text: &str) -> Vec<Found> {
+fn of_gates(file: &str, definition: &Definition, text: &str) -> Vec<Warning> {
     let mut stages = Vec::new();
     with_paths(&definition.stages, "", &mut stages);
-    let places = Places::of(text);
-    let mut names: Vec<String> = stages.iter().filter_map(|(_, stage)| gate_name(stage)).collect();
+    let lines = Lines::of(text);
+    let mut names: Vec<String> = stages.iter().filter_map(|(_, stage)| stage.gate_name()).collect();
     names.sort();
     names.dedup();
     let consecutive = definition.budget.as_ref().and_then(|budget| budget.consecutive);
     let of_gate = |name: String| {
         let passing: Vec<Passing<'_>> = stages
             .iter()
-            .filter(|(_, stage)| gate_name(stage).as_ref() == Some(&name))
+            .filter(|(_, stage)| stage.gate_name().as_ref() == Some(&name))
             .map(|(path, stage)| passing(path, stage))
             .collect();
         let spec = definition.gates.get(&name).cloned().unwrap_or_default();
         spec.lint(&name, &passing, definition.deadline, consecutive)
     };
     let found = names.into_iter().flat_map(of_gate).filter_map(|warning| {
-        let line = places.line(&warning.key)?;
-        Some(Found { source: file.to_owned(), line: Some(line), key: warning.key, message: warning.message })
+        let line = lines.line(&warning.key)?;
+        Some(Warning {
+            source: file.to_owned(),
+            line: Some(line),
+            key: warning.key,
+            message: warning.message,
+        })
     });
     found.collect()
 }
@@ -155,8 +152,4 @@ fn passing<'a>(path: &'a str, stage: &'a StageDef) -> Passing<'a> {
         max_item_tokens,
         policy: &stage.retry,
     }
-}
-
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

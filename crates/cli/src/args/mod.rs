@@ -1,12 +1,23 @@
 //! What can be typed. Nothing here is looked up or opened.
 
+mod dead;
+mod index;
+mod policy;
+mod rehearse;
+mod search;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use redrive_core::failure::Class;
-use redrive_core::id::{OperationId, RunId};
-use redrive_core::item::DeadReason;
+use redrive_core::id::RunId;
+use redrive_operate::work::WorkSettings;
+
+pub use dead::{DeadCommand, RedriveArgs};
+pub use index::{Embedder, IndexArgs};
+pub use policy::PolicyCommand;
+pub use rehearse::RehearseArgs;
+pub use search::SearchArgs;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
 #[derive(Debug, Parser)]
@@ -58,9 +69,9 @@ pub enum Command {
     /// Run a pipeline over its source, or go on with the run of both
     Run(RunArgs),
     /// Make a directory searchable, or bring its index up to date
-    Index(crate::commands::index::IndexArgs),
+    Index(IndexArgs),
     /// Find passages in what was indexed
-    Search(crate::commands::search::SearchArgs),
+    Search(SearchArgs),
     /// Show how a run stands
     Show {
         /// The run, for example r12; default: the newest
@@ -137,7 +148,7 @@ pub enum Command {
         command: Option<GatesCommand>,
     },
     /// A provider that misbehaves on purpose, by a seeded plan: rehearse an outage before it happens
-    Rehearse(crate::commands::rehearse::RehearseArgs),
+    Rehearse(RehearseArgs),
     /// Look at dead items, send them back, or remove them
     #[command(subcommand)]
     Dead(DeadCommand),
@@ -245,241 +256,10 @@ pub struct WorkArgs {
     pub lease: Duration,
 }
 
-/// Which dead items.
-#[derive(Debug, Clone, Default, ClapArgs)]
-pub struct DeadFilter {
-    /// In this run
-    #[arg(long)]
-    pub run: Option<RunId>,
-    /// Of this pipeline
-    #[arg(long)]
-    pub pipeline: Option<String>,
-    /// At this stage
-    #[arg(long)]
-    pub stage: Option<String>,
-    /// Whose last failure has this class: final, retryable, timeout, rate_limited, quota, oversized, crash
-    #[arg(long, value_parser = class)]
-    pub class: Option<Class>,
-    /// Dead for this reason: final, exhausted, expired, quarantined, operator
-    #[arg(long, value_parser = reason)]
-    pub reason: Option<DeadReason>,
-    /// In this group of alike errors (see `dead groups`)
-    #[arg(long)]
-    pub group: Option<String>,
-    /// Whose key or last failure contains this text
-    #[arg(long)]
-    pub text: Option<String>,
-    /// That died within this time, for example 2h
-    #[arg(long, value_parser = duration, value_name = "SPAN")]
-    pub since: Option<Duration>,
-    /// Only this item: its id, the beginning of it, or its key
-    #[arg(long)]
-    pub item: Option<String>,
-}
-
-/// The commands about dead items.
-#[derive(Debug, Subcommand)]
-pub enum DeadCommand {
-    /// List dead items
-    List {
-        /// Which
-        #[command(flatten)]
-        filter: DeadFilter,
-        /// At most so many
-        #[arg(long, short = 'n', default_value_t = 50)]
-        limit: usize,
-        /// Go on after this cursor, from `next` of the page before
-        #[arg(long)]
-        after: Option<String>,
-    },
-    /// Show one dead item with its content and history
-    Show {
-        /// Its id, the beginning of its id, or its key
-        item: String,
-        /// Only in this run
-        #[arg(long)]
-        run: Option<RunId>,
-    },
-    /// Show dead items grouped by alike errors
-    Groups {
-        /// Which
-        #[command(flatten)]
-        filter: DeadFilter,
-        /// At most so many groups
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: usize,
-    },
-    /// Write dead items as JSON Lines, with content and history
-    Export {
-        /// Which
-        #[command(flatten)]
-        filter: DeadFilter,
-        /// Where to; default: standard output
-        #[arg(long, short, value_name = "FILE")]
-        output: Option<PathBuf>,
-        /// Replace the file if it is there, with whatever was edited in it
-        #[arg(long, requires = "output")]
-        overwrite: bool,
-    },
-    /// Send dead items back with the content in a file that `dead export` wrote and somebody edited
-    Import {
-        /// The file; - is standard input
-        file: String,
-    },
-    /// Send dead items back, from the stage that failed them
-    Redrive(RedriveArgs),
-    /// Remove dead items and everything that came from them; a tombstone stays
-    Purge {
-        /// Which
-        #[command(flatten)]
-        filter: DeadFilter,
-        /// All of them
-        #[arg(long)]
-        all: bool,
-        /// Only say how many
-        #[arg(long)]
-        dry_run: bool,
-        /// Do not ask
-        #[arg(long, short)]
-        yes: bool,
-    },
-    /// List operations on many items: who asked for what, and how far it is
-    Operations {
-        /// Stop this one after the page it is at
-        #[arg(long, value_name = "OPERATION")]
-        stop: Option<OperationId>,
-        /// At most so many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: usize,
-    },
-}
-
-/// Options of `dead redrive`.
-#[derive(Debug, ClapArgs)]
-pub struct RedriveArgs {
-    /// Which
-    #[command(flatten)]
-    pub filter: DeadFilter,
-    /// All of them
-    #[arg(long)]
-    pub all: bool,
-    /// Only say which
-    #[arg(long)]
-    pub dry_run: bool,
-    /// At most so many
-    #[arg(long)]
-    pub limit: Option<u64>,
-    /// So many a second
-    #[arg(long, value_name = "N")]
-    pub rate: Option<f64>,
-    /// Send this many first and work on them; go on only if all of them pass
-    #[arg(long, value_name = "N")]
-    pub canary: Option<u64>,
-    /// Work on the runs they belong to until those end
-    #[arg(long)]
-    pub work: bool,
-    /// With --work: write one line for every item of those runs that succeeded
-    #[arg(long, value_name = "OUT.jsonl", requires = "work")]
-    pub results: Option<PathBuf>,
-}
-
-/// What the calls of a simulation have to pass; in a file it takes the place of what the file says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ClapArgs)]
-pub struct ThroughArgs {
-    /// Most requests per minute
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Through a gate")]
-    pub requests_per_minute: Option<u64>,
-    /// Most tokens per minute
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Through a gate")]
-    pub tokens_per_minute: Option<u64>,
-    /// Tokens of one item
-    #[arg(long, value_name = "N", help_heading = "Through a gate")]
-    pub tokens_per_item: Option<u64>,
-    /// Most items of one call
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Through a gate")]
-    pub batch: Option<u32>,
-    /// How long a call takes
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Through a gate")]
-    pub latency: Option<Duration>,
-    /// Most calls at once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Through a gate")]
-    pub concurrency: Option<u32>,
-}
-
-/// The commands about policies.
-#[derive(Debug, Subcommand)]
-pub enum PolicyCommand {
-    /// List the presets
-    List,
-    /// Show a preset, or a pipeline file's policies, as a timeline
-    Show {
-        /// A preset's name or a pipeline file
-        policy: String,
-        /// Only this stage of the pipeline file
-        #[arg(long)]
-        stage: Option<String>,
-        /// Attempts shown
-        #[arg(long, default_value_t = 12)]
-        attempts: usize,
-    },
-    /// Say when each attempt would run, how long until dead, and how many calls that takes
-    Simulate {
-        /// A preset's name or a pipeline file
-        policy: String,
-        /// Only this stage of the pipeline file
-        #[arg(long)]
-        stage: Option<String>,
-        /// Share of attempts that fail
-        #[arg(long, default_value_t = 0.1)]
-        failure_rate: f64,
-        /// Number of items
-        #[arg(long, default_value_t = 1_000)]
-        items: u64,
-        /// Attempts shown
-        #[arg(long, default_value_t = 12)]
-        attempts: usize,
-        /// Draw the timeline
-        #[arg(long, value_name = "OUT.svg")]
-        plot: Option<PathBuf>,
-        /// What calls have to pass.
-        #[command(flatten)]
-        through: ThroughArgs,
-    },
-    /// Warn of policies that cannot do what they seem to promise
-    Lint {
-        /// Presets' names or pipeline files; default: every preset
-        policies: Vec<String>,
-    },
-}
-
-pub fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; durations look like 500ms, 30s, 5m, 24h"))
-}
-
-pub fn lease(text: &str) -> Result<Duration, String> {
-    let least = Duration::from_millis(100);
-    duration(text).and_then(|span| if span < least { Err("at least 100ms".to_owned()) } else { Ok(span) })
-}
-
-fn class(text: &str) -> Result<Class, String> {
-    let names = || Class::ALL.map(Class::name).join(", ");
-    Class::from_name(text).ok_or_else(|| format!("classes are {}", names()))
-}
-
-fn reason(text: &str) -> Result<DeadReason, String> {
-    let names = || DeadReason::ALL.map(DeadReason::name).join(", ");
-    DeadReason::from_name(text).ok_or_else(|| format!("reasons are {}", names()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        use clap::CommandFactory;
-        Args::command().debug_assert();
+impl WorkArgs {
+    /// How it is worked on.
+    pub fn settings(&self) -> WorkSettings {
+        WorkSettings { lease: self.lease, max_wait: self.max_wait }
     }
 }
 
@@ -504,4 +284,25 @@ pub enum GatesCommand {
         /// The gate
         name: String,
     },
+}
+
+pub fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; durations look like 500ms, 30s, 5m, 24h"))
+}
+
+pub fn lease(text: &str) -> Result<Duration, String> {
+    let least = Duration::from_millis(100);
+    duration(text).and_then(|span| if span < least { Err("at least 100ms".to_owned()) } else { Ok(span) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
 }

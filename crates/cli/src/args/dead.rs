@@ -1,0 +1,184 @@
+//! What can be typed after `dead`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args as ClapArgs, Subcommand};
+use redrive_core::failure::Class;
+use redrive_core::id::{OperationId, RunId};
+use redrive_core::item::DeadReason;
+use redrive_core::time::millis;
+use redrive_operate::dead::{Redrive, Which};
+
+use super::duration;
+
+/// Which dead items.
+#[derive(Debug, Clone, Default, ClapArgs)]
+pub struct DeadFilter {
+    /// In this run
+    #[arg(long)]
+    pub run: Option<RunId>,
+    /// Of this pipeline
+    #[arg(long)]
+    pub pipeline: Option<String>,
+    /// At this stage
+    #[arg(long)]
+    pub stage: Option<String>,
+    /// Whose last failure has this class: final, retryable, timeout, rate_limited, quota, oversized, crash
+    #[arg(long, value_parser = class)]
+    pub class: Option<Class>,
+    /// Dead for this reason: final, exhausted, expired, quarantined, operator
+    #[arg(long, value_parser = reason)]
+    pub reason: Option<DeadReason>,
+    /// In this group of alike errors (see `dead groups`)
+    #[arg(long)]
+    pub group: Option<String>,
+    /// Whose key or last failure contains this text
+    #[arg(long)]
+    pub text: Option<String>,
+    /// That died within this time, for example 2h
+    #[arg(long, value_parser = duration, value_name = "SPAN")]
+    pub since: Option<Duration>,
+    /// Only this item: its id, the beginning of it, or its key
+    #[arg(long)]
+    pub item: Option<String>,
+}
+
+/// The commands about dead items.
+#[derive(Debug, Subcommand)]
+pub enum DeadCommand {
+    /// List dead items
+    List {
+        /// Which
+        #[command(flatten)]
+        filter: DeadFilter,
+        /// At most so many
+        #[arg(long, short = 'n', default_value_t = 50)]
+        limit: usize,
+        /// Go on after this cursor, from `next` of the page before
+        #[arg(long)]
+        after: Option<String>,
+    },
+    /// Show one dead item with its content and history
+    Show {
+        /// Its id, the beginning of its id, or its key
+        item: String,
+        /// Only in this run
+        #[arg(long)]
+        run: Option<RunId>,
+    },
+    /// Show dead items grouped by alike errors
+    Groups {
+        /// Which
+        #[command(flatten)]
+        filter: DeadFilter,
+        /// At most so many groups
+        #[arg(long, short = 'n', default_value_t = 20)]
+        limit: usize,
+    },
+    /// Write dead items as JSON Lines, with content and history
+    Export {
+        /// Which
+        #[command(flatten)]
+        filter: DeadFilter,
+        /// Where to; default: standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Replace the file if it is there, with whatever was edited in it
+        #[arg(long, requires = "output")]
+        overwrite: bool,
+    },
+    /// Send dead items back with the content in a file that `dead export` wrote and somebody edited
+    Import {
+        /// The file; - is standard input
+        file: String,
+    },
+    /// Send dead items back, from the stage that failed them
+    Redrive(RedriveArgs),
+    /// Remove dead items and everything that came from them; a tombstone stays
+    Purge {
+        /// Which
+        #[command(flatten)]
+        filter: DeadFilter,
+        /// All of them
+        #[arg(long)]
+        all: bool,
+        /// Only say how many
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// List operations on many items: who asked for what, and how far it is
+    Operations {
+        /// Stop this one after the page it is at
+        #[arg(long, value_name = "OPERATION")]
+        stop: Option<OperationId>,
+        /// At most so many
+        #[arg(long, short = 'n', default_value_t = 20)]
+        limit: usize,
+    },
+}
+
+/// Options of `dead redrive`.
+#[derive(Debug, ClapArgs)]
+pub struct RedriveArgs {
+    /// Which
+    #[command(flatten)]
+    pub filter: DeadFilter,
+    /// All of them
+    #[arg(long)]
+    pub all: bool,
+    /// Only say which
+    #[arg(long)]
+    pub dry_run: bool,
+    /// At most so many
+    #[arg(long)]
+    pub limit: Option<u64>,
+    /// So many a second
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// Send this many first and work on them; go on only if all of them pass
+    #[arg(long, value_name = "N")]
+    pub canary: Option<u64>,
+    /// Work on the runs they belong to until those end
+    #[arg(long)]
+    pub work: bool,
+    /// With --work: write one line for every item of those runs that succeeded
+    #[arg(long, value_name = "OUT.jsonl", requires = "work")]
+    pub results: Option<PathBuf>,
+}
+
+impl From<DeadFilter> for Which {
+    fn from(filter: DeadFilter) -> Self {
+        Self {
+            run: filter.run,
+            pipeline: filter.pipeline,
+            stage: filter.stage,
+            class: filter.class,
+            reason: filter.reason,
+            group: filter.group,
+            text: filter.text,
+            within_ms: filter.since.map(millis),
+            item: filter.item,
+        }
+    }
+}
+
+impl RedriveArgs {
+    /// How they are sent back.
+    pub fn request(&self) -> Redrive {
+        Redrive { limit: self.limit, rate: self.rate, canary: self.canary, work: self.work }
+    }
+}
+
+fn class(text: &str) -> Result<Class, String> {
+    let names = || Class::ALL.map(Class::name).join(", ");
+    Class::from_name(text).ok_or_else(|| format!("classes are {}", names()))
+}
+
+fn reason(text: &str) -> Result<DeadReason, String> {
+    let names = || DeadReason::ALL.map(DeadReason::name).join(", ");
+    DeadReason::from_name(text).ok_or_else(|| format!("reasons are {}", names()))
+}

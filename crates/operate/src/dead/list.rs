@@ -1,0 +1,184 @@
+//! Dead items are listed, one by one and in groups.
+
+use std::collections::BTreeMap;
+
+use redrive_core::failure::Class;
+use redrive_core::id::{ItemId, ItemSeq, RunId};
+use redrive_core::item::{DeadReason, Item, State};
+use redrive_store::{Group, ItemQuery};
+use serde::{Deserialize, Serialize};
+
+use super::{Selection, Which};
+use crate::Floor;
+use crate::error::{Error, Result};
+use crate::runs::Runs;
+
+/// Most items or groups of a page.
+const MOST: usize = 500;
+
+/// Which page of dead items.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct List {
+    /// Which items.
+    pub which: Which,
+    /// At most so many.
+    pub limit: usize,
+    /// Goes on after this cursor, from `next` of the page before.
+    pub after: Option<String>,
+}
+
+/// A page of dead items.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeadList {
+    /// The items, in the order of submission.
+    pub items: Vec<DeadItem>,
+    /// Where the next page goes on; `None` when this is the last.
+    pub next: Option<String>,
+}
+
+/// A dead item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeadItem {
+    /// Its id.
+    pub id: ItemId,
+    /// Its key.
+    pub key: String,
+    /// Its run.
+    pub run: RunId,
+    /// The stage it died at.
+    pub stage: String,
+    /// Why it is dead.
+    pub reason: Option<DeadReason>,
+    /// The class of its last failure.
+    pub class: Option<Class>,
+    /// What its last failure said.
+    pub message: Option<String>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How often it was sent back.
+    pub generation: u32,
+    /// When it died.
+    pub failed_at: String,
+    /// Its group of alike errors.
+    pub group: Option<String>,
+}
+
+impl DeadItem {
+    fn new(item: &Item, stage: String) -> Self {
+        let last = item.last.as_ref();
+        Self {
+            id: item.id,
+            key: item.key.to_string(),
+            run: item.run,
+            stage,
+            reason: match item.state {
+                State::Dead { reason } => Some(reason),
+                _ => None,
+            },
+            class: last.map(|last| last.class),
+            message: last.map(|last| last.message.to_string()),
+            attempts: item.attempt,
+            generation: item.generation,
+            failed_at: item.updated_at.to_string(),
+            group: last.map(|last| last.group.to_string()).filter(|group| !group.is_empty()),
+        }
+    }
+}
+
+/// Lists dead items.
+///
+/// # Errors
+/// When what is named does not exist, the cursor is none, or the store fails.
+pub async fn list(floor: &Floor, request: &List) -> Result<DeadList> {
+    let filters = Selection::of(floor, &request.which).await?.filters;
+    let limit = request.limit.clamp(1, MOST);
+    let (first, mut after) = read_cursor(request.after.as_deref())?;
+    let mut found: Vec<(usize, Item)> = Vec::new();
+    for (place, filter) in filters.iter().enumerate().skip(first) {
+        let wanted = limit + 1 - found.len();
+        let query = ItemQuery { filter: filter.clone(), after: after.take(), limit: wanted };
+        found.extend(floor.store.items(query).await?.into_iter().map(|item| (place, item)));
+        if found.len() > limit {
+            break;
+        }
+    }
+    let next = (found.len() > limit).then(|| {
+        let (place, item) = &found[limit - 1];
+        format!("{place}.{}", item.seq.0)
+    });
+    found.truncate(limit);
+    let runs = Runs::of(&*floor.store);
+    let mut items = Vec::new();
+    for (_, item) in &found {
+        items.push(DeadItem::new(item, runs.stage_name(item.run, item.stage).await?));
+    }
+    Ok(DeadList { items, next })
+}
+
+fn read_cursor(cursor: Option<&str>) -> Result<(usize, Option<ItemSeq>)> {
+    let Some(cursor) = cursor else { return Ok((0, None)) };
+    let read = cursor.split_once('.').and_then(|(place, seq)| Some((place.parse().ok()?, seq.parse().ok()?)));
+    let (place, seq) = read.ok_or_else(|| Error::wrong(format!("'{cursor}' is not a cursor")))?;
+    Ok((place, Some(ItemSeq(seq))))
+}
+
+/// The largest groups of dead items.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeadGroups {
+    /// The groups, largest first.
+    pub groups: Vec<DeadGroup>,
+}
+
+/// Dead items with alike errors.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DeadGroup {
+    /// Its name.
+    pub group: String,
+    /// How many items are in it.
+    pub items: u64,
+    /// The stage they died at.
+    pub stage: String,
+    /// The class of their last failures.
+    pub class: Option<Class>,
+    /// What one of the failures said.
+    pub message: String,
+    /// One of the items.
+    pub example: ItemId,
+    /// When the first of them died.
+    pub first_at: String,
+    /// When the last of them died.
+    pub last_at: String,
+}
+
+/// Groups dead items by alike errors.
+///
+/// # Errors
+/// When what is named does not exist, or the store fails.
+pub async fn groups(floor: &Floor, which: &Which, limit: usize) -> Result<DeadGroups> {
+    let limit = limit.clamp(1, MOST);
+    let mut merged: BTreeMap<String, Group> = BTreeMap::new();
+    for filter in Selection::of(floor, which).await?.filters {
+        for group in floor.store.groups(filter, limit).await? {
+            merged.entry(group.group.clone()).and_modify(|known| known.items += group.items).or_insert(group);
+        }
+    }
+    let mut largest: Vec<Group> = merged.into_values().collect();
+    largest.sort_by(|a, b| b.items.cmp(&a.items).then_with(|| a.group.cmp(&b.group)));
+    largest.truncate(limit);
+    let runs = Runs::of(&*floor.store);
+    let mut groups = Vec::new();
+    for group in largest {
+        let stage = runs.stage_name(group.run, group.stage).await?;
+        groups.push(DeadGroup {
+            group: group.group,
+            items: group.items,
+            stage,
+            class: group.class,
+            message: group.message,
+            example: group.example,
+            first_at: group.first_at.to_string(),
+            last_at: group.last_at.to_string(),
+        });
+    }
+    Ok(DeadGroups { groups })
+}

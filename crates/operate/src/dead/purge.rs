@@ -1,0 +1,52 @@
+//! Dead items are removed.
+
+use redrive_engine::admin;
+use redrive_store::Scrub;
+use serde::Serialize;
+
+use super::Selection;
+use crate::Floor;
+use crate::error::Result;
+
+/// How many items were changed, or would be.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Changed {
+    /// Whether this only says what would be done.
+    pub dry_run: bool,
+    /// Items that were changed, or would be.
+    pub items: u64,
+    /// Items that were left alone.
+    pub skipped: u64,
+    /// Why bytes of what was removed may be left, and what to do about it.
+    #[serde(skip)]
+    pub left: Option<String>,
+}
+
+/// Says how many dead items [`purge`] would remove, without what came from them.
+///
+/// # Errors
+/// When the store fails.
+pub async fn preview_purge(floor: &Floor, selection: &Selection) -> Result<Changed> {
+    let mut items = 0;
+    for filter in &selection.filters {
+        items += admin::count_dead(&*floor.store, filter).await?;
+    }
+    Ok(Changed { dry_run: true, items, ..Changed::default() })
+}
+
+/// Removes dead items and everything that came from them; a tombstone stays. One whose parent still waits for how it ended
+/// is left alone.
+///
+/// # Errors
+/// When the store fails; the same request goes on where it was.
+pub async fn purge(floor: &Floor, selection: &Selection) -> Result<Changed> {
+    let (mut items, mut skipped) = (0, 0);
+    for filter in &selection.filters {
+        let done = admin::purge(&*floor.store, filter, &floor.actor, &floor.env).await?;
+        items += done.changed;
+        skipped += done.skipped;
+    }
+    // Also when nothing was left to remove: a purge that was broken off may have got no further than that.
+    let scrubbed = floor.store.scrub(Scrub::Leftovers).await?;
+    Ok(Changed { dry_run: false, items, skipped, left: scrubbed.left })
+}

@@ -1,0 +1,233 @@
+//! Dead items are sent back, from the stage that failed them.
+
+use redrive_core::id::{ItemId, RunId};
+use redrive_core::item::{Item, StateKind};
+use redrive_core::status::Control;
+use redrive_engine::admin;
+use redrive_engine::report::RunReport;
+use redrive_store::{ItemFilter, ItemQuery, RunRow};
+use serde::{Deserialize, Serialize};
+
+use super::Selection;
+use crate::Floor;
+use crate::error::{Error, Result};
+use crate::runs::Runs;
+use crate::work::{Observer, work_on};
+
+/// Items that are looked at a time.
+const PAGE: usize = 500;
+
+/// How dead items are sent back.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Redrive {
+    /// At most so many are sent back.
+    pub limit: Option<u64>,
+    /// So many a second.
+    pub rate: Option<f64>,
+    /// Sends this many first and works on them; goes on only if all of them pass.
+    pub canary: Option<u64>,
+    /// Works on the runs they belong to until those end.
+    pub work: bool,
+}
+
+impl Redrive {
+    /// Looks whether the request makes sense, before a store is opened.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn check(&self) -> Result<()> {
+        match self.rate {
+            Some(rate) if !rate.is_finite() || rate <= 0.0 => Err(Error::wrong("--rate has to be above 0")),
+            _ => Ok(()),
+        }
+    }
+
+    fn of(self, filter: &ItemFilter, limit: Option<u64>) -> admin::Redrive {
+        admin::Redrive { filter: filter.clone(), limit, rate: self.rate }
+    }
+
+    fn left(self, sent: u64) -> Option<u64> {
+        self.limit.map(|limit| limit.saturating_sub(sent))
+    }
+}
+
+/// What was done, or would be.
+#[derive(Debug, Default, Serialize)]
+pub struct Redriven {
+    /// Whether this only says what would be done.
+    pub dry_run: bool,
+    /// Items sent back, or that would be.
+    pub items: u64,
+    /// Items that were left alone: something happened to them meanwhile, only their source can mend them, or their run was
+    /// cancelled.
+    pub skipped: u64,
+    /// Which items would be sent back; `null` unless it is a dry run.
+    pub ids: Option<Vec<ItemId>>,
+    /// How those that were sent first went; `null` without a canary.
+    pub canary: Option<Canary>,
+    /// How the runs stand that were worked on.
+    pub runs: Vec<RunReport>,
+    /// Runs with such items that go on.
+    #[serde(skip)]
+    pub live: Vec<RunId>,
+    /// Runs with such items that were cancelled: those stay dead.
+    #[serde(skip)]
+    pub cancelled: Vec<RunId>,
+    /// Whether the work on the runs was told to stop.
+    #[serde(skip)]
+    pub interrupted: bool,
+}
+
+/// How the first few went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Canary {
+    /// So many were sent back.
+    pub sent: u64,
+    /// So many of them passed.
+    pub passed: u64,
+    /// Whether the others were sent back after them.
+    pub went_on: bool,
+}
+
+/// Says exactly which items [`redrive`] would send back.
+///
+/// # Errors
+/// When the store fails.
+pub async fn preview(floor: &Floor, selection: &Selection, request: Redrive) -> Result<Redriven> {
+    let (mut ids, mut skipped) = (Vec::new(), 0);
+    let runs = Runs::of(&*floor.store);
+    for filter in &selection.filters {
+        let asked = request.of(filter, request.left(ids.len() as u64));
+        let found = admin::preview(&*floor.store, &runs, &asked, &floor.env).await?;
+        ids.extend(found.items);
+        skipped += found.skipped;
+    }
+    Ok(Redriven { dry_run: true, items: ids.len() as u64, skipped, ids: Some(ids), ..Redriven::default() })
+}
+
+/// Sends dead items back, and works on their runs where that is asked for.
+///
+/// # Errors
+/// When a run is paused that a canary or work needs, or the store fails; what was sent back before stays so.
+pub async fn redrive(
+    floor: &Floor,
+    selection: &Selection,
+    request: Redrive,
+    observer: &dyn Observer,
+) -> Result<Redriven> {
+    let runs = Runs::of(&*floor.store);
+    let touched = touched(floor, selection).await?;
+    let mut done = Redriven::default();
+    if let Some(first) = request.canary {
+        // Nobody would work on them, and the next try would send as many again.
+        if let Some(run) = touched.iter().find(|run| is_paused(run)).map(|run| run.id) {
+            return Err(Error::paused(format!("run {run} is paused; nothing was sent back"))
+                .hint(format!("`redrive resume {run}` lets it go on; then say the same again")));
+        }
+        let canary = send_canary(floor, selection, request, first, observer).await?;
+        (done.items, done.canary) = (canary.sent, Some(canary));
+        if !canary.went_on {
+            return Ok(done);
+        }
+    }
+    for filter in &selection.filters {
+        let asked = request.of(filter, request.left(done.items));
+        let sent = admin::redrive(&*floor.store, &runs, &asked, &floor.actor, &floor.env).await?;
+        done.items += sent.changed;
+        done.skipped += sent.skipped;
+    }
+    for run in touched {
+        let list = if run.control == Control::Cancelled { &mut done.cancelled } else { &mut done.live };
+        list.push(run.id);
+    }
+    if request.work {
+        for run in &done.live {
+            let worked = work_on(floor, *run, observer).await?;
+            done.runs.push(worked.report);
+            done.interrupted = worked.interrupted;
+            if worked.interrupted {
+                break;
+            }
+        }
+    }
+    Ok(done)
+}
+
+fn is_paused(run: &RunRow) -> bool {
+    !matches!(run.control, Control::Go | Control::Cancelled)
+}
+
+/// Sends the first few back and works on them.
+async fn send_canary(
+    floor: &Floor,
+    selection: &Selection,
+    request: Redrive,
+    first: u64,
+    observer: &dyn Observer,
+) -> Result<Canary> {
+    let (store, runs) = (&*floor.store, Runs::of(&*floor.store));
+    let first = request.limit.map_or(first, |limit| limit.min(first));
+    let mut sent: Vec<Item> = Vec::new();
+    for filter in &selection.filters {
+        let asked = request.of(filter, Some(first.saturating_sub(sent.len() as u64)));
+        let mut before = Vec::new();
+        for id in admin::preview(store, &runs, &asked, &floor.env).await?.items {
+            let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };
+            before.extend(store.items(ItemQuery { filter, after: None, limit: 1 }).await?);
+        }
+        if before.is_empty() {
+            continue;
+        }
+        admin::redrive(store, &runs, &asked, &floor.actor, &floor.env).await?;
+        for before in before {
+            let now = store.item(before.seq).await?;
+            sent.extend(now.filter(|now| now.rev != before.rev));
+        }
+    }
+    let mut ids: Vec<RunId> = sent.iter().map(|item| item.run).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    for run in ids {
+        work_on(floor, run, observer).await?;
+    }
+    let mut passed = 0;
+    for item in &sent {
+        let state = store.item(item.seq).await?.map(|item| item.state.kind());
+        passed += u64::from(matches!(state, Some(StateKind::Succeeded | StateKind::Filtered)));
+    }
+    let sent = sent.len() as u64;
+    Ok(Canary { sent, passed, went_on: passed == sent })
+}
+
+/// The runs that the selection reaches into.
+async fn touched(floor: &Floor, selection: &Selection) -> Result<Vec<RunRow>> {
+    let mut ids: Vec<RunId> = Vec::new();
+    for filter in &selection.filters {
+        ids.extend(runs_of(floor, filter).await?);
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    let mut rows = Vec::new();
+    for id in ids {
+        rows.extend(floor.store.run(id).await?);
+    }
+    Ok(rows)
+}
+
+async fn runs_of(floor: &Floor, filter: &ItemFilter) -> Result<Vec<RunId>> {
+    if let Some(run) = filter.run {
+        return Ok(vec![run]);
+    }
+    let mut runs: Vec<RunId> = Vec::new();
+    let mut after = None;
+    loop {
+        let query = ItemQuery { filter: filter.clone(), after, limit: PAGE };
+        let page = floor.store.items(query).await?;
+        let Some(last) = page.last() else { return Ok(runs) };
+        after = Some(last.seq);
+        runs.extend(page.iter().map(|item| item.run));
+        runs.sort_unstable();
+        runs.dedup();
+    }
+}

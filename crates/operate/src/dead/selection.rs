@@ -1,0 +1,139 @@
+//! From what was asked to what a store is asked.
+
+use redrive_core::failure::Class;
+use redrive_core::id::RunId;
+use redrive_core::item::{DeadReason, StateKind};
+use redrive_core::time::Timestamp;
+use redrive_store::{ItemFilter, RunFilter};
+use serde::{Deserialize, Serialize};
+
+use crate::Floor;
+use crate::error::{Error, Result};
+use crate::items::{self, ItemName};
+use crate::pipelines;
+use crate::runs::Runs;
+
+/// Which dead items; everything that is given must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Which {
+    /// In this run.
+    pub run: Option<RunId>,
+    /// Of this pipeline.
+    pub pipeline: Option<String>,
+    /// At this stage.
+    pub stage: Option<String>,
+    /// Whose last failure has this class.
+    pub class: Option<Class>,
+    /// Dead for this reason.
+    pub reason: Option<DeadReason>,
+    /// In this group of alike errors.
+    pub group: Option<String>,
+    /// Whose key or last failure contains this text.
+    pub text: Option<String>,
+    /// That died within so many milliseconds.
+    pub within_ms: Option<i64>,
+    /// This one: its id, the beginning of its id, or its key.
+    pub item: Option<String>,
+}
+
+impl Which {
+    /// Whether anything narrows it down. A run or a pipeline alone is a place, not a choice.
+    fn is_narrow(&self) -> bool {
+        let Self { run: _, pipeline: _, stage, class, reason, group, text, within_ms, item } = self;
+        stage.is_some()
+            || class.is_some()
+            || reason.is_some()
+            || group.is_some()
+            || text.is_some()
+            || within_ms.is_some()
+            || item.is_some()
+    }
+}
+
+/// The dead items that are meant, as a store is asked for them. Made once, so that what is shown first and what is done
+/// then go by the same moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selection {
+    /// A stage or a pipeline means something else in every run, so there may be several.
+    pub(super) filters: Vec<ItemFilter>,
+}
+
+impl Selection {
+    /// The dead items that are meant.
+    ///
+    /// # Errors
+    /// When a run, pipeline, stage or item does not exist, or the store fails.
+    pub async fn of(floor: &Floor, which: &Which) -> Result<Self> {
+        let mut base = ItemFilter {
+            run: which.run,
+            state: Some(StateKind::Dead),
+            class: which.class,
+            reason: which.reason,
+            group: which.group.clone(),
+            text: which.text.clone(),
+            since: which.within_ms.map(|span| Timestamp(floor.now().0.saturating_sub(span))),
+            ..ItemFilter::default()
+        };
+        if let Some(item) = &which.item {
+            let name = ItemName { item: item.clone(), run: which.run };
+            let id = items::find(&*floor.store, &name).await?.id;
+            base.ids = Some((id, id));
+        }
+        if which.stage.is_none() && which.pipeline.is_none() {
+            return Ok(Self { filters: vec![base] });
+        }
+        Self::of_runs(floor, which, &base).await
+    }
+
+    /// The dead items that are to be changed: "no filter" is not taken for "everything" unless `all` says so.
+    ///
+    /// # Errors
+    /// As [`Selection::of`], and when nothing says which; `verb` is what is to be done to them.
+    pub async fn to_change(floor: &Floor, which: &Which, all: bool, verb: &str) -> Result<Self> {
+        Self::said_which(which, all, verb)?;
+        Self::of(floor, which).await
+    }
+
+    /// Refuses to take "no filter" for "everything", before a store is opened.
+    ///
+    /// # Errors
+    /// When nothing says which.
+    pub fn said_which(which: &Which, all: bool, verb: &str) -> Result<()> {
+        if all || which.is_narrow() {
+            return Ok(());
+        }
+        Err(Error::wrong(format!("which dead items are to be {verb}?"))
+            .hint("name them with --item, --group, --stage, --class … or say --all"))
+    }
+
+    async fn of_runs(floor: &Floor, which: &Which, base: &ItemFilter) -> Result<Self> {
+        let runs = match which.run {
+            Some(run) => floor.store.run(run).await?.into_iter().collect(),
+            None => {
+                let filter = RunFilter { pipeline: which.pipeline.clone(), ..RunFilter::default() };
+                Runs::of(&*floor.store).all(filter).await?
+            }
+        };
+        let mut filters = Vec::new();
+        for row in runs {
+            let stages = match &which.stage {
+                None => Vec::new(),
+                Some(name) => {
+                    let plan = pipelines::definition_of(&row).map(|definition| definition.plan());
+                    let Some(stage) = plan.and_then(|plan| plan.find(name)) else { continue };
+                    vec![stage]
+                }
+            };
+            filters.push(ItemFilter { run: Some(row.id), stages, ..base.clone() });
+        }
+        if filters.is_empty() {
+            let stage =
+                which.stage.as_ref().map(|name| format!(" with a stage {name:?}")).unwrap_or_default();
+            let pipeline = which.pipeline.as_ref().map(|name| format!(" of {name:?}")).unwrap_or_default();
+            return Err(Error::not_found(format!("there is no run{pipeline}{stage}"))
+                .hint("`redrive runs` lists the runs"));
+        }
+        Ok(Self { filters })
+    }
+}

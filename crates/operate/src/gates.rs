@@ -1,0 +1,121 @@
+//! Gates: list them, pause one, let one go on with the runs that waited for it, or have it forget what it found out.
+
+use redrive_core::gate::GateState;
+use redrive_core::id::RunId;
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_engine::admin;
+use redrive_engine::report::{GateReport, gate_reports};
+use redrive_store::RunFilter;
+use serde::Serialize;
+
+use crate::Floor;
+use crate::error::{Error, Result};
+use crate::pipelines;
+
+/// Runs that are looked at for a gate.
+const RUNS: usize = 1_000;
+
+/// All gates.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct GateList {
+    /// How each of them stands, by name.
+    pub gates: Vec<GateReport>,
+}
+
+/// A gate that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Resumed {
+    /// The gate.
+    pub gate: String,
+    /// The runs that were paused for it and may go on.
+    pub runs: Vec<RunId>,
+}
+
+/// Lists the gates.
+///
+/// # Errors
+/// When the store fails.
+pub async fn list(floor: &Floor) -> Result<GateList> {
+    Ok(GateList { gates: gate_reports(&*floor.store, floor.now()).await? })
+}
+
+/// Pauses a gate: what is under way finishes, the rest waits and spends nothing. It may be one that no stage has passed
+/// yet, as long as a pipeline names it.
+///
+/// # Errors
+/// When there is no such gate, or the store fails.
+pub async fn pause(floor: &Floor, name: &str, why: &str) -> Result<()> {
+    let known = floor.store.gates().await?.iter().any(|row| row.name == name);
+    if !known && !is_named_by_a_run(floor, name).await? {
+        return Err(unknown(floor, name).await?);
+    }
+    let why = format!("{why} ({})", floor.actor);
+    let now = floor.now();
+    admin::change_gate(&*floor.store, name, true, now, |state| state.stop(why.clone(), now)).await?;
+    Ok(())
+}
+
+/// Lets a gate go on that was paused, closed or away, and the runs that were paused for it. Without a name, the only one
+/// that is not open is meant.
+///
+/// # Errors
+/// When there is no such gate, it is not clear which one is meant, or the store fails.
+pub async fn resume(floor: &Floor, name: Option<String>) -> Result<Resumed> {
+    let gate = match name {
+        Some(name) => name,
+        None => the_one_not_open(floor).await?,
+    };
+    let now = floor.now();
+    change(floor, &gate, |state, now| state.resume(now)).await?;
+    let mut runs = Vec::new();
+    let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
+    for row in floor.store.runs(unfinished, None, RUNS).await? {
+        let for_a_gate = matches!(row.control, Control::PausedQuota | Control::PausedOutage);
+        if for_a_gate && pipelines::definition_of(&row).is_some_and(|definition| definition.passes(&gate)) {
+            admin::resume(&*floor.store, row.id, now).await?;
+            runs.push(row.id);
+        }
+    }
+    Ok(Resumed { gate, runs })
+}
+
+/// Has a gate forget what was found out about it: rates, sizes, pauses.
+///
+/// # Errors
+/// When there is no such gate, or the store fails.
+pub async fn reset(floor: &Floor, name: &str) -> Result<()> {
+    change(floor, name, |state, _| state.reset()).await
+}
+
+async fn change(floor: &Floor, name: &str, change: fn(&mut GateState, Timestamp)) -> Result<()> {
+    let now = floor.now();
+    match admin::change_gate(&*floor.store, name, false, now, |state| change(state, now)).await? {
+        Some(_) => Ok(()),
+        None => Err(unknown(floor, name).await?),
+    }
+}
+
+async fn unknown(floor: &Floor, name: &str) -> Result<Error> {
+    let names: Vec<String> = floor.store.gates().await?.into_iter().map(|row| row.name).collect();
+    let known = if names.is_empty() { "there are none yet".to_owned() } else { names.join(", ") };
+    Ok(Error::not_found(format!("there is no gate {name:?}")).hint(format!("known gates: {known}")))
+}
+
+async fn is_named_by_a_run(floor: &Floor, name: &str) -> Result<bool> {
+    let runs = floor.store.runs(RunFilter::default(), None, RUNS).await?;
+    Ok(runs.iter().filter_map(pipelines::definition_of).any(|definition| definition.passes(name)))
+}
+
+async fn the_one_not_open(floor: &Floor) -> Result<String> {
+    let all = list(floor).await?.gates.into_iter();
+    let mut shut = all.filter(|gate| gate.state != "open").map(|gate| gate.name);
+    match (shut.next(), shut.next()) {
+        (Some(name), None) => Ok(name),
+        (None, _) => Err(Error::refused("every gate is open").hint("`redrive gates` shows them")),
+        (Some(first), Some(second)) => {
+            let all: Vec<String> = [first, second].into_iter().chain(shut).collect();
+            Err(Error::wrong("several gates are not open").hint(format!("say which: {}", all.join(", "))))
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Everything a person or a program can ask of Redrive, as typed requests and answers.
+//!
+//! | capability | module |
+//! |---|---|
+//! | begin, find, edit, pause, resume and cancel runs, say how they stand | [`runs`] |
+//! | work on a run until it ends | [`work`] |
+//! | what became of a run's items | [`results`] |
+//! | one item's life, and its end by an operator's word | [`items`] |
+//! | dead letters: list, groups, preview, redrive with a canary, export, import, purge | [`dead`] |
+//! | operations on many items: who asked for what, and how far it is | [`operations`] |
+//! | gates: how fast each dependency is called, and what keeps it closed | [`gates`] |
+//! | what failed, how reliable stages are, whether the laws hold, what can be forgotten | [`reports`] |
+//! | make a directory searchable and keep it so | [`index`] |
+//! | find passages | [`search`] |
+//! | what retry policies do, before anything depends on them | [`policies`] |
+//! | pipelines and sources | [`pipelines`], [`sources`] |
+//!
+//! This crate is the floor that every door stands on: the command line now, a server later. Rules are here; printing,
+//! exit codes, statuses, signals and progress bars are not. Concrete stores and handlers are handed in, the latter
+//! through [`Wiring`]. A request that cannot be answered ends with one [`Error`]: its kind, a message, and a hint.
+
+pub mod dead;
+mod error;
+pub mod gates;
+pub mod index;
+pub mod items;
+pub mod operations;
+pub mod pipelines;
+pub mod policies;
+pub mod reports;
+pub mod results;
+pub mod runs;
+pub mod search;
+pub mod sources;
+mod wiring;
+pub mod work;
+
+use std::sync::Arc;
+
+use redrive_core::time::Timestamp;
+use redrive_engine::env::Env;
+use redrive_store::{Index, Store};
+
+pub use error::{Error, Kind, Result};
+pub use wiring::Wiring;
+
+/// What requests are answered with: a store and the index in it, clock and dice, who asks, and who makes handlers.
+#[derive(Clone)]
+pub struct Floor {
+    /// Where items are.
+    pub store: Arc<dyn Store>,
+    /// What is searched.
+    pub index: Arc<dyn Index>,
+    /// Clock and dice.
+    pub env: Env,
+    /// Who asks, for the record.
+    pub actor: String,
+    /// Who makes handlers.
+    pub wiring: Arc<dyn Wiring>,
+}
+
+impl Floor {
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.env.clock.now()
+    }
+}

@@ -1,0 +1,82 @@
+//! Operations on many items: who asked for what, and how far it is.
+
+use redrive_core::id::OperationId;
+use redrive_engine::admin;
+use redrive_store::{Operation, OperationKind, OperationState};
+use serde::Serialize;
+
+use crate::Floor;
+use crate::error::{Error, Result};
+
+/// Most operations of a list.
+const MOST: usize = 1_000;
+
+/// Operations, newest first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OperationList {
+    /// Each of them.
+    pub operations: Vec<OperationView>,
+}
+
+/// One operation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct OperationView {
+    /// Its number.
+    pub id: OperationId,
+    /// What it does.
+    pub kind: OperationKind,
+    /// How far it is.
+    pub state: OperationState,
+    /// Who asked.
+    pub actor: String,
+    /// What was asked, as JSON.
+    pub request: String,
+    /// Items changed.
+    pub changed: u64,
+    /// Items that were left alone.
+    pub skipped: u64,
+    /// When it began.
+    pub created_at: String,
+    /// When it last went on.
+    pub updated_at: String,
+}
+
+impl From<Operation> for OperationView {
+    fn from(operation: Operation) -> Self {
+        let Operation {
+            id,
+            kind,
+            state,
+            actor,
+            request,
+            after: _,
+            changed,
+            skipped,
+            created_at,
+            updated_at,
+            ..
+        } = operation;
+        let (created_at, updated_at) = (created_at.to_string(), updated_at.to_string());
+        Self { id, kind, state, actor, request, changed, skipped, created_at, updated_at }
+    }
+}
+
+/// Lists operations, newest first.
+///
+/// # Errors
+/// When the store fails.
+pub async fn list(floor: &Floor, limit: usize) -> Result<OperationList> {
+    let operations = floor.store.operations(limit.min(MOST)).await?;
+    Ok(OperationList { operations: operations.into_iter().map(Into::into).collect() })
+}
+
+/// Stops an operation after the page it is at.
+///
+/// # Errors
+/// When it is not under way, or the store fails.
+pub async fn stop(floor: &Floor, operation: OperationId) -> Result<()> {
+    if admin::stop_operation(&*floor.store, operation, floor.now()).await? {
+        return Ok(());
+    }
+    Err(Error::refused(format!("operation {operation} is not under way")))
+}

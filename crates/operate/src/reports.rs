@@ -1,0 +1,161 @@
+//! Reports: what failed in a run, how reliable its stages are, whether the laws hold, and what can be forgotten.
+
+use std::time::Duration;
+
+use redrive_core::id::RunId;
+use redrive_engine::maintain::{self, Prunable};
+use redrive_engine::report::{self, CheckReport, FailureReport, Stats};
+use redrive_store::index::IndexSize;
+use redrive_store::{RunRow, Scrub};
+use serde::{Deserialize, Serialize};
+
+use crate::Floor;
+use crate::error::Result;
+use crate::pipelines;
+use crate::runs::Runs;
+
+/// Vectors, and files that are gone, are forgotten this many at a time.
+const PAGE: usize = 5_000;
+
+/// Statistics of a run, and of every index in the store.
+#[derive(Debug, Serialize)]
+pub struct Statistics {
+    /// Of the run.
+    #[serde(flatten)]
+    pub run: Stats,
+    /// Of each index.
+    pub indexes: Vec<IndexStats>,
+}
+
+/// How much is in an index.
+#[derive(Debug, Serialize)]
+pub struct IndexStats {
+    /// The directory.
+    pub root: String,
+    /// The model that made its vectors.
+    pub model: String,
+    /// How much.
+    #[serde(flatten)]
+    pub size: IndexSize,
+}
+
+/// Says how reliable the stages of a run are, and how large every index is.
+///
+/// # Errors
+/// When there is no such run or the store fails.
+pub async fn stats(floor: &Floor, run: Option<RunId>) -> Result<Statistics> {
+    let known = Runs::of(&*floor.store).find(run).await?;
+    let (id, pipeline) = (known.row.id, &known.row.spec.pipeline);
+    let run = report::stats(&*floor.store, id, pipeline, &known.plan).await?;
+    let mut indexes = Vec::new();
+    for collection in floor.index.collections().await? {
+        let size = floor.index.size(collection.no).await?;
+        indexes.push(IndexStats { root: collection.spec.root, model: collection.spec.model, size });
+    }
+    Ok(Statistics { run, indexes })
+}
+
+/// Says what failed in a run: items sorted, error history, retries, next time.
+///
+/// # Errors
+/// When there is no such run or the store fails.
+pub async fn failures(floor: &Floor, run: Option<RunId>, limit: usize) -> Result<FailureReport> {
+    let known = Runs::of(&*floor.store).find(run).await?;
+    Ok(report::failures(&*floor.store, &known.row, &known.plan, floor.now(), limit).await?)
+}
+
+/// Proves the laws over one run or everything the store holds, and that all of it is as it was written.
+///
+/// # Errors
+/// When there is no such run or the store fails.
+pub async fn check(floor: &Floor, run: Option<RunId>) -> Result<CheckReport> {
+    let wanted = run.map_or(report::Runs::All, report::Runs::One);
+    let plan = |row: &RunRow| pipelines::definition_of(row).map(|definition| definition.plan());
+    Ok(report::check(&*floor.store, wanted, plan, floor.now()).await?)
+}
+
+/// Which runs to forget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prune {
+    /// Those that finished longer ago than so many milliseconds.
+    pub older_than_ms: u64,
+    /// Those with dead items too; they are spared otherwise.
+    pub with_dead: bool,
+}
+
+impl Prune {
+    fn older_than(self) -> Duration {
+        Duration::from_millis(self.older_than_ms)
+    }
+}
+
+/// What was forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// Runs.
+    pub runs: u64,
+    /// Their items.
+    pub items: u64,
+    /// How many of those were dead.
+    pub dead: u64,
+    /// Tombstones of purged items.
+    pub tombstones: u64,
+    /// Contents and outputs that nobody referred to any more.
+    pub contents: u64,
+    /// Vectors that no passage uses.
+    pub vectors: u64,
+    /// Names of files that are gone from an index.
+    pub gone_files: u64,
+    /// Bytes that were given back to the disk.
+    pub given_back: u64,
+    /// What was spared for its dead items.
+    pub spared: Spared,
+}
+
+/// Runs that are spared because of their dead items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Spared {
+    /// The runs.
+    pub runs: u64,
+    /// Their dead items.
+    pub dead: u64,
+}
+
+/// Says what [`prune`] would forget and what it would spare.
+///
+/// # Errors
+/// When the store fails.
+pub async fn prunable(floor: &Floor, request: Prune) -> Result<Prunable> {
+    Ok(maintain::prunable(&*floor.store, request.older_than(), request.with_dead, &floor.env).await?)
+}
+
+/// Forgets runs that finished long ago, and vectors and files that nothing uses.
+///
+/// # Errors
+/// When the store fails; what was forgotten before stays so.
+pub async fn prune(floor: &Floor, request: Prune) -> Result<Pruned> {
+    let (store, older_than) = (&*floor.store, request.older_than());
+    let pruned = maintain::prune(store, older_than, request.with_dead, &floor.env).await?;
+    let left = maintain::prunable(store, older_than, false, &floor.env).await?;
+    let (mut vectors, mut gone_files) = (0, 0);
+    loop {
+        let unused = floor.index.drop_unused_vectors(PAGE).await?;
+        let gone = floor.index.drop_gone_docs(PAGE).await?;
+        (vectors, gone_files) = (vectors + unused, gone_files + gone);
+        if unused + gone == 0 {
+            break;
+        }
+    }
+    let scrubbed = store.scrub(Scrub::Room).await?;
+    Ok(Pruned {
+        runs: pruned.runs,
+        items: pruned.items,
+        dead: pruned.dead,
+        tombstones: pruned.tombstones,
+        contents: pruned.contents + scrubbed.contents,
+        vectors,
+        gone_files,
+        given_back: scrubbed.given_back,
+        spared: Spared { runs: left.spared_runs, dead: left.spared_dead },
+    })
+}

@@ -1,0 +1,259 @@
+//! A run begins, or goes on.
+
+use std::path::PathBuf;
+
+use redrive_core::id::RunId;
+use redrive_core::status::Control;
+use redrive_engine::recipe::Recipe;
+use redrive_engine::report::RunReport;
+use redrive_engine::source::Source;
+use redrive_engine::{admin, crash};
+use redrive_pipeline::{Definition, SourceKind};
+use redrive_store::{NewRun, RunChange, RunRow};
+use serde::{Deserialize, Serialize};
+
+use super::edit::{Changed, Edit, compare, take_over};
+use super::{KnownRun, Runs, report};
+use crate::Floor;
+use crate::error::{Error, Result};
+use crate::index::IndexTarget;
+use crate::pipelines::{Pipeline, recipe};
+use crate::sources::{SourceName, open_left};
+use crate::wiring::Wiring;
+use crate::work::Work;
+
+/// A pipeline and a source that a run can be begun with. What is wrong with either is known.
+pub struct Prepared {
+    pipeline: Pipeline,
+    source: SourceName,
+    ready: Option<Ready>,
+}
+
+struct Ready {
+    recipe: Recipe,
+    unread: Box<dyn Source>,
+}
+
+/// How a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Begin {
+    /// Starts a new run that does everything, whatever was done before.
+    pub new: bool,
+    /// Leaves items alone that have passed a stage which is configured otherwise now.
+    pub keep_passed: bool,
+}
+
+/// A run that was begun, or is gone on with.
+#[derive(Serialize)]
+pub struct Begun {
+    /// The run.
+    pub run: RunId,
+    /// Whether it is new.
+    pub created: bool,
+    /// A finished run of the same pipeline and source that could not be gone on with.
+    pub other: Option<Other>,
+    /// What the edited pipeline brings about.
+    pub edit: Option<Edit>,
+    /// What there is to do.
+    #[serde(skip)]
+    pub next: Next,
+}
+
+/// What there is to do about a run that was begun.
+pub enum Next {
+    /// It can be worked on.
+    Work(Box<Work>),
+    /// It is paused, and stands like this; only [`resume`] lets it go on.
+    Paused(Box<RunReport>),
+}
+
+/// A finished run that an edited pipeline cannot go on with, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Other {
+    /// The run.
+    pub run: RunId,
+    /// The stage that children run through and that was configured otherwise; `None`: it had other stages.
+    pub nested: Option<String>,
+}
+
+/// Makes a pipeline and its source ready before a store is opened, or made: what is wrong is told before that. Only an
+/// index has to wait for its store.
+///
+/// # Errors
+/// When a stage cannot be built or the source cannot be read.
+pub fn prepare(wiring: &dyn Wiring, pipeline: Pipeline, source: SourceName) -> Result<Prepared> {
+    let ready = match pipeline.definition.source.kind {
+        SourceKind::Lines(_) => Some(ready(wiring, &pipeline, &source, None)?),
+        SourceKind::Files(_) => None,
+    };
+    Ok(Prepared { pipeline, source, ready })
+}
+
+fn ready(
+    wiring: &dyn Wiring,
+    pipeline: &Pipeline,
+    source: &SourceName,
+    index: Option<&IndexTarget>,
+) -> Result<Ready> {
+    let Pipeline { definition, folder, .. } = pipeline;
+    let recipe = recipe(wiring, definition, folder, index)?;
+    Ok(Ready { recipe, unread: source.open(wiring, definition, None, index)? })
+}
+
+/// Begins a run, or goes on with the one of the same pipeline and source: with what is unfinished, and with what has
+/// changed.
+///
+/// # Errors
+/// When something cannot be built or read, or the store fails.
+pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Begun> {
+    let Prepared { pipeline, source, ready: prepared } = prepared;
+    let wiring = &*floor.wiring;
+    let index = IndexTarget::open(floor, &pipeline.definition, source.name()).await?;
+    let Ready { recipe, unread } = match prepared {
+        Some(prepared) => prepared,
+        None => ready(wiring, &pipeline, &source, index.as_ref())?,
+    };
+    let found = find_or_create(floor, &pipeline, &source, index.as_ref(), request).await?;
+    let Found { row, created, other } = found;
+    let run = row.id;
+    let answer = |edit, next| Begun { run, created, other, edit, next };
+    if created {
+        crash::point("run.created");
+        return Ok(answer(None, Next::Work(Box::new(Work { row, recipe, source: Some(unread) }))));
+    }
+    let definition = &pipeline.definition;
+    if row.control != Control::Go {
+        let known = KnownRun { row, definition: definition.clone(), plan: definition.plan() };
+        let report = report(floor, &known).await?;
+        return Ok(answer(None, Next::Paused(Box::new(report))));
+    }
+    let (mut row, edit) = take_over(floor, row, &pipeline, request.keep_passed).await?;
+    if row.finished_at.is_some() {
+        // It is in use: what was forgotten by its age would be done again.
+        let opened = RunChange { finished_at: Some(None), ..RunChange::default() };
+        row = floor.store.change_run(run, opened).await?;
+    }
+    // What is given on standard input or by a pipe is always read; what is known of it is not admitted twice.
+    let source = match source.is_read_once() {
+        true => unread,
+        false => source.open(wiring, definition, row.cursor.as_deref(), index.as_ref())?,
+    };
+    Ok(answer(edit, Next::Work(Box::new(Work { row, recipe, source: Some(source) }))))
+}
+
+struct Found {
+    row: RunRow,
+    created: bool,
+    other: Option<Other>,
+}
+
+async fn find_or_create(
+    floor: &Floor,
+    pipeline: &Pipeline,
+    source: &SourceName,
+    index: Option<&IndexTarget>,
+    request: Begin,
+) -> Result<Found> {
+    let (store, now, definition) = (&floor.store, floor.now(), &pipeline.definition);
+    let new = NewRun {
+        pipeline: definition.name.clone(),
+        source: source.name().to_owned(),
+        category: definition.category.clone(),
+        priority: definition.priority,
+        definition: pipeline.text.clone(),
+        folder: pipeline.folder.display().to_string(),
+    };
+    if request.new {
+        let row = store.create_run(new, now).await?;
+        return Ok(Found { row, created: true, other: None });
+    }
+    // An index knows itself what has changed since its last run.
+    let (row, created) = store.begin_run(new.clone(), index.is_none(), now).await?;
+    let other = match created || row.finished_at.is_none() {
+        true => None,
+        false => cannot_go_on(&row, definition, request.keep_passed),
+    };
+    if other.is_none() {
+        return Ok(Found { row, created, other });
+    }
+    let (row, created) = store.begin_run(new, false, now).await?;
+    Ok(Found { row, created, other })
+}
+
+/// Why a finished run cannot be gone on with by this pipeline; `None` when it can.
+fn cannot_go_on(row: &RunRow, definition: &Definition, keep_passed: bool) -> Option<Other> {
+    let nested = match compare(row, definition) {
+        Changed::Nothing | Changed::Stage { .. } => return None,
+        Changed::Nested { .. } if keep_passed => return None,
+        Changed::Stages => None,
+        Changed::Nested { name } => Some(name),
+    };
+    Some(Other { run: row.id, nested })
+}
+
+/// Which run goes on, and how.
+#[derive(Debug, Clone)]
+pub struct Resume {
+    /// The run.
+    pub run: RunId,
+    /// Its pipeline from now on; `None`: the one it has.
+    pub pipeline: Option<Pipeline>,
+    /// Leaves items alone that have passed a stage which is configured otherwise now.
+    pub keep_passed: bool,
+}
+
+/// A run that may go on.
+#[derive(Serialize)]
+pub struct Resumed {
+    /// The run.
+    pub run: RunId,
+    /// What the edited pipeline brings about.
+    pub edit: Option<Edit>,
+    /// What is valid in its pipeline and probably not meant.
+    pub warnings: Vec<redrive_pipeline::Problem>,
+    /// Gates that waited for somebody and go on.
+    pub gates: Vec<String>,
+    /// What there is to do.
+    #[serde(skip)]
+    pub work: Box<Work>,
+}
+
+/// Lets a paused or interrupted run go on, and the gates it waits for.
+///
+/// # Errors
+/// When there is no such run, it was cancelled, something cannot be built or read, or the store fails.
+pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
+    let KnownRun { mut row, mut definition, .. } = Runs::of(&*floor.store).find(Some(request.run)).await?;
+    if row.control == Control::Cancelled {
+        return Err(Error::refused(format!("run {} was cancelled", row.id))
+            .hint("`redrive run PIPELINE.toml --new` starts anew"));
+    }
+    let (mut folder, mut edit) = (PathBuf::from(&row.spec.folder), None);
+    if let Some(pipeline) = request.pipeline {
+        (row, edit) = take_over(floor, row, &pipeline, request.keep_passed).await?;
+        (definition, folder) = (pipeline.definition, pipeline.folder);
+    }
+    let name = SourceName::of(&row);
+    if name.is_read_once() && !row.admitted_all {
+        return Err(Error::refused(format!(
+            "run {} reads standard input or a pipe, which was not read to its end",
+            row.id
+        ))
+        .hint("give the same input to the same `redrive run` command; what is known is not admitted twice"));
+    }
+    let wiring = &*floor.wiring;
+    let index = IndexTarget::open(floor, &definition, name.name()).await?;
+    let recipe = recipe(wiring, &definition, &folder, index.as_ref())?;
+    let source = match open_left(wiring, &row, &definition, index.as_ref())? {
+        None if !name.is_read_once() && index.is_none() => {
+            // It was read to its end; if it is still there, it is looked at again.
+            name.open(wiring, &definition, row.cursor.as_deref(), None).ok()
+        }
+        left => left,
+    };
+    let names: Vec<String> = definition.gate_names().into_iter().flatten().collect();
+    let gates = admin::resume_gates(&*floor.store, &names, floor.now()).await?;
+    let row = admin::resume(&*floor.store, row.id, floor.now()).await?;
+    let work = Box::new(Work { row, recipe, source });
+    Ok(Resumed { run: request.run, edit, warnings: definition.warnings, gates, work })
+}

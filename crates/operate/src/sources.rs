@@ -1,0 +1,166 @@
+//! Sources: how the source of a run is called, and how it is opened.
+
+use std::path::{Path, PathBuf};
+
+use redrive_engine::source::{Format, LineSpec, Lines, Source, is_pattern, is_stream};
+use redrive_index::{Listing, ListingSpec};
+use redrive_ingest::walk::WalkOptions;
+use redrive_pipeline::{Definition, FilesDef, LineFormat, SourceKind};
+use redrive_store::RunRow;
+
+use crate::error::{Error, Result};
+use crate::index::IndexTarget;
+use crate::wiring::Wiring;
+
+/// Standard input.
+const STDIN: &str = "-";
+
+/// The source of a run by its name: what a second request has to say to mean the same run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceName(String);
+
+impl SourceName {
+    /// The source that a pipeline, or a request in its place, names. Relative paths of the pipeline start from `folder`.
+    ///
+    /// # Errors
+    /// When nothing is named, or what is named is not there.
+    pub fn find(definition: &Definition, input: &[String], folder: &Path) -> Result<Self> {
+        let given: Vec<PathBuf> = match (input, &definition.source.paths[..]) {
+            ([only], _) | ([], [only]) if only == STDIN => return Ok(Self(STDIN.to_owned())),
+            ([], []) => {
+                return Err(Error::wrong("the pipeline names no source")
+                    .hint("say --input FILE, or give the file a [source] with a path"));
+            }
+            ([], paths) => paths.iter().map(|path| folder.join(path)).collect(),
+            (input, _) => input.iter().map(PathBuf::from).collect(),
+        };
+        let files = matches!(definition.source.kind, SourceKind::Files(_));
+        if files && given.len() > 1 {
+            return Err(Error::wrong("a source of files is one directory").hint("say --input DIR once"));
+        }
+        let names: Result<Vec<String>> = given.iter().map(|path| whole_name(path, files)).collect();
+        Ok(Self(names?.join("\n")))
+    }
+
+    /// The source of a run that is there.
+    #[must_use]
+    pub fn of(row: &RunRow) -> Self {
+        Self(row.spec.source.clone())
+    }
+
+    /// The name, as it is kept.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn is_stdin(&self) -> bool {
+        self.0 == STDIN
+    }
+
+    /// Whether it is standard input or a pipe, which can be read once only.
+    #[must_use]
+    pub fn is_read_once(&self) -> bool {
+        self.is_stdin() || is_stream(Path::new(&self.0))
+    }
+
+    /// Files and patterns, one a line.
+    fn paths(&self) -> Vec<String> {
+        self.0.lines().map(ToOwned::to_owned).collect()
+    }
+
+    /// Opens the source. `position` is how far it was read before; `index` is where an index of it goes.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn open(
+        &self,
+        wiring: &dyn Wiring,
+        definition: &Definition,
+        position: Option<&str>,
+        index: Option<&IndexTarget>,
+    ) -> Result<Box<dyn Source>> {
+        let format = match (definition.source.kind, index) {
+            (SourceKind::Files(_), Some(target)) => return Ok(Box::new(target.files(None)?)),
+            (SourceKind::Files(files), None) => return Ok(Box::new(self.listing(&files)?)),
+            (SourceKind::Lines(LineFormat::ByName), _) => Format::ByName,
+            (SourceKind::Lines(LineFormat::Jsonl), _) => Format::Jsonl,
+            (SourceKind::Lines(LineFormat::Csv { delimiter }), _) => Format::Csv { delimiter },
+        };
+        let spec = LineSpec { paths: self.paths(), format, key: definition.source.key.clone() };
+        if self.is_stdin() {
+            let input = wiring.standard_input();
+            let input = input.ok_or_else(|| Error::wrong("there is no standard input to be read here"))?;
+            return Ok(Box::new(Lines::stream("standard input", input, spec)));
+        }
+        let lines = Lines::open(spec, position).map_err(|error| {
+            Error::wrong(error.to_string())
+                .hint("name the source with --input FILE, or in the pipeline's [source] path")
+        })?;
+        Ok(Box::new(lines))
+    }
+
+    fn listing(&self, files: &FilesDef) -> Result<Listing> {
+        let spec =
+            ListingSpec { root: PathBuf::from(self.name()), options: walk_options(files), text: files.text };
+        Listing::open(spec)
+            .map_err(|error| Error::wrong(error.to_string()).hint("name a directory with --input DIR"))
+    }
+}
+
+/// A source's name by which it is found from any folder.
+fn whole_name(path: &Path, files: bool) -> Result<String> {
+    let text = path.display().to_string();
+    if text == STDIN || text.contains('\n') {
+        return Err(Error::wrong(format!("'{text}' cannot be one of several sources"))
+            .hint("give standard input alone"));
+    }
+    let whole = if !files && (is_pattern(&text) || is_stream(path)) {
+        std::path::absolute(path)
+    } else {
+        std::fs::canonicalize(path)
+    };
+    let whole = whole.map_err(|error| {
+        Error::wrong(format!("cannot read the source {text}: {error}"))
+            .hint("say --input FILE, or mend path in the pipeline's [source]")
+    })?;
+    Ok(whole.display().to_string())
+}
+
+/// Opens what is left of a run's source; `None` when it was read to its end, or cannot be read again.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn open_left(
+    wiring: &dyn Wiring,
+    row: &RunRow,
+    definition: &Definition,
+    index: Option<&IndexTarget>,
+) -> Result<Option<Box<dyn Source>>> {
+    let name = SourceName::of(row);
+    if row.admitted_all || name.is_read_once() {
+        return Ok(None);
+    }
+    name.open(wiring, definition, row.cursor.as_deref(), index).map(Some)
+}
+
+/// Which files of a directory a pipeline takes; `None` when its source is no directory.
+#[must_use]
+pub fn walk_of(definition: &Definition) -> Option<WalkOptions> {
+    match &definition.source.kind {
+        SourceKind::Files(files) => Some(walk_options(files)),
+        SourceKind::Lines(_) => None,
+    }
+}
+
+/// Which files of a directory are taken, in the words of the walk.
+#[must_use]
+pub fn walk_options(files: &FilesDef) -> WalkOptions {
+    WalkOptions {
+        hidden: files.hidden,
+        follow_symlinks: files.follow_symlinks,
+        ignore_rules: files.ignore_rules,
+        max_bytes: files.max_bytes,
+        max_container_bytes: files.max_container_bytes,
+    }
+}

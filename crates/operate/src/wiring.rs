@@ -1,0 +1,42 @@
+//! What the floor is handed by whoever builds it: the handlers of stages, and what only a process has.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use redrive_engine::handler::Handler;
+use redrive_pipeline::{ModelDef, StageDef};
+
+use crate::index::{IndexTarget, ServiceModel};
+
+/// Makes what the floor only knows by its trait. The one place that implements it names concrete handlers.
+pub trait Wiring: Send + Sync {
+    /// Makes the handler of a stage. Relative paths start from `folder`; `index` is where an index goes, if the pipeline
+    /// makes one.
+    ///
+    /// # Errors
+    /// What is wrong with the stage or its environment, in words.
+    fn handler(
+        &self,
+        stage: &StageDef,
+        folder: &Path,
+        index: Option<&IndexTarget>,
+    ) -> Result<Arc<dyn Handler>, String>;
+
+    /// Looks whether a model's key and headers are there.
+    ///
+    /// # Errors
+    /// What is missing, in words.
+    fn check_model(&self, model: &ModelDef) -> Result<(), String>;
+
+    /// Makes a handler that embeds the text at `/text` by a service's model and answers with the bare vector.
+    ///
+    /// # Errors
+    /// What is missing, in words.
+    fn query_embedder(&self, model: &ServiceModel) -> Result<Arc<dyn Handler>, String>;
+
+    /// Standard input, where whoever asks has one to be read.
+    fn standard_input(&self) -> Option<Box<dyn Read + Send>> {
+        None
+    }
+}

@@ -1,0 +1,282 @@
+//! Work on a run: admission, calls, and the report at the end.
+//!
+//! Whoever works hands in an [`Observer`], which is told when the work begins and can stop it. Signals, bars and words are
+//! its own affair.
+
+mod round;
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redrive_core::id::RunId;
+use redrive_core::status::{Control, Left};
+use redrive_engine::admit::{AdmitError, News};
+use redrive_engine::recipe::Recipe;
+use redrive_engine::report::{ReadReport, RunReport, report_on_leaving};
+use redrive_engine::source::Source;
+use redrive_engine::worker::{Ending, Stop};
+use redrive_store::{RunRow, Store};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::Floor;
+use crate::error::{Error, Result};
+use crate::index::IndexTarget;
+use crate::pipelines::recipe;
+use crate::runs::Runs;
+use crate::sources::open_left;
+use round::Round;
+
+/// How often a source that keeps changing is read again at the end of a run.
+const ROUNDS: u32 = 20;
+/// How soon a run is looked at again whose source somebody else reads anew.
+const ELSEWHERE: Duration = Duration::from_millis(300);
+/// How long a source that changed is left alone: somebody may be in the middle of writing it.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// A run that is ready to be worked on.
+pub struct Work {
+    /// The run.
+    pub row: RunRow,
+    /// Its pipeline, ready to run.
+    pub recipe: Recipe,
+    /// What is left to be read; `None` when all was.
+    pub source: Option<Box<dyn Source>>,
+}
+
+/// How a run is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkSettings {
+    /// How long work is held without a sign of life before others may take it over.
+    pub lease: Duration,
+    /// Ends the work when only retries due later than this remain; `None` waits for all.
+    pub max_wait: Option<Duration>,
+}
+
+impl Default for WorkSettings {
+    fn default() -> Self {
+        Self { lease: Duration::from_secs(30), max_wait: None }
+    }
+}
+
+/// Work on a run that has begun, for whoever watches it or may stop it.
+#[derive(Clone)]
+pub struct UnderWay {
+    /// Where its items are.
+    pub store: Arc<dyn Store>,
+    /// The run.
+    pub run: RunId,
+    /// Its pipeline.
+    pub recipe: Arc<Recipe>,
+    /// Says when to stop.
+    pub stop: watch::Sender<Stop>,
+}
+
+/// Something that happens while a run is worked on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Notice {
+    /// An unfinished run of the same directory is gone on with.
+    GoingOn {
+        /// The run.
+        run: RunId,
+    },
+    /// An unfinished run of the same directory was cancelled; what it embedded is kept.
+    Replaced {
+        /// The run.
+        run: RunId,
+        /// Whether that was asked for; otherwise it was made with other settings.
+        asked: bool,
+    },
+    /// The source keeps changing; the next run takes in what is not there yet.
+    SourceKeepsChanging,
+    /// The source cannot be looked at again; what was read of it before is done.
+    SourceUnreadable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Watches work on runs.
+pub trait Observer: Send + Sync {
+    /// Takes note that work begins. What it answers with is dropped when the work ends.
+    fn begins(&self, work: UnderWay) -> Box<dyn Any + Send>;
+
+    /// Takes note of something on the way.
+    fn notice(&self, notice: &Notice);
+}
+
+/// Watches nothing.
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn begins(&self, _work: UnderWay) -> Box<dyn Any + Send> {
+        Box::new(())
+    }
+
+    fn notice(&self, _notice: &Notice) {}
+}
+
+/// How the work went.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Worked {
+    /// How the run stands.
+    pub report: RunReport,
+    /// Whether it was told to stop.
+    pub interrupted: bool,
+}
+
+/// Works on a run until it ends and its source is as it was read, or somebody says to stop.
+///
+/// # Errors
+/// When the store or the source fails; what was done before is recorded.
+pub async fn work(
+    floor: &Floor,
+    work: Work,
+    settings: WorkSettings,
+    observer: &dyn Observer,
+) -> Result<Worked> {
+    let Work { row, mut recipe, source } = work;
+    let paused = Duration::from_millis(u64::try_from(row.pause.before_ms).unwrap_or(0));
+    recipe.plan = recipe.plan.with_grace(paused);
+    let recipe = Arc::new(recipe);
+    let (stop, stopped) = watch::channel(Stop::No);
+    let watching = observer.begins(UnderWay {
+        store: floor.store.clone(),
+        run: row.id,
+        recipe: recipe.clone(),
+        stop: stop.clone(),
+    });
+    let reads = source.is_some();
+    let run = Rounds { floor, row: &row, recipe: &recipe, settings, observer, stop, stopped };
+    let ended = run.until_the_end(source).await;
+    drop(watching);
+    let Ended { ending, news } = ended?;
+    let row = floor.store.run(row.id).await?.unwrap_or(row);
+    let left = match ending {
+        Ending::Stopped => Some(Left::Stopped),
+        Ending::Waiting { .. } => Some(Left::Waiting),
+        Ending::Finished | Ending::Halted(_) => None,
+    };
+    let (plan, thresholds) = (&recipe.plan, recipe.thresholds);
+    let mut report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
+    report.read = reads.then(|| ReadReport::new(news, &report.counts));
+    Ok(Worked { report, interrupted: left == Some(Left::Stopped) })
+}
+
+/// Works on what is left of a run that goes on.
+///
+/// # Errors
+/// When there is no such run, it is paused, something cannot be built or read, or the store fails.
+pub async fn work_on(floor: &Floor, run: RunId, observer: &dyn Observer) -> Result<Worked> {
+    let known = Runs::of(&*floor.store).find(Some(run)).await?;
+    if known.row.control != Control::Go {
+        return Err(Error::paused(format!("run {run} is paused; its items were sent back and wait"))
+            .hint(format!("`redrive resume {run}` goes on")));
+    }
+    let (definition, wiring) = (&known.definition, &*floor.wiring);
+    let index = IndexTarget::open(floor, definition, &known.row.spec.source).await?;
+    let recipe = recipe(wiring, definition, known.row.spec.folder.as_ref(), index.as_ref())?;
+    let source = open_left(wiring, &known.row, definition, index.as_ref())?;
+    let ready = Work { row: known.row, recipe, source };
+    work(floor, ready, WorkSettings::default(), observer).await
+}
+
+/// How a run was left, and what was found in its source.
+struct Ended {
+    ending: Ending,
+    news: News,
+}
+
+/// Rounds of work on one run: another one begins where its source has changed meanwhile.
+struct Rounds<'a> {
+    floor: &'a Floor,
+    row: &'a RunRow,
+    recipe: &'a Arc<Recipe>,
+    settings: WorkSettings,
+    observer: &'a dyn Observer,
+    stop: watch::Sender<Stop>,
+    stopped: watch::Receiver<Stop>,
+}
+
+impl Rounds<'_> {
+    fn goes_on(&self) -> bool {
+        *self.stopped.borrow() == Stop::No
+    }
+
+    async fn until_the_end(&self, mut source: Option<Box<dyn Source>>) -> Result<Ended> {
+        let reads = source.is_some();
+        let mut news = News::default();
+        let (mut rounds, mut last) = (0, self.row.reading);
+        loop {
+            let round = Round {
+                last,
+                store: &self.floor.store,
+                env: &self.floor.env,
+                row: self.row,
+                recipe: self.recipe,
+                settings: self.settings,
+                stop: &self.stop,
+                stopped: &self.stopped,
+            };
+            let (ending, admitted) = round.work(source.take()).await;
+            let ending = ending?;
+            let elsewhere =
+                admitted.as_ref().is_none_or(|told| told.source.is_none() && told.outcome.is_ok());
+            if reads && elsewhere && ending == Ending::Stopped && self.goes_on() && rounds < ROUNDS {
+                // Somebody else reads the source anew; what comes of it is worked on together.
+                rounds += 1;
+                admitted.iter().for_each(|told| news.add(&told.news));
+                self.floor.env.clock.sleep(ELSEWHERE).await;
+                continue;
+            }
+            let Some(admitted) = admitted else { return Ok(Ended { ending, news }) };
+            news.add(&admitted.news);
+            last = admitted.last;
+            admitted.outcome.map_err(refused)?;
+            let over = matches!(ending, Ending::Finished | Ending::Waiting { .. });
+            if let Some(left) = admitted.source.filter(|_| over && self.goes_on()) {
+                rounds += 1;
+                source = self.has_more(left, rounds).await?;
+            }
+            if source.is_none() {
+                return Ok(Ended { ending, news });
+            }
+        }
+    }
+
+    /// Looks at a source once more when all of it is done; it is given back when there is more to be done.
+    async fn has_more(&self, mut source: Box<dyn Source>, rounds: u32) -> Result<Option<Box<dyn Source>>> {
+        let row = self.floor.store.run(self.row.id).await?;
+        let unread = row.is_some_and(|row| !row.admitted_all);
+        let looked = tokio::task::spawn_blocking(move || {
+            let changed = if unread { Ok(true) } else { source.has_changed(true) };
+            (source, changed)
+        });
+        let Ok((source, changed)) = looked.await else { return Ok(None) };
+        match changed {
+            Ok(true) if rounds >= ROUNDS => {
+                self.observer.notice(&Notice::SourceKeepsChanging);
+                Ok(None)
+            }
+            Ok(true) => {
+                self.floor.env.clock.sleep(SETTLE).await;
+                Ok(Some(source))
+            }
+            Ok(false) => Ok(None),
+            Err(error) => {
+                self.observer.notice(&Notice::SourceUnreadable { why: error.to_string() });
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn refused(error: AdmitError) -> Error {
+    match error {
+        AdmitError::Source(error) => Error::internal(error.to_string())
+            .hint("what was read before is admitted; the same command goes on once the source can be read"),
+        AdmitError::Store(error) => error.into(),
+    }
+}
