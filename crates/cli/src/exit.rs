@@ -106,7 +106,9 @@ impl From<redrive_store::Error> for Failure {
         let message = error.to_string();
         match error {
             E::NotFound(_) => Self::usage(message).hint("`redrive runs` lists the runs of this store"),
-            E::Newer { .. } => Self::usage(message).hint("use the version of redrive that made it, or a newer one"),
+            E::RunCancelled { .. } => Self::usage(message),
+            E::IndexReplaced => Self::usage(message).hint("run the same command again"),
+            E::Newer { .. } | E::Unreadable { .. } => Self::usage(message).hint("use the version of redrive that made it, or a newer one"),
             E::Foreign(_) => Self::usage(message).hint("name another file with --store sqlite:PATH; this one was left as it is"),
             E::Open(_) => Self::usage(message).hint("name another place with --store sqlite:PATH"),
             E::ReadOnly(_) => Self::usage(message)

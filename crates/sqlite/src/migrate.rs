@@ -28,6 +28,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 8, sql: include_str!("../migrations/0008_statistics.sql") },
     Migration { number: 9, sql: include_str!("../migrations/0009_worker_clock.sql") },
     Migration { number: 10, sql: include_str!("../migrations/0010_learnt.sql") },
+    Migration { number: 11, sql: include_str!("../migrations/0011_open_operations.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

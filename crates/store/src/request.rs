@@ -1,7 +1,7 @@
 //! What the writing verbs are asked and what they answer.
 
 use redrive_core::event::Transition;
-use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::reading::Reading;
@@ -202,8 +202,8 @@ pub struct OutputKey {
 /// Something the world is told; kept until the relay has passed it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// Its place in the order of facts; 0 until it is written.
-    pub seq: i64,
+    /// Its number; 0 until it is written.
+    pub id: FactId,
     /// The item it is about.
     pub item: ItemId,
     /// What happened.
