@@ -15,6 +15,7 @@ pub mod crash;
 pub mod env;
 pub mod fault;
 pub mod handler;
+mod identity;
 pub mod maintain;
 mod patience;
 pub mod recipe;

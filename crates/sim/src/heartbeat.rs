@@ -44,7 +44,7 @@ impl Drop for Heartbeat {
 }
 
 async fn register(of: &Worker) -> redrive_store::Result<WorkerId> {
-    let new = NewWorker { name: of.store.actor().name.clone(), identity: String::new() };
+    let new = NewWorker { name: of.store.actor().name.clone(), identity: String::new(), runs: vec![of.run] };
     let now = of.env.clock.now();
     let lease = Duration::from_millis(of.pace.lease.unsigned_abs());
     let worker = of.store.register(new, now.after(lease), now).await?;

@@ -199,6 +199,14 @@ pub struct OutputKey {
     pub input: ContentHash,
 }
 
+impl OutputKey {
+    /// Names the content that an item had when a stage expanded it, for when a child that lives again takes it back there.
+    #[must_use]
+    pub fn expansion(item: ItemId, stage: StageNo) -> Self {
+        Self { config: 0, input: ContentHash::of(&[b"expanded", &item.0, &stage.0.to_le_bytes()]) }
+    }
+}
+
 /// Something the world is told; kept until the relay has passed it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {

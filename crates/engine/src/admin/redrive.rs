@@ -10,13 +10,12 @@ use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, RunChange, Store};
+use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, OutputKey, Result, RunChange, Store};
 use serde::{Deserialize, Serialize};
 
 use super::{Done, PAGE, Plans, Request, close, dead, is_open, open};
 use crate::crash;
 use crate::env::Env;
-use crate::worker::expansion_key;
 
 /// What to send back, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -219,7 +218,7 @@ impl Page<'_> {
             let Ok(mut transition) = decide(&parent, event, plan, self.moment(now)) else { return Ok(None) };
             if transition.after.stage != parent.stage {
                 // The stages after the join run again, on what they were given the first time.
-                let kept = self.store.outputs(vec![expansion_key(&parent, stage)]).await?;
+                let kept = self.store.outputs(vec![OutputKey::expansion(parent.id, stage)]).await?;
                 let Some(content) = kept.into_iter().next().flatten() else { return Ok(None) };
                 transition.payload = Some(content);
             }

@@ -12,7 +12,7 @@ use redrive_store::{Commit, Result, Retired, Store};
 use super::{Told, tell};
 use crate::crash;
 use crate::env::Env;
-use crate::worker::is_gone;
+use crate::identity::is_gone;
 
 const PAGE: usize = 500;
 

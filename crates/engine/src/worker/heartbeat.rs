@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use redrive_core::id::WorkerId;
+use redrive_core::id::{RunId, WorkerId};
 use redrive_store::{NewWorker, Store};
 
-use super::identity::identity;
 use crate::crash;
 use crate::env::Env;
+use crate::identity::identity;
 
 /// A registered worker whose lease is being renewed until it is dropped.
 pub(super) struct Heartbeat {
@@ -23,9 +23,10 @@ impl Heartbeat {
         store: Arc<dyn Store>,
         env: Env,
         name: String,
+        run: RunId,
         lease: Duration,
     ) -> redrive_store::Result<Self> {
-        let new = NewWorker { name, identity: identity() };
+        let new = NewWorker { name, identity: identity(), runs: vec![run] };
         let first = register(&*store, &env, &new, lease).await?;
         let worker = Arc::new(AtomicI64::new(first.0));
         let task = tokio::spawn(beat(store, env, new, lease, worker.clone()));

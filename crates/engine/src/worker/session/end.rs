@@ -177,9 +177,7 @@ pub async fn leave(
     now: Timestamp,
 ) -> Option<Pause> {
     let others = store.workers().await.ok()?;
-    let others = others
-        .iter()
-        .any(|other| other.id != worker && other.lease_until >= now && super::works_on(other, run));
+    let others = others.iter().any(|other| other.id != worker && other.attends(run, now));
     idle_ms.filter(|_| !others).map(|before_ms| Pause { since: Some(now), before_ms })
 }
 

@@ -14,10 +14,9 @@ use std::time::Duration;
 
 use redrive_core::budget::Budget;
 use redrive_core::event::Transition;
-use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, RunRow, Store, WorkerRow};
+use redrive_store::{Error, RunRow, Store};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -29,16 +28,6 @@ use crate::handler::{Answer, RunMemory};
 use crate::maintain;
 use crate::patience::Patience;
 use crate::recipe::Recipe;
-
-/// What a worker that works on a run is called.
-fn worker_name(name: &str, run: RunId) -> String {
-    format!("{name} on {run}")
-}
-
-/// Whether a worker works on a run, by its name.
-pub(crate) fn works_on(worker: &WorkerRow, run: RunId) -> bool {
-    worker.spec.name.ends_with(&format!(" on {run}"))
-}
 
 /// How often all joining parents are looked at.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -155,7 +144,8 @@ impl Session {
         let heartbeat = Heartbeat::begin(
             self.store.clone(),
             self.env.clone(),
-            worker_name(&self.settings.name, run.id),
+            format!("{} on {}", self.settings.name, run.id),
+            run.id,
             self.settings.lease,
         )
         .await?;
