@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use redrive_core::event::Event;
 use redrive_core::failure::Class;
-use redrive_core::id::WorkerId;
+use redrive_core::id::{RunId, WorkerId};
 use redrive_core::item::{Item, State};
 use redrive_core::time::Timestamp;
-use redrive_store::{Retired, Store};
+use redrive_store::{NewWorker, Retired, Store};
 
 use crate::world::{LEASE, SPLIT, START, World, failed, new_run, new_worker, passed};
 
@@ -184,4 +184,19 @@ pub(crate) async fn held_items_come_in_pages(store: Arc<dyn Store>) {
 
 async fn orphans(world: &World, now: Timestamp) -> Vec<Item> {
     world.store.orphans(world.run, now, 99).await.expect("orphans")
+}
+
+pub(crate) async fn a_worker_says_which_runs_it_works_on(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let other = world.store.create_run(new_run("other"), START).await.expect("a run").id;
+    let both = NewWorker { runs: vec![other, world.run], ..new_worker("misleading on r1") };
+    let id = world.store.register(both, START.after(LEASE), START).await.expect("a worker");
+    let workers = world.store.workers().await.expect("workers");
+    let attends = |run, now| -> Vec<_> {
+        workers.iter().filter(|worker| worker.attends(run, now)).map(|worker| worker.id).collect()
+    };
+    assert_eq!(attends(world.run, START), [id], "the first worker said nothing of runs");
+    assert_eq!(attends(other, START.after(LEASE)), [id], "until the lease is over");
+    assert_eq!(attends(other, Timestamp(START.after(LEASE).0 + 1)), []);
+    assert_eq!(attends(RunId(other.0 + 1), START), []);
 }

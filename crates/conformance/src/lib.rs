@@ -54,7 +54,7 @@ const CASES: &[(&str, CaseFn)] = table! {
     lease: a_retired_worker_gets_nothing, a_lost_worker_is_not_renewed_back, an_expired_worker_gets_nothing,
         a_renewed_worker_goes_on, orphans_are_those_without_a_living_holder, the_clock_may_step_back,
         what_a_clock_ahead_wrote_is_found_and_mended, leases_say_by_which_clock_they_were_given,
-        retired_workers_are_not_listed, held_items_come_in_pages;
+        retired_workers_are_not_listed, a_worker_says_which_runs_it_works_on, held_items_come_in_pages;
     claim: claim_equals_decide, a_paused_run_gives_nothing, only_due_items_are_given, next_due_is_the_earliest_later_one,
         fresh_first_keeps_a_share_for_retries, retry_first_keeps_a_share_for_new_items,
         oldest_lets_both_lanes_compete, items_come_by_slot_and_order_of_submission, a_stage_gives_only_its_own,
@@ -76,7 +76,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         grandchildren_do_not_count_for_the_grandparent;
     dead_letter: groups_are_counted_largest_first, filters_mean_what_matches_means, redriven_items_keep_their_history,
         tries_are_counted_over_all_generations, text_is_searched_literally;
-    outbox: facts_come_in_order_until_passed_on, a_stale_change_has_no_fact, numbers_of_facts_are_not_given_again;
+    outbox: facts_come_in_order_until_passed_on, only_listed_facts_are_passed_on, a_stale_change_has_no_fact, numbers_of_facts_are_not_given_again;
     paging: pages_show_every_item_once_while_items_change, runs_come_newest_first, next_due_of_a_run_is_its_earliest;
     retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
@@ -84,7 +84,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         prune_goes_in_pages, prune_leaves_young_and_unfinished_runs, prune_takes_one_run_when_it_is_named,
         prune_spares_runs_with_dead_items_unless_told, numbers_of_items_are_not_given_again,
         outputs_are_forgotten_with_the_run_that_wrote_them_last;
-    operations: a_saved_operation_gets_a_number, progress_replaces_the_operation, runs_change_as_told,
+    operations: a_saved_operation_gets_a_number, an_operation_is_found_by_its_number,
+        open_operations_come_oldest_first_in_pages, progress_replaces_the_operation, runs_change_as_told,
         the_first_fact_of_a_name_is_kept,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,

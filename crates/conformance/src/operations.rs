@@ -44,6 +44,41 @@ pub(crate) async fn progress_replaces_the_operation(store: Arc<dyn Store>) {
     assert_ne!(next, id);
 }
 
+pub(crate) async fn an_operation_is_found_by_its_number(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    assert_eq!(world.store.operation(OperationId(1)).await, Ok(None));
+    let mut first = new_operation(OperationKind::Purge);
+    first.id = world.store.save_operation(first.clone()).await.expect("saved");
+    for _ in 0..150 {
+        world.store.save_operation(new_operation(OperationKind::Redrive)).await.expect("saved");
+    }
+    assert_eq!(world.store.operation(first.id).await, Ok(Some(first.clone())));
+    assert_eq!(world.store.operation(OperationId(0)).await, Ok(None));
+    assert_eq!(world.store.operation(OperationId(first.id.0 + 151)).await, Ok(None));
+}
+
+pub(crate) async fn open_operations_come_oldest_first_in_pages(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let mut open = Vec::new();
+    for n in 0..150_u64 {
+        let state = match n % 3 {
+            0 => OperationState::Open,
+            1 => OperationState::Done,
+            _ => OperationState::Cancelled,
+        };
+        let mut operation = Operation { state, changed: n, ..new_operation(OperationKind::Redrive) };
+        operation.id = world.store.save_operation(operation.clone()).await.expect("saved");
+        open.extend((state == OperationState::Open).then_some(operation));
+    }
+    assert_eq!(world.store.open_operations(None, 99).await, Ok(open.clone()), "however many are newer");
+    assert_eq!(world.store.open_operations(None, 7).await, Ok(open[..7].to_vec()));
+    assert_eq!(world.store.open_operations(Some(open[6].id), 7).await, Ok(open[7..14].to_vec()));
+    let done = Operation { state: OperationState::Done, ..open[0].clone() };
+    world.store.save_operation(done).await.expect("saved");
+    assert_eq!(world.store.open_operations(None, 99).await, Ok(open[1..].to_vec()));
+    assert_eq!(world.store.open_operations(open.last().map(|last| last.id), 9).await, Ok(Vec::new()));
+}
+
 pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let change = |change| world.store.change_run(world.run, change);
@@ -125,7 +160,7 @@ pub(crate) async fn a_cancelled_run_stays_cancelled_and_takes_nothing(store: Arc
         let row = world.store.change_run(world.run, change(control)).await.expect("change");
         assert_eq!(row.control, Control::Cancelled);
     }
-    assert!(matches!(world.store.submit(world.submission(&["b"])).await, Err(Error::NotFound(_))));
+    assert!(matches!(world.store.submit(world.submission(&["b"])).await, Err(Error::RunCancelled { .. })));
     let back = world.decide(&dead, Event::Redriven { due: START, payload: None });
     let commit = Commit {
         changes: vec![back.into()],

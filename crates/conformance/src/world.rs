@@ -66,7 +66,7 @@ pub(crate) fn new_run(source: &str) -> NewRun {
 
 /// A worker to be registered.
 pub(crate) fn new_worker(name: &str) -> NewWorker {
-    NewWorker { name: name.to_owned(), identity: format!("{name}:1") }
+    NewWorker { name: name.to_owned(), identity: format!("{name}:1"), runs: Vec::new() }
 }
 
 /// An operation that has not been saved.

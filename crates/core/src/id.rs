@@ -68,6 +68,11 @@ numbered!(
 #[serde(transparent)]
 pub struct ItemSeq(pub i64);
 
+/// The number of a fact that the world is told; numbers of concurrent writers need not become visible in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FactId(pub i64);
+
 /// A stage's index in its pipeline, counted depth first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -202,7 +202,7 @@ async fn after_a_worker_vanished(recipe: Recipe, items: u8, held: usize) -> Endi
         now,
     };
     store.submit(submit).await.expect("submitted");
-    let lost = NewWorker { name: "lost".to_owned(), identity: String::new() };
+    let lost = NewWorker { name: "lost".to_owned(), identity: String::new(), runs: Vec::new() };
     let worker = store.register(lost, now.after(TICK), now).await.expect("registered");
     let slot = Slot { run: row.id, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: held };
     let claimed = store.claim(Claim { worker, slots: vec![slot], now }).await.expect("claimed");

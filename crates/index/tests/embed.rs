@@ -223,7 +223,7 @@ async fn record(store: &MemoryStore, verdict: Verdict) {
         folder: String::new(),
     };
     let run = store.create_run(new, now).await.unwrap().id;
-    let worker = NewWorker { name: "w".into(), identity: "i".into() };
+    let worker = NewWorker { name: "w".into(), identity: "i".into(), runs: Vec::new() };
     let worker = store.register(worker, now.after(Duration::from_secs(60)), now).await.unwrap();
     let submit = Submit {
         reading: redrive_core::reading::Reading::FIRST,

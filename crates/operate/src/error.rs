@@ -99,7 +99,9 @@ impl From<redrive_store::Error> for Error {
         let message = error.to_string();
         match error {
             E::NotFound(_) => Self::not_found(message).hint("`redrive runs` lists the runs of this store"),
-            E::Newer { .. } => {
+            E::RunCancelled { .. } => Self::refused(message),
+            E::IndexReplaced => Self::refused(message).hint("run the same command again"),
+            E::Newer { .. } | E::Unreadable { .. } => {
                 Self::wrong(message).hint("use the version of redrive that made it, or a newer one")
             }
             E::Foreign(_) => Self::wrong(message)

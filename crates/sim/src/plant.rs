@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, Commit, Content, Damage, Fact, GateRow, Group, History, ItemFilter, ItemQuery,
     MemoryStore, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
-    RunFilter, RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
-    WorkerRow,
+    RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
+    Turned, WorkerRow,
 };
 
 /// The mistake.
@@ -277,6 +277,14 @@ impl Store for Planted {
         self.inner.operations(limit).await
     }
 
+    async fn operation(&self, operation: OperationId) -> Result<Option<Operation>> {
+        self.inner.operation(operation).await
+    }
+
+    async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+        self.inner.open_operations(after, limit).await
+    }
+
     async fn gates(&self) -> Result<Vec<GateRow>> {
         self.inner.gates().await
     }
@@ -295,8 +303,12 @@ impl Store for Planted {
         self.inner.facts(limit).await
     }
 
-    async fn facts_passed_on(&self, upto: i64) -> Result<()> {
-        self.inner.facts_passed_on(upto).await
+    async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {
+        self.inner.facts_passed_on(facts).await
+    }
+
+    async fn scrub(&self, how: Scrub) -> Result<Scrubbed> {
+        self.inner.scrub(how).await
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

@@ -174,7 +174,7 @@ impl Source {
         let batch = Batch { run: self.run, reading, items, cursor };
         matches!(
             admit::submit(&self.store, &self.recipe, &self.env, batch).await,
-            Ok(_) | Err(Error::NotFound(_))
+            Ok(_) | Err(Error::RunCancelled { .. })
         )
     }
 

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, Claim, Claimed, ClaimedItem, Commit, Content, Damage, DamagedItem, Error, Fact, GateRow, Group,
     History, ItemFilter, ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired,
-    RunChange, RunFilter, RunRow, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkerRow,
+    RunChange, RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone,
+    TombstoneQuery, Turn, Turned, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -376,6 +376,14 @@ impl Store for FaultyStore {
         self.read(self.inner.operations(limit)).await
     }
 
+    async fn operation(&self, operation: OperationId) -> Result<Option<Operation>> {
+        self.read(self.inner.operation(operation)).await
+    }
+
+    async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+        self.read(self.inner.open_operations(after, limit)).await
+    }
+
     async fn gates(&self) -> Result<Vec<GateRow>> {
         self.read(self.inner.gates()).await
     }
@@ -393,8 +401,12 @@ impl Store for FaultyStore {
         self.read(self.inner.facts(limit)).await
     }
 
-    async fn facts_passed_on(&self, upto: i64) -> Result<()> {
-        self.write(Verb::Other, "facts", self.inner.facts_passed_on(upto), |_, _, ()| Ok(())).await
+    async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {
+        self.write(Verb::Other, "facts", self.inner.facts_passed_on(facts), |_, _, ()| Ok(())).await
+    }
+
+    async fn scrub(&self, how: Scrub) -> Result<Scrubbed> {
+        self.write(Verb::Other, "scrub", self.inner.scrub(how), |_, _, _| Ok(())).await
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

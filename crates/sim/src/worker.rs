@@ -74,7 +74,9 @@ impl Worker {
             max_wait: self.pace.max_wait.map(span),
             page: 5,
         };
-        let pulse = Pulse::begin(store.clone(), env.clone(), settings.name.clone(), settings.lease).await?;
+        let pulse =
+            Pulse::begin(store.clone(), env.clone(), settings.name.clone(), vec![self.run], settings.lease)
+                .await?;
         let driver = SimDriver::new(self.clone(), pulse);
         work(Workplace { store, recipe: self.recipe.clone(), env, settings }, driver, row).await
     }

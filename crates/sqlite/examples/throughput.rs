@@ -86,7 +86,7 @@ fn bare(path: &Path, synchronous: Synchronous, batch: usize) -> rusqlite::Result
 
 async fn measure(store: &SqliteStore, items: usize, batch: usize) -> RunId {
     let run = store.create_run(new_run(), NOW).await.expect("a run").id;
-    let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned() };
+    let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned(), runs: Vec::new() };
     let worker = store.register(new, Timestamp::MAX, NOW).await.expect("a worker");
     let begun = Instant::now();
     for first in (0..items).step_by(batch) {

@@ -28,6 +28,8 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 8, sql: include_str!("../migrations/0008_statistics.sql") },
     Migration { number: 9, sql: include_str!("../migrations/0009_worker_clock.sql") },
     Migration { number: 10, sql: include_str!("../migrations/0010_learnt.sql") },
+    Migration { number: 11, sql: include_str!("../migrations/0011_open_operations.sql") },
+    Migration { number: 12, sql: include_str!("../migrations/0012_worker_runs.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
@@ -132,7 +134,7 @@ mod tests {
     use super::*;
     use crate::open::{self, Missing};
     use crate::options::Options;
-    use crate::verb::{counter, gate, history, index, tombstone};
+    use crate::verb::{counter, gate, history, index, tombstone, worker};
 
     const LAST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
     const NEXT: Migration = Migration {
@@ -337,6 +339,21 @@ mod tests {
         expected.extend([(77, Metric::FirstTry, 3), (77, Metric::FirstPass, 1)]);
         assert_eq!(by_config, expected);
         assert_eq!(crate::verb::item::one(&new, ItemSeq(2)).unwrap().unwrap().tries(), 2);
+    }
+
+    #[test]
+    fn workers_of_schema_10_work_on_the_run_that_their_name_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ten.db");
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..10], Missing::Create).unwrap();
+        for name in ["host:7 on r12", "w", "w on rails", "w on r1x", " on r", "on r3"] {
+            let row = "INSERT INTO worker (name, identity, lease_until, started_at) VALUES (?1, 'i', 1, 1)";
+            old.execute(row, [name]).unwrap();
+        }
+        drop(old);
+        let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
+        let kept = worker::live(&new).unwrap().into_iter().map(|worker| worker.spec.runs);
+        assert_eq!(kept.collect::<Vec<_>>(), [vec![RunId(12)], vec![], vec![], vec![], vec![], vec![]]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
@@ -353,6 +353,14 @@ impl Store for SqliteStore {
         self.read(move |conn| operation::newest(conn, limit)).await
     }
 
+    async fn operation(&self, operation: OperationId) -> Result<Option<Operation>> {
+        self.read(move |conn| operation::one(conn, operation)).await
+    }
+
+    async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+        self.read(move |conn| operation::open(conn, after, limit)).await
+    }
+
     async fn gates(&self) -> Result<Vec<GateRow>> {
         self.read(gate::all).await
     }
@@ -365,8 +373,8 @@ impl Store for SqliteStore {
         self.read(move |conn| outbox::oldest(conn, limit)).await
     }
 
-    async fn facts_passed_on(&self, upto: i64) -> Result<()> {
-        self.write(1, move |tx| outbox::passed_on(tx, upto)).await
+    async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {
+        self.write(facts.len(), move |tx| outbox::passed_on(tx, &facts)).await
     }
 
     async fn scrub(&self, how: Scrub) -> Result<Scrubbed> {

@@ -1,5 +1,7 @@
 //! What can go wrong in a store, by what the caller can do about it.
 
+use redrive_core::id::RunId;
+
 /// A store's refusal. Driver errors are translated into this once, where they arise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -32,6 +34,24 @@ pub enum Error {
         /// The reading that is under way.
         reading: u32,
     },
+    /// The run was cancelled: it takes nothing any more, and nothing was written.
+    #[error("run {run} was cancelled")]
+    RunCancelled {
+        /// The run.
+        run: RunId,
+    },
+    /// The index of the directory was made anew by somebody else; what was meant for the old one is refused.
+    #[error("the index of this directory was made anew meanwhile")]
+    IndexReplaced,
+    /// What the store keeps was written by a newer version of Redrive, and this one would misunderstand it; it is left as it
+    /// is.
+    #[error("this version of redrive cannot read {what}: {why}")]
+    Unreadable {
+        /// What it is.
+        what: String,
+        /// What is not understood.
+        why: String,
+    },
     /// There is no such thing.
     #[error("{0} does not exist")]
     NotFound(String),
@@ -56,6 +76,9 @@ impl Error {
             | Self::Foreign(_)
             | Self::Newer { .. }
             | Self::Overtaken { .. }
+            | Self::RunCancelled { .. }
+            | Self::IndexReplaced
+            | Self::Unreadable { .. }
             | Self::NotFound(_)
             | Self::Open(_)
             | Self::ReadOnly(_)

@@ -1,7 +1,7 @@
 //! What the writing verbs are asked and what they answer.
 
 use redrive_core::event::Transition;
-use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::reading::Reading;
@@ -199,11 +199,19 @@ pub struct OutputKey {
     pub input: ContentHash,
 }
 
+impl OutputKey {
+    /// Names the content that an item had when a stage expanded it, for when a child that lives again takes it back there.
+    #[must_use]
+    pub fn expansion(item: ItemId, stage: StageNo) -> Self {
+        Self { config: 0, input: ContentHash::of(&[b"expanded", &item.0, &stage.0.to_le_bytes()]) }
+    }
+}
+
 /// Something the world is told; kept until the relay has passed it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
-    /// Its place in the order of facts; 0 until it is written.
-    pub seq: i64,
+    /// Its number; 0 until it is written.
+    pub id: FactId,
     /// The item it is about.
     pub item: ItemId,
     /// What happened.

@@ -114,6 +114,8 @@ pub struct NewWorker {
     pub name: String,
     /// Enough to tell, on the same machine, whether its process still exists.
     pub identity: String,
+    /// The runs it works on.
+    pub runs: Vec<RunId>,
 }
 
 /// A worker that has not been retired.
@@ -129,6 +131,14 @@ pub struct WorkerRow {
     pub started_at: Timestamp,
     /// When its lease was given or last renewed, by the clock that said until when; `None` where nobody wrote that down.
     pub renewed_at: Option<Timestamp>,
+}
+
+impl WorkerRow {
+    /// Whether it works on a run, and its lease is not over.
+    #[must_use]
+    pub fn attends(&self, run: RunId, now: Timestamp) -> bool {
+        self.lease_until >= now && self.spec.runs.contains(&run)
+    }
 }
 
 /// How a worker ended.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
@@ -55,7 +55,7 @@ pub trait Store: Send + Sync {
     async fn workers(&self) -> Result<Vec<WorkerRow>>;
 
     /// Admits items; the same key with the same content is admitted once, and one that was purged is known, not admitted
-    /// again. A cancelled run takes none: [`Error::NotFound`](crate::Error).
+    /// again. A cancelled run takes none: [`Error::RunCancelled`](crate::Error).
     async fn submit(&self, submit: Submit) -> Result<Vec<Submitted>>;
     /// Leases due items to a worker: each gets its attempt number and a new change number, the fencing token.
     /// Nothing is given to a worker that has been retired or whose lease is over.
@@ -113,6 +113,10 @@ pub trait Store: Send + Sync {
     async fn save_operation(&self, operation: Operation) -> Result<OperationId>;
     /// Reads operations, newest first.
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>>;
+    /// Reads one operation.
+    async fn operation(&self, operation: OperationId) -> Result<Option<Operation>>;
+    /// Reads operations that have pages left, oldest first, newer than `after`.
+    async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>>;
 
     /// Reads every gate, by name.
     async fn gates(&self) -> Result<Vec<GateRow>>;
@@ -120,15 +124,14 @@ pub trait Store: Send + Sync {
     /// then grows by one.
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>>;
 
-    /// Reads the oldest facts that have not been passed on.
+    /// Reads facts that have not been passed on, by number. Where several write at once, a fact can turn up after one with a
+    /// larger number was read.
     async fn facts(&self, limit: usize) -> Result<Vec<Fact>>;
-    /// Forgets the facts up to this one: they have been passed on.
-    async fn facts_passed_on(&self, upto: i64) -> Result<()>;
+    /// Forgets these facts, and no others: they have been passed on. One that is not there is forgotten already.
+    async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()>;
     /// Sees to it that what was removed is in no file of the store any more, or that room is given back. Nothing that can be
     /// read changes; a store without files has nothing to do.
-    async fn scrub(&self, _how: Scrub) -> Result<Scrubbed> {
-        Ok(Scrubbed::default())
-    }
+    async fn scrub(&self, how: Scrub) -> Result<Scrubbed>;
     /// Forgets old finished runs, some items a call.
     async fn prune(&self, prune: Prune) -> Result<Pruned>;
 

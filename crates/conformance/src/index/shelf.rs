@@ -127,7 +127,7 @@ impl Shelf {
         let changes = vec![self.change(&items[0], effect)];
         let commit = Commit { changes, now: self.world.now, ..Commit::default() };
         let refused = self.both.commit(commit).await;
-        assert!(matches!(refused, Err(redrive_store::Error::NotFound(_))), "{refused:?}");
+        assert_eq!(refused, Err(redrive_store::Error::IndexReplaced));
     }
 
     /// A chunk of the collection, named by its key and found by the vector of its text.

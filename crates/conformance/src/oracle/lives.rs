@@ -6,7 +6,7 @@ mod events;
 use std::sync::Arc;
 
 use redrive_core::event::Transition;
-use redrive_core::id::{ContentHash, ItemId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{ContentHash, FactId, ItemId, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::plan::Plan;
@@ -286,7 +286,7 @@ impl Lives {
 
 fn fact(transition: &Transition) -> Fact {
     let body = format!("{{\"rev\":{}}}", transition.after.rev.0);
-    Fact { seq: 0, item: transition.after.id, what: "moved".to_owned(), body }
+    Fact { id: FactId(0), item: transition.after.id, what: "moved".to_owned(), body }
 }
 
 /// An answer without row numbers.

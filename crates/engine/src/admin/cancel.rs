@@ -6,9 +6,9 @@ use redrive_core::id::RunId;
 use redrive_core::item::StateKind;
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
-use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, OperationKind, Result, RunChange, Store};
+use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, RunChange, Store};
 
-use super::{Done, PAGE, close, open};
+use super::{Done, PAGE, Request, close, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -21,8 +21,18 @@ pub async fn cancel(store: &dyn Store, run: RunId, plan: &Plan, actor: &str, env
     store
         .change_run(run, RunChange { control: Some((Control::Cancelled, reason)), ..RunChange::default() })
         .await?;
-    let mut operation =
-        open(store, OperationKind::Cancel, actor, format!("{{\"run\":\"{run}\"}}"), env.clock.now()).await?;
+    let operation = open(store, &Request::Cancel { run }, actor, env.clock.now()).await?;
+    go_on(store, run, plan, operation, env).await
+}
+
+/// Takes out what is left of a run that takes nothing new any more.
+pub(super) async fn go_on(
+    store: &dyn Store,
+    run: RunId,
+    plan: &Plan,
+    mut operation: Operation,
+    env: &Env,
+) -> Result<Done> {
     // Work in flight may still move an item from one state to another; nothing new is claimed, so that comes to an end.
     let mut found = true;
     while std::mem::take(&mut found) {

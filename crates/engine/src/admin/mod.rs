@@ -10,6 +10,7 @@ mod pause;
 mod purge;
 mod reconfigure;
 mod redrive;
+mod request;
 mod resume;
 mod selection;
 
@@ -20,6 +21,7 @@ pub use pause::pause;
 pub use purge::purge;
 pub use reconfigure::{Again, reconfigure};
 pub use redrive::{Preview, Redrive, preview, redrive, redrive_edited};
+pub use request::Request;
 pub use resume::resume;
 
 use async_trait::async_trait;
@@ -27,8 +29,10 @@ use redrive_core::id::{OperationId, RunId};
 use redrive_core::item::StateKind;
 use redrive_core::plan::Plan;
 use redrive_core::time::Timestamp;
-use redrive_store::{ItemFilter, ItemQuery, Operation, OperationKind, OperationState, Result, Store};
+use redrive_store::{Error, ItemFilter, ItemQuery, Operation, OperationState, Result, Store};
 use serde::Serialize;
+
+use crate::env::Env;
 
 /// Items changed in one transaction.
 const PAGE: usize = 500;
@@ -80,25 +84,24 @@ fn dead(filter: &ItemFilter) -> ItemFilter {
 }
 
 /// Opens an operation, or goes on with one that was broken off.
-async fn open(
-    store: &dyn Store,
-    kind: OperationKind,
-    actor: &str,
-    request: String,
-    now: Timestamp,
-) -> Result<Operation> {
-    let unfinished = store.operations(100).await?.into_iter().find(|operation| {
-        operation.state == OperationState::Open && operation.kind == kind && operation.request == request
-    });
-    if let Some(operation) = unfinished {
-        return Ok(operation);
+async fn open(store: &dyn Store, request: &Request, actor: &str, now: Timestamp) -> Result<Operation> {
+    let mut after = None;
+    loop {
+        let page = store.open_operations(after, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        // One that cannot be read is a newer version's, and not what is asked here.
+        let same = |operation: &Operation| Request::of(operation).is_ok_and(|asked| asked == *request);
+        if let Some(broken_off) = page.into_iter().find(same) {
+            return Ok(broken_off);
+        }
     }
     let mut operation = Operation {
         id: OperationId(0),
-        kind,
+        kind: request.kind(),
         state: OperationState::Open,
         actor: actor.to_owned(),
-        request,
+        request: request.written()?,
         after: None,
         changed: 0,
         skipped: 0,
@@ -109,9 +112,37 @@ async fn open(
     Ok(operation)
 }
 
+/// Goes on with an operation that was broken off, from what is kept of it alone. `None` when it has nothing left to do.
+///
+/// # Errors
+/// When the store fails; [`Error::Unreadable`] when a newer version began it, [`Error::NotFound`] when there is no such
+/// operation, or when it cancels a run whose pipeline cannot be read.
+pub async fn go_on(
+    store: &dyn Store,
+    operation: OperationId,
+    plans: &dyn Plans,
+    env: &Env,
+) -> Result<Option<Done>> {
+    let missing = || Error::NotFound(format!("operation {operation}"));
+    let row = store.operation(operation).await?.ok_or_else(missing)?;
+    if row.state != OperationState::Open {
+        return Ok(None);
+    }
+    let done = match Request::of(&row)? {
+        Request::Redrive(request) => redrive::go_on(store, plans, &request, row, env).await?,
+        Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
+        Request::Cancel { run } => {
+            let plan = plans.plan(run).await?;
+            let plan = plan.ok_or_else(|| Error::NotFound(format!("a readable pipeline of run {run}")))?;
+            cancel::go_on(store, run, &plan, row, env).await?
+        }
+    };
+    Ok(Some(done))
+}
+
 /// Whether nobody has stopped an operation meanwhile.
 async fn is_open(store: &dyn Store, operation: OperationId) -> Result<bool> {
-    let known = store.operations(100).await?.into_iter().find(|known| known.id == operation);
+    let known = store.operation(operation).await?;
     Ok(known.is_none_or(|known| known.state == OperationState::Open))
 }
 
@@ -120,12 +151,8 @@ async fn is_open(store: &dyn Store, operation: OperationId) -> Result<bool> {
 /// # Errors
 /// When the store fails.
 pub async fn stop_operation(store: &dyn Store, operation: OperationId, now: Timestamp) -> Result<bool> {
-    let open = store
-        .operations(1_000)
-        .await?
-        .into_iter()
-        .find(|known| known.id == operation && known.state == OperationState::Open);
-    let Some(open) = open else { return Ok(false) };
+    let known = store.operation(operation).await?;
+    let Some(open) = known.filter(|known| known.state == OperationState::Open) else { return Ok(false) };
     store.save_operation(Operation { state: OperationState::Cancelled, updated_at: now, ..open }).await?;
     Ok(true)
 }

@@ -1,9 +1,9 @@
 //! Dead items are removed, with everything that came from them; a tombstone stays.
 
 use redrive_core::item::{Item, State};
-use redrive_store::{ItemFilter, ItemQuery, OperationKind, Result, Store};
+use redrive_store::{ItemFilter, ItemQuery, Operation, Result, Store};
 
-use super::{Done, PAGE, close, dead, is_open, open};
+use super::{Done, PAGE, Request, close, dead, is_open, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -12,8 +12,17 @@ use crate::env::Env;
 /// # Errors
 /// When the store fails; the pages before stay done.
 pub async fn purge(store: &dyn Store, filter: &ItemFilter, actor: &str, env: &Env) -> Result<Done> {
-    let words = serde_json::to_string(filter).unwrap_or_default();
-    let mut operation = open(store, OperationKind::Purge, actor, words, env.clock.now()).await?;
+    let operation = open(store, &Request::Purge { filter: filter.clone() }, actor, env.clock.now()).await?;
+    go_on(store, filter, operation, env).await
+}
+
+/// Does the pages of an operation that are left.
+pub(super) async fn go_on(
+    store: &dyn Store,
+    filter: &ItemFilter,
+    mut operation: Operation,
+    env: &Env,
+) -> Result<Done> {
     let mut query = ItemQuery { filter: dead(filter), after: operation.after, limit: PAGE };
     let mut again = operation.after.is_some();
     loop {

@@ -9,13 +9,11 @@ use redrive_core::id::{ItemId, ItemSeq, RunId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::plan::Plan;
 use redrive_core::time::Timestamp;
-use redrive_store::{
-    Applied, Commit, ItemFilter, ItemQuery, Operation, OperationKind, Result, RunChange, Store,
-};
+use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, RunChange, Store};
 use serde::{Deserialize, Serialize};
 
 use super::selection::{Page, Selected};
-use super::{Done, PAGE, Plans, close, dead, is_open, open};
+use super::{Done, PAGE, Plans, Request, close, dead, is_open, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -103,9 +101,18 @@ pub async fn redrive(
     actor: &str,
     env: &Env,
 ) -> Result<Done> {
-    let words = serde_json::to_string(request).unwrap_or_default();
-    let begun = env.clock.now();
-    let mut operation = open(store, OperationKind::Redrive, actor, words, begun).await?;
+    let operation = open(store, &Request::Redrive(request.clone()), actor, env.clock.now()).await?;
+    go_on(store, plans, request, operation, env).await
+}
+
+/// Does the pages of an operation that are left.
+pub(super) async fn go_on(
+    store: &dyn Store,
+    plans: &dyn Plans,
+    request: &Redrive,
+    mut operation: Operation,
+    env: &Env,
+) -> Result<Done> {
     let mut query = ItemQuery { filter: dead(&request.filter), after: operation.after, limit: PAGE };
     // One that was broken off goes on, and then looks once more at what died behind it meanwhile.
     let mut again = operation.after.is_some();

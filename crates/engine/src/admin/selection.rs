@@ -9,11 +9,10 @@ use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{ItemFilter, ItemQuery, Result, Store};
+use redrive_store::{ItemFilter, ItemQuery, OutputKey, Result, Store};
 
 use super::Redrive;
 use crate::env::Env;
-use crate::worker::expansion_key;
 
 /// Dead items of one run, in the order of submission.
 pub(super) struct Page<'a> {
@@ -131,7 +130,7 @@ impl Page<'_> {
             let Ok(mut transition) = decide(&parent, event, plan, self.moment(now)) else { return Ok(None) };
             if transition.after.stage != parent.stage {
                 // The stages after the join run again, on what they were given the first time.
-                let kept = self.store.outputs(vec![expansion_key(&parent, stage)]).await?;
+                let kept = self.store.outputs(vec![OutputKey::expansion(parent.id, stage)]).await?;
                 let Some(content) = kept.into_iter().next().flatten() else { return Ok(None) };
                 transition.payload = Some(content);
             }

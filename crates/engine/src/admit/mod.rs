@@ -342,7 +342,7 @@ impl Reader<'_> {
                 match self.submit(&piece, reading).await {
                     Ok(()) => break None,
                     // A run that was cancelled takes no more items, and that is the end of it.
-                    Err(redrive_store::Error::NotFound(_)) => break Some(Read::Over),
+                    Err(redrive_store::Error::RunCancelled { .. }) => break Some(Read::Over),
                     Err(redrive_store::Error::Overtaken { .. }) => break Some(Read::Overtaken),
                     Err(error) => patience.bear(error, PATIENCE, env).await?,
                 }

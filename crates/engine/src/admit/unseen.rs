@@ -58,7 +58,7 @@ pub async fn remove_unseen(
                 // Somebody worked on it meanwhile: it is looked at once more.
                 Err(Error::Busy(_)) => stale = true,
                 // A cancelled run takes nothing any more.
-                Err(Error::NotFound(_)) => return Ok(removed),
+                Err(Error::RunCancelled { .. }) => return Ok(removed),
                 Err(error) => return Err(error),
             }
         }

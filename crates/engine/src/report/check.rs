@@ -12,8 +12,6 @@ use redrive_store::{
 };
 use serde::Serialize;
 
-use crate::worker::works_on;
-
 const PAGE: usize = 1_000;
 /// Violations of one law that are listed.
 const SHOWN: usize = 20;
@@ -154,8 +152,8 @@ async fn check_run(
 ) -> Result<()> {
     found.runs += 1;
     // A run nobody works on starves nothing: its items wait for a command, not for a lane.
-    let attended = row.control == Control::Go
-        && store.workers().await?.iter().any(|w| w.lease_until >= now && works_on(w, row.id));
+    let attended =
+        row.control == Control::Go && store.workers().await?.iter().any(|worker| worker.attends(row.id, now));
     // A run is cancelled parents first, in several transactions: until that is done, children outlive them.
     let under_way = row.control == Control::Cancelled && row.finished_at.is_none();
     let counters = store.counters(row.id).await?;

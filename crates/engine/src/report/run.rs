@@ -14,7 +14,6 @@ use serde::Serialize;
 use super::usage::{UsageReport, usage};
 use crate::admit::News;
 use crate::counts::{counts, judged_counts, own_counts};
-use crate::worker::works_on;
 
 /// How a run stands, as `--json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -151,7 +150,7 @@ pub async fn report_on_leaving(
     let (next_due, any_fresh) = store.next_due(row.id).await?;
     let own = own_counts(&counters, plan);
     let all = counts(&counters, |_| true);
-    let attended = store.workers().await?.iter().any(|w| w.lease_until >= now && works_on(w, row.id));
+    let attended = store.workers().await?.iter().any(|worker| worker.attends(row.id, now));
     let standing = Standing {
         control: row.control,
         admitted_all: row.admitted_all,

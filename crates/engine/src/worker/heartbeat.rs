@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use redrive_core::id::WorkerId;
+use redrive_core::id::{RunId, WorkerId};
 use redrive_store::{NewWorker, Result, Store};
 
 use crate::crash;
@@ -22,13 +22,19 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Retires the workers whose process is gone, and registers another one.
+    /// Retires the workers whose process is gone, and registers another one, for these runs.
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn begin(store: Arc<dyn Store>, env: Env, name: String, lease: Duration) -> Result<Self> {
+    pub async fn begin(
+        store: Arc<dyn Store>,
+        env: Env,
+        name: String,
+        runs: Vec<RunId>,
+        lease: Duration,
+    ) -> Result<Self> {
         take_over(&*store, &env).await?;
-        let new = NewWorker { name, identity: env.processes.identity() };
+        let new = NewWorker { name, identity: env.processes.identity(), runs };
         let pulse = Self { store, env, new, lease, worker: Arc::default() };
         pulse.register().await?;
         Ok(pulse)

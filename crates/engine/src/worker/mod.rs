@@ -9,9 +9,8 @@ mod run_loop;
 mod session;
 
 pub use clock::ClockWatch;
-pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody, expansion_key};
+pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody};
 pub use driver::{Driver, Part, Step, Stop};
 pub use heartbeat::Pulse;
 pub use run_loop::{Ending, Settings, Workplace, work};
 pub use session::Session;
-pub(crate) use session::works_on;

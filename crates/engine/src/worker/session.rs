@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive_core::id::{RunId, WorkerId};
-use redrive_store::{Error, RunRow, Store, WorkerRow};
+use redrive_core::id::WorkerId;
+use redrive_store::{Error, RunRow, Store};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::AbortHandle;
 
@@ -19,16 +19,6 @@ use super::run_loop::{Ending, Settings, Workplace, work};
 use crate::env::Env;
 use crate::handler::Answer;
 use crate::recipe::Recipe;
-
-/// What a worker that works on a run is called.
-fn worker_name(name: &str, run: RunId) -> String {
-    format!("{name} on {run}")
-}
-
-/// Whether a worker works on a run, by its name.
-pub(crate) fn works_on(worker: &WorkerRow, run: RunId) -> bool {
-    worker.spec.name.ends_with(&format!(" on {run}"))
-}
 
 /// Work on one run.
 pub struct Session {
@@ -55,8 +45,8 @@ impl Session {
     /// When the store fails and stays so for longer than the settings' patience.
     pub async fn work(self, run: RunRow) -> Result<Ending, Error> {
         let Self { store, recipe, env, settings, wake, admitting, stop } = self;
-        let name = worker_name(&settings.name, run.id);
-        let pulse = Pulse::begin(store.clone(), env.clone(), name, settings.lease).await?;
+        let name = format!("{} on {}", settings.name, run.id);
+        let pulse = Pulse::begin(store.clone(), env.clone(), name, vec![run.id], settings.lease).await?;
         let beat = tokio::spawn(pulse.clone().beat()).abort_handle();
         let (sender, replies) = mpsc::unbounded_channel();
         let driver = Tasks {

@@ -89,7 +89,7 @@ impl Oracle {
     pub fn on_submit_refused(&self, submit: &Submit, error: &Error) -> Verdict {
         let stale = || submit.changes.iter().any(|change| !self.is_live_token(&change.transition));
         match error {
-            Error::NotFound(_) if self.control == Control::Cancelled => self.hub.meet(Met::TooLate),
+            Error::RunCancelled { .. } if self.control == Control::Cancelled => self.hub.meet(Met::TooLate),
             Error::Overtaken { .. } => self.hub.log("overtaken", &[], String::new),
             Error::Busy(_) if stale() => self.hub.log("moved", &[], String::new),
             error => return broken("L1", format!("a submission was refused: {error}")),

@@ -36,13 +36,35 @@ pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId
     Ok(OperationId(known.unwrap_or_else(|| tx.last_insert_rowid())))
 }
 
+/// The columns of [`read`], from their table.
+macro_rules! operations {
+    ($rest:literal) => {
+        concat!(
+            "SELECT id, kind, state, actor, request, after, changed, skipped, created_at, updated_at FROM operation ",
+            $rest
+        )
+    };
+}
+
 /// Reads operations, newest first.
 pub(crate) fn newest(conn: &Connection, limit: usize) -> Result<Vec<Operation>> {
-    let mut select = conn.prepare_cached(
-        "SELECT id, kind, state, actor, request, after, changed, skipped, created_at, updated_at
-         FROM operation ORDER BY id DESC LIMIT ?1",
-    )?;
+    let mut select = conn.prepare_cached(operations!("ORDER BY id DESC LIMIT ?1"))?;
     collect(select.query([sql_limit(limit)])?, read)
+}
+
+/// Reads one operation.
+pub(crate) fn one(conn: &Connection, operation: OperationId) -> Result<Option<Operation>> {
+    let mut select = conn.prepare_cached(operations!("WHERE id = ?1"))?;
+    let mut rows = select.query([operation.0])?;
+    rows.next()?.map(read).transpose()
+}
+
+/// Reads operations that have pages left, oldest first.
+pub(crate) fn open(conn: &Connection, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+    let mut select = conn.prepare_cached(operations!(
+        "INDEXED BY operation_open WHERE state = 0 AND id > ?1 ORDER BY id LIMIT ?2"
+    ))?;
+    collect(select.query((after.map_or(0, |after| after.0), sql_limit(limit)))?, read)
 }
 
 fn read(row: &Row<'_>) -> Result<Operation> {

@@ -74,7 +74,7 @@ pub(crate) fn require(conn: &Connection, run: RunId) -> Result<()> {
 pub(crate) fn require_uncancelled(conn: &Connection, run: RunId) -> Result<()> {
     require(conn, run)?;
     if is_cancelled(conn, run)? {
-        return Err(Error::NotFound(format!("run {run} to go on")).into());
+        return Err(Error::RunCancelled { run }.into());
     }
     Ok(())
 }

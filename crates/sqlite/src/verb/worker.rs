@@ -4,9 +4,9 @@ use redrive_core::id::{ItemSeq, RunId, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::time::Timestamp;
 use redrive_store::{NewWorker, Retired, WorkerRow};
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
-use crate::error::Result;
+use crate::error::{Result, strange};
 use crate::row::{self, item_columns, limit as sql_limit};
 use crate::verb::item::collect;
 
@@ -17,10 +17,12 @@ pub(crate) fn register(
     lease_until: Timestamp,
     now: Timestamp,
 ) -> Result<WorkerId> {
+    let runs = serde_json::to_string(&new.runs).map_err(|error| strange("list of runs", error))?;
     tx.prepare_cached(
-        "INSERT INTO worker (name, identity, lease_until, started_at, renewed_at) VALUES (?1, ?2, ?3, ?4, ?4)",
+        "INSERT INTO worker (name, identity, lease_until, started_at, renewed_at, runs)
+         VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
     )?
-    .execute((&new.name, &new.identity, lease_until.0, now.0))?;
+    .execute((&new.name, &new.identity, lease_until.0, now.0, runs))?;
     Ok(WorkerId(tx.last_insert_rowid()))
 }
 
@@ -53,19 +55,22 @@ pub(crate) fn retire(tx: &Connection, worker: WorkerId, how: Retired) -> Result<
 /// Reads the workers that have not been retired.
 pub(crate) fn live(conn: &Connection) -> Result<Vec<WorkerRow>> {
     let mut select = conn.prepare_cached(
-        "SELECT id, name, identity, lease_until, started_at, renewed_at FROM worker WHERE retired IS NULL
+        "SELECT id, name, identity, lease_until, started_at, renewed_at, runs FROM worker WHERE retired IS NULL
          ORDER BY id",
     )?;
-    let rows = select.query_map([], |row| {
-        Ok(WorkerRow {
-            id: WorkerId(row.get(0)?),
-            spec: NewWorker { name: row.get(1)?, identity: row.get(2)? },
-            lease_until: Timestamp(row.get(3)?),
-            started_at: Timestamp(row.get(4)?),
-            renewed_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
-        })
-    })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    collect(select.query([])?, read)
+}
+
+fn read(row: &Row<'_>) -> Result<WorkerRow> {
+    let runs = row.get_ref(6)?.as_str()?;
+    let runs = serde_json::from_str(runs).map_err(|_| strange("list of runs", runs))?;
+    Ok(WorkerRow {
+        id: WorkerId(row.get(0)?),
+        spec: NewWorker { name: row.get(1)?, identity: row.get(2)?, runs },
+        lease_until: Timestamp(row.get(3)?),
+        started_at: Timestamp(row.get(4)?),
+        renewed_at: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+    })
 }
 
 /// Whether what a worker holds is still its own.

@@ -183,7 +183,7 @@ fn a_claim_hands_out_what_is_damaged_apart_from_the_others() {
     let store = SqliteStore::open(&path, Options::default()).unwrap();
     block_on(async {
         let run = redrive_core::id::RunId(1);
-        let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned() };
+        let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned(), runs: Vec::new() };
         let worker = store.register(new, Timestamp(9_999), NOW).await.unwrap();
         let slot = Slot { run, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: 99 };
         let claimed = store.claim(Claim { worker, slots: vec![slot], now: NOW }).await.unwrap();

@@ -59,7 +59,7 @@ pub(crate) fn grown(folder: &Path) -> Vec<u8> {
     let store = Arc::new(SqliteStore::open(&path, Options::default()).unwrap());
     block_on(async {
         let run = store.create_run(new_run(), NOW).await.unwrap().id;
-        let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned() };
+        let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned(), runs: Vec::new() };
         let worker = store.register(new, Timestamp(9_999), NOW).await.unwrap();
         store.submit(submission(run, 0..150, 200)).await.unwrap();
         store.submit(submission(run, 150..160, 5_000)).await.unwrap();

@@ -172,7 +172,7 @@ fn a_store_in_memory_answers_at_once() {
 }
 
 pub(crate) async fn worker(store: &dyn Store) -> WorkerId {
-    let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned() };
+    let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned(), runs: Vec::new() };
     store.register(new, Timestamp::MAX, NOW).await.unwrap()
 }
 

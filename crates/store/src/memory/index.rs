@@ -92,8 +92,7 @@ impl Kept {
 
     /// Refuses a collection that somebody has forgotten meanwhile.
     fn require(&self, collection: CollectionNo) -> Result<()> {
-        let gone = || Error::NotFound("the index of this directory: it was made anew meanwhile".to_owned());
-        self.collections.contains_key(&collection).then_some(()).ok_or_else(gone)
+        self.collections.contains_key(&collection).then_some(()).ok_or(Error::IndexReplaced)
     }
 
     /// Refuses an effect on a collection that is not there.

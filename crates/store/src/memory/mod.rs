@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
 use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 use crate::request::{
-    Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Submit, Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
+    Turn, Turned,
 };
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
 use crate::{Error, Result, Snapshot, Store};
@@ -198,6 +199,14 @@ impl Store for MemoryStore {
         Ok(self.lock().operations.values().rev().take(limit).cloned().collect())
     }
 
+    async fn operation(&self, operation: OperationId) -> Result<Option<Operation>> {
+        Ok(self.lock().operations.get(&operation).cloned())
+    }
+
+    async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+        Ok(self.lock().open_operations(after, limit))
+    }
+
     async fn gates(&self) -> Result<Vec<GateRow>> {
         Ok(self.lock().gates.values().cloned().collect())
     }
@@ -210,9 +219,17 @@ impl Store for MemoryStore {
         Ok(self.lock().facts.values().take(limit).cloned().collect())
     }
 
-    async fn facts_passed_on(&self, upto: i64) -> Result<()> {
-        self.change()?.facts.retain(|seq, _| *seq > upto);
+    async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {
+        let mut state = self.change()?;
+        for fact in facts {
+            state.facts.remove(&fact);
+        }
         Ok(())
+    }
+
+    /// What is removed from memory is gone.
+    async fn scrub(&self, _how: Scrub) -> Result<Scrubbed> {
+        self.change().map(|_| Scrubbed::default())
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

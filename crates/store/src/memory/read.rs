@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::id::{ItemSeq, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Lane, State as ItemState, StateKind};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
 use super::state::State;
 use crate::query::{Group, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
+use crate::run::{Operation, OperationState};
 
 impl State {
     fn each(&self) -> impl Iterator<Item = &Item> {
@@ -67,6 +68,12 @@ impl State {
             Tombstone { actor: operation.map(|operation| operation.actor.clone()), ..tombstone.clone() }
         });
         signed.collect()
+    }
+
+    pub(super) fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Vec<Operation> {
+        let newer =
+            self.operations.values().filter(|operation| after.is_none_or(|after| operation.id > after));
+        newer.filter(|operation| operation.state == OperationState::Open).take(limit).cloned().collect()
     }
 
     pub(super) fn counters_of(&self, run: RunId) -> Vec<(StageNo, Metric, i64)> {

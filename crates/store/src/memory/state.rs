@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Deltas, Metric};
@@ -26,7 +26,7 @@ pub(super) struct State {
     pub(super) config_counters: BTreeMap<(RunId, StageNo, i64, Metric), i64>,
     /// Each with the run and the item that wrote it last, and is forgotten with either.
     pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, Payload)>,
-    pub(super) facts: BTreeMap<i64, Fact>,
+    pub(super) facts: BTreeMap<FactId, Fact>,
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) gates: BTreeMap<String, GateRow>,
     pub(super) index: super::index::Kept,

@@ -1,7 +1,7 @@
 //! The verbs that change items.
 
 use redrive_core::event::{Children, Transition};
-use redrive_core::id::{ItemId, ItemSeq, OperationId, Rev, RunId};
+use redrive_core::id::{FactId, ItemId, ItemSeq, OperationId, Rev, RunId};
 use redrive_core::item::{Entry, Item, Lane, NewItem, State as ItemState, StateKind};
 use redrive_core::order::{Candidate, pick};
 use redrive_core::status::Control;
@@ -22,7 +22,7 @@ impl State {
         match self.runs.get(&submit.run).map(|run| (run.control, run.reading)) {
             None => return Err(Error::NotFound(format!("run {}", submit.run))),
             Some((Control::Cancelled, _)) => {
-                return Err(Error::NotFound(format!("run {} to go on", submit.run)));
+                return Err(Error::RunCancelled { run: submit.run });
             }
             Some((_, reading)) if reading > submit.reading.number => {
                 return Err(Error::Overtaken { reading });
@@ -249,8 +249,8 @@ impl State {
         }
         if let Some(mut fact) = fact {
             self.last_fact += 1;
-            fact.seq = self.last_fact;
-            self.facts.insert(fact.seq, fact);
+            fact.id = FactId(self.last_fact);
+            self.facts.insert(fact.id, fact);
         }
         if let Some(effect) = effect {
             self.index.apply(effect);

@@ -46,7 +46,7 @@ impl Lives {
     pub(super) async fn pass_on(&mut self) {
         for store in &self.stores {
             if let Some(fact) = store.facts(2).await.expect("facts").last() {
-                store.facts_passed_on(fact.seq).await.expect("passed on");
+                store.facts_passed_on(vec![fact.id]).await.expect("passed on");
             }
         }
         self.steps.push("pass on".to_owned());

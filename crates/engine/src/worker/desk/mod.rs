@@ -9,7 +9,6 @@ mod gates;
 mod record;
 
 pub use gates::{Blocked, NeedsSomebody};
-pub use record::expansion_key;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;

@@ -4,8 +4,7 @@ use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Transition, Verdict};
 use redrive_core::failure::Class;
-use redrive_core::id::{ContentHash, StageNo};
-use redrive_core::item::{Item, StateKind};
+use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Change, Commit, OutputKey, Pause, RunChange};
@@ -67,7 +66,7 @@ impl Desk {
                     self.recipe.plan.stage(claimed.item.stage).is_some_and(|stage| stage.next.is_some());
                 if transition.children.is_some() && goes_on {
                     transition.payload = Some(claimed.payload.clone());
-                    output = Some(expansion_key(&claimed.item, claimed.item.stage));
+                    output = Some(OutputKey::expansion(claimed.item.id, claimed.item.stage));
                 }
                 self.observe(&transition);
                 self.in_commit.push(Sent { change: Change { transition, output, fact: None }, claimed });
@@ -122,10 +121,4 @@ impl Desk {
         self.in_commit.clear();
         applied.iter().filter(|applied| **applied == Applied::Stale).count()
     }
-}
-
-/// Names the content an item had when a stage expanded it, for when a child that lives again takes it back there.
-#[must_use]
-pub fn expansion_key(item: &Item, stage: StageNo) -> OutputKey {
-    OutputKey { config: 0, input: ContentHash::of(&[b"expanded", &item.id.0, &stage.0.to_le_bytes()]) }
 }

@@ -11,7 +11,6 @@ use super::{Ending, WorkerLoop};
 use crate::crash;
 use crate::worker::desk::{Blocked, Halt, NeedsSomebody};
 use crate::worker::driver::{Driver, Part, Step};
-use crate::worker::session::works_on;
 
 impl<D: Driver> WorkerLoop<D> {
     /// Whether it is over, and how.
@@ -180,8 +179,7 @@ pub async fn leave(
     now: Timestamp,
 ) -> Option<Pause> {
     let others = store.workers().await.ok()?;
-    let others =
-        others.iter().any(|other| other.id != worker && other.lease_until >= now && works_on(other, run));
+    let others = others.iter().any(|other| other.id != worker && other.attends(run, now));
     idle_ms.filter(|_| !others).map(|before_ms| Pause { since: Some(now), before_ms })
 }
 

@@ -31,7 +31,7 @@ fn require(tx: &Connection, collection: CollectionNo) -> Result<()> {
     if tx.prepare_cached("SELECT 1 FROM collection WHERE no = ?1")?.exists([collection.0])? {
         return Ok(());
     }
-    Err(Error::NotFound("the index of this directory: it was made anew meanwhile".to_owned()).into())
+    Err(Error::IndexReplaced.into())
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Doc> {

@@ -1,0 +1,130 @@
+//! What an operation was asked to do, as it is kept: another process can read it and go on with it.
+
+use redrive_core::id::RunId;
+use redrive_store::{Error, ItemFilter, Operation, OperationKind, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Redrive;
+
+/// Everything that an operation on many items has to know besides how far it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Request {
+    /// Sends dead items back.
+    Redrive(Redrive),
+    /// Removes dead items.
+    Purge {
+        /// Which.
+        filter: ItemFilter,
+    },
+    /// Takes a run out.
+    Cancel {
+        /// Which.
+        run: RunId,
+    },
+}
+
+impl Request {
+    /// What kind of operation it makes.
+    #[must_use]
+    pub fn kind(&self) -> OperationKind {
+        match self {
+            Self::Redrive(_) => OperationKind::Redrive,
+            Self::Purge { .. } => OperationKind::Purge,
+            Self::Cancel { .. } => OperationKind::Cancel,
+        }
+    }
+
+    /// The text that is kept.
+    ///
+    /// # Errors
+    /// Never but for a mistake in the program.
+    pub fn written(&self) -> Result<String> {
+        serde_json::to_string(self).map_err(|error| Error::Internal(format!("a request: {error}")))
+    }
+
+    /// Reads what an operation was asked. Rows of older versions did not repeat the kind, and had the filter of a purge as
+    /// the whole request.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`] for one that a newer version wrote.
+    pub fn of(operation: &Operation) -> Result<Self> {
+        let unreadable = |error: serde_json::Error| Error::Unreadable {
+            what: format!("the request of operation {}", operation.id),
+            why: error.to_string(),
+        };
+        let mut kept: Value = serde_json::from_str(&operation.request).map_err(unreadable)?;
+        if operation.kind == OperationKind::Purge && kept.get("filter").is_none() {
+            kept = serde_json::json!({ "filter": kept });
+        }
+        if let Value::Object(fields) = &mut kept {
+            let kind = serde_json::to_value(operation.kind).map_err(unreadable)?;
+            fields.entry("kind").or_insert(kind);
+        }
+        serde_json::from_value(kept).map_err(unreadable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::id::OperationId;
+    use redrive_core::time::Timestamp;
+    use redrive_store::OperationState;
+
+    use super::*;
+
+    fn row(kind: OperationKind, request: &str) -> Operation {
+        Operation {
+            id: OperationId(7),
+            kind,
+            state: OperationState::Open,
+            actor: "tester".to_owned(),
+            request: request.to_owned(),
+            after: None,
+            changed: 0,
+            skipped: 0,
+            created_at: Timestamp(1),
+            updated_at: Timestamp(1),
+        }
+    }
+
+    fn some_filter() -> ItemFilter {
+        ItemFilter { run: Some(RunId(3)), text: Some("a \"b\"".to_owned()), ..ItemFilter::default() }
+    }
+
+    #[test]
+    fn every_request_is_read_back_as_it_was_written() {
+        let redrive = Redrive { filter: some_filter(), limit: Some(7), rate: Some(0.5) };
+        let all = [
+            Request::Redrive(redrive),
+            Request::Purge { filter: some_filter() },
+            Request::Purge { filter: ItemFilter::default() },
+            Request::Cancel { run: RunId(12) },
+        ];
+        for request in all {
+            let kept = row(request.kind(), &request.written().unwrap());
+            assert_eq!(Request::of(&kept), Ok(request));
+        }
+    }
+
+    #[test]
+    fn requests_of_older_versions_are_read() {
+        let filter = serde_json::to_string(&some_filter()).unwrap();
+        let redrive = format!("{{\"filter\":{filter},\"limit\":2,\"rate\":null}}");
+        let read = |kind, text: &str| Request::of(&row(kind, text)).unwrap();
+        let asked = Redrive { filter: some_filter(), limit: Some(2), rate: None };
+        assert_eq!(read(OperationKind::Redrive, &redrive), Request::Redrive(asked));
+        assert_eq!(read(OperationKind::Purge, &filter), Request::Purge { filter: some_filter() });
+        let cancel = read(OperationKind::Cancel, "{\"run\":\"r12\"}");
+        assert_eq!(cancel, Request::Cancel { run: RunId(12) });
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused() {
+        for text in ["", "{}", "[]", "{\"kind\":\"explode\",\"filter\":{}}"] {
+            let refused = Request::of(&row(OperationKind::Redrive, text));
+            assert!(matches!(refused, Err(Error::Unreadable { .. })), "{text}: {refused:?}");
+        }
+    }
+}
