@@ -49,6 +49,24 @@ pub(crate) async fn a_paused_run_gives_nothing(store: Arc<dyn Store>) {
     }
 }
 
+pub(crate) async fn who_has_another_edition_of_a_pipeline_gets_nothing_and_is_told(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.admit(&["a", "b"]).await;
+    let edition = |text: &str| {
+        let definition = Some(text.to_owned());
+        world.store.change_run(world.run, RunChange { definition, ..RunChange::default() })
+    };
+    assert_eq!(edition("another").await.expect("change").edition, 1);
+    assert_eq!(edition("another").await.expect("change").edition, 1, "the same text");
+    let old = world.claim_slots(vec![world.slot(SPLIT, 1)]).await;
+    assert!(old.items.is_empty() && old.outdated);
+    let new = world.claim_slots(vec![Slot { edition: 1, ..world.slot(SPLIT, 1) }]).await;
+    assert!(new.items.len() == 1 && !new.outdated);
+    assert_eq!(edition("a third").await.expect("change").edition, 2);
+    let old = world.claim_slots(vec![Slot { edition: 1, ..world.slot(SPLIT, 1) }]).await;
+    assert!(old.items.is_empty() && old.outdated);
+}
+
 pub(crate) async fn only_due_items_are_given(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
     let dead = world.bury(&["a", "b"], "no").await;

@@ -55,7 +55,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         a_renewed_worker_goes_on, orphans_are_those_without_a_living_holder, the_clock_may_step_back,
         what_a_clock_ahead_wrote_is_found_and_mended, leases_say_by_which_clock_they_were_given,
         retired_workers_are_not_listed, a_worker_says_which_runs_it_works_on, held_items_come_in_pages;
-    claim: claim_equals_decide, a_paused_run_gives_nothing, only_due_items_are_given, next_due_is_the_earliest_later_one,
+    claim: claim_equals_decide, a_paused_run_gives_nothing,
+        who_has_another_edition_of_a_pipeline_gets_nothing_and_is_told, only_due_items_are_given, next_due_is_the_earliest_later_one,
         fresh_first_keeps_a_share_for_retries, retry_first_keeps_a_share_for_new_items,
         oldest_lets_both_lanes_compete, items_come_by_slot_and_order_of_submission, a_stage_gives_only_its_own,
         a_claim_is_counted;

@@ -165,7 +165,7 @@ impl World {
     }
 
     pub(crate) fn slot(&self, stage: StageNo, limit: usize) -> Slot {
-        Slot { run: self.run, stage, order: Order::Oldest, reserved: 0, limit }
+        Slot { run: self.run, edition: 0, stage, order: Order::Oldest, reserved: 0, limit }
     }
 
     pub(crate) async fn claim_slots(&self, slots: Vec<Slot>) -> Claimed {

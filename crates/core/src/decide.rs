@@ -19,7 +19,7 @@ use crate::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
 use crate::plan::{ChildFailure, Plan, StagePlan};
 use crate::policy::Cause;
 use crate::tally::place;
-use crate::time::Timestamp;
+use crate::time::{CLOCK_SLACK, Timestamp};
 
 /// Most children one item may expand into; they are admitted in one transaction.
 pub const MAX_CHILDREN: usize = 100_000;
@@ -110,6 +110,10 @@ impl Desk<'_> {
         after.state = state;
         after.rev = self.item.rev.next();
         after.updated_at = self.at.now;
+        let ahead = self.item.updated_at > self.at.now.after(CLOCK_SLACK);
+        if ahead && matches!(self.item.state, State::Running { .. }) {
+            self.mend_deadline(&mut after);
+        }
         Transition {
             guard: self.item.rev,
             from: place(self.item),
@@ -254,6 +258,18 @@ impl Desk<'_> {
         Ok(self.failed(held, Failure::new(Class::Crash, Kind::Worker, text), false))
     }
 
+    /// A deadline that a clock set which was ahead is no later than it would be if it were set now.
+    fn mend_deadline(&self, after: &mut Item) {
+        let begins = match after.state {
+            State::Waiting { due, .. } => self.at.now.max(due),
+            _ => self.at.now,
+        };
+        let latest = self.plan.deadline().map(|span| begins.after(span));
+        after.first_failed_at = after.first_failed_at.map(|failed| failed.min(self.at.now));
+        after.deadline =
+            self.item.deadline.into_iter().chain(latest).min().filter(|_| self.item.deadline.is_some());
+    }
+
     /// A wait is as long as it was decided to be, whatever the clock did since: the same wait from now on. Deadlines that
     /// were set by a clock that was ahead are no later than they would be if they were set now.
     fn clock_stepped_back(&self) -> Result<Transition, Illegal> {
@@ -273,10 +289,7 @@ impl Desk<'_> {
         let wait = due.since(self.item.updated_at);
         let due = due.min(now.after(wait));
         let mut next = self.to(State::Waiting { due, cause });
-        next.after.first_failed_at = self.item.first_failed_at.map(|failed| failed.min(now));
-        let latest = self.plan.deadline().map(|span| now.max(due).after(span));
-        next.after.deadline =
-            self.item.deadline.into_iter().chain(latest).min().filter(|_| self.item.deadline.is_some());
+        self.mend_deadline(&mut next.after);
         let detail = format!(
             "the clock is back by {}.{:03} s; its wait of {}.{:03} s begins anew",
             step.as_secs(),
@@ -382,13 +395,20 @@ impl Desk<'_> {
     fn reconfigured(&self) -> Result<Transition, Illegal> {
         match self.item.state {
             State::Dead { .. } | State::Filtered { .. } => {}
+            State::Running { .. } => {
+                // Whoever holds it would give it what the stage did before.
+                let mut next = self.interrupted()?;
+                let detail =
+                    "its stage is configured otherwise; it was taken from a worker that goes by the old one";
+                next.mark = Some(self.mark("reconfigured", detail));
+                return Ok(next);
+            }
             State::Waiting { .. }
-            | State::Running { .. }
             | State::Joining
             | State::Succeeded
             | State::Superseded { .. }
             | State::Cancelled => {
-                return self.illegal("only an item that ended at a stage can go again from it");
+                return self.illegal("only an item that is at a stage, or ended at it, can go again from it");
             }
         }
         if self.item.is_refused() {

@@ -410,6 +410,16 @@ fn no_wait_is_longer_than_it_was_decided_to_be_whatever_the_clock_does() {
         assert!(after.deadline <= Some(now.after(wait).after(Duration::from_secs(3_600))), "{after:?}");
         assert_eq!((after.attempt, after.failures), (failed.attempt, failed.failures), "nothing is spent");
         assert_eq!(mended.mark.expect("it is told").what, "stepped");
+        // What was held then is worth a try for no longer either, however its holder lost it.
+        let text = "worker w1 vanished";
+        let lost = Failure::new(Class::Crash, Kind::Worker, text);
+        let shared = false;
+        let ends = [Event::LeaseExpired, Event::Finished(Verdict::Failed { failure: lost, shared })];
+        for event in ends.into_iter().filter(|_| step > 1_000) {
+            let back = decide(&claimed, event, &plan, at(now)).expect("held").after;
+            let State::Waiting { due, .. } = back.state else { panic!("{back:?}") };
+            assert!(back.deadline <= Some(due.after(Duration::from_secs(3_600))), "{back:?}");
+        }
         // Once is enough, and a clock that only went on changes nothing.
         for later in [now, ahead] {
             assert!(decide(&after, Event::ClockSteppedBack, &plan, at(later)).is_err());

@@ -15,6 +15,7 @@ pub const POINTS: &[&str] = &[
     "admit.before_submit",
     "admit.after_submit",
     "admit.before_sweep",
+    "edit.taken_over",
     "reconfigure.reading_begun",
     "claim.before",
     "claim.after",

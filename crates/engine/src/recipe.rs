@@ -74,6 +74,13 @@ impl StageWork {
 }
 
 impl Recipe {
+    /// Ends whatever its handlers keep running: nobody calls them any more.
+    pub async fn close(&self) {
+        for work in &self.stages {
+            work.handler.close().await;
+        }
+    }
+
     /// How a stage does its work.
     #[must_use]
     pub fn work(&self, stage: StageNo) -> Option<&StageWork> {

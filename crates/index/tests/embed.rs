@@ -237,7 +237,7 @@ async fn record(store: &MemoryStore, verdict: Verdict) {
         now,
     };
     store.submit(submit).await.unwrap();
-    let slot = Slot { run, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: 1 };
+    let slot = Slot { run, edition: 0, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: 1 };
     let claimed = store.claim(Claim { worker, slots: vec![slot], now }).await.unwrap();
     let stage = StagePlan {
         name: "embed".into(),

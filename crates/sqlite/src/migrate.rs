@@ -30,6 +30,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 10, sql: include_str!("../migrations/0010_learnt.sql") },
     Migration { number: 11, sql: include_str!("../migrations/0011_open_operations.sql") },
     Migration { number: 12, sql: include_str!("../migrations/0012_worker_runs.sql") },
+    Migration { number: 13, sql: include_str!("../migrations/0013_edition.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

@@ -76,6 +76,8 @@ pub struct Claim {
 pub struct Slot {
     /// The run. Nothing is claimed from a run that is not to go on.
     pub run: RunId,
+    /// The edition of its pipeline that the worker has. Nothing is claimed with another one than the run's.
+    pub edition: u32,
     /// The stage.
     pub stage: StageNo,
     /// Who goes first.
@@ -95,6 +97,8 @@ pub struct Claimed {
     pub damaged: Vec<DamagedItem>,
     /// When the earliest item that is not due yet will be, over all slots.
     pub next_due: Option<Timestamp>,
+    /// Whether a run has another edition of its pipeline than was asked with.
+    pub outdated: bool,
 }
 
 /// One claimed item.

@@ -35,6 +35,8 @@ pub struct RunRow {
     pub control: Control,
     /// Why.
     pub reason: Option<String>,
+    /// How often its pipeline was changed. Nothing is claimed by whoever has another edition of it.
+    pub edition: u32,
     /// The number of the last reading of its source; 0 before the first.
     pub reading: u32,
     /// How far its source was read, in the source's own terms.
@@ -73,7 +75,7 @@ pub struct RunChange {
     pub control: Option<(Control, Option<String>)>,
     /// Saved failure budget.
     pub budget: Option<String>,
-    /// New text of the pipeline file.
+    /// New text of the pipeline file; another text than before makes another edition of it.
     pub definition: Option<String>,
     /// When its last item finished, or that it goes on.
     pub finished_at: Option<Option<Timestamp>>,

@@ -111,6 +111,9 @@ impl Observer for Watching {
                 note(&format!("warning: {why}; what was read of it before is done"));
                 return;
             }
+            Notice::PipelineChanged { run } => {
+                format!("the pipeline of run {run} was changed meanwhile; going on with the new one")
+            }
             Notice::GoingOn { run } => format!("going on with run {run}"),
             Notice::Replaced { run, asked } => {
                 let why = if *asked { "--new was said" } else { "it was made with other settings" };

@@ -56,7 +56,11 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
         &[1],
     ),
     (edited, &["sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 5]),
-    (reconfigured, &["reconfigure.reading_begun", "admit.reading_begun", "admit.before_sweep"], &[1]),
+    (
+        reconfigured,
+        &["edit.taken_over", "reconfigure.reading_begun", "admit.reading_begun", "admit.before_sweep"],
+        &[1],
+    ),
     (reconfigured, &["sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 5, 8]),
     (
         children,

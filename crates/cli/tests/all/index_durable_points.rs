@@ -14,8 +14,9 @@ use redrive_engine::crash::POINTS;
 const FILES: usize = 12;
 
 /// What indexing never comes to: it writes no results, and no operator acts. The lease is renewed every few seconds.
-const ELSEWHERE: [&str; 11] = [
+const ELSEWHERE: [&str; 12] = [
     "admit.before_sweep",
+    "edit.taken_over",
     "reconfigure.reading_begun",
     "heartbeat.after_renew",
     "results.before_rename",

@@ -643,3 +643,65 @@ fn a_dry_run_names_no_line_that_only_its_source_can_mend() {
     assert_eq!(planned["redriven"], done["redriven"], "{planned} {done}");
     assert_eq!(count(&done["redriven"]), dead.len() as u64 - 1, "{done}");
 }
+
+#[test]
+fn a_stage_changed_beside_a_working_process_leaves_no_result_of_the_old_one() {
+    let service = |version: &'static str| {
+        Server::start(move |call| {
+            wait::work(std::time::Duration::from_millis(40));
+            let of = |item: &crate::support::server::Item| serde_json::json!({ "id": item.id, "output": { "version": version } });
+            Answer::results(&call.items.iter().map(of).collect::<Vec<_>>())
+        })
+    };
+    let (old, new) = (service("old"), service("new"));
+    let stages = |last: &Server| {
+        let stage = |name: &str, server: &Server| {
+            format!("[[stage]]\nname = \"{name}\"\n{}\nconcurrency = 2\n", server.stage())
+        };
+        format!(
+            "name = \"test\"\n[source]\npath = \"in.jsonl\"\nkey = \"/id\"\n{}{}",
+            stage("same", &old),
+            stage("changed", last)
+        )
+    };
+    let place = Place::with(&stages(&old), &samples(60));
+    let first = place.start(&["run", "p.toml", "--json"]);
+    place.until_json(&["show"], |run| count(&run["counts"]["succeeded"]) >= 10);
+    place.write("p.toml", stages(&new));
+    let second = place.run(&["run", "p.toml", "--results", "out.jsonl"]).expect(0);
+    assert!(second.stderr.contains("stage changed is configured otherwise"), "{}", second.stderr);
+    let first = first.finish();
+    assert!(first.stderr.contains("was changed meanwhile"), "{}", first.stderr);
+    place.run_pipeline(0);
+    let versions: Names = place.results().into_values().map(|output| text(&output["version"])).collect();
+    assert_eq!((versions, place.results().len()), (names(["new"]), 60));
+    place.check();
+}
+
+#[test]
+fn a_line_that_is_edited_at_the_end_finds_its_stage_open() {
+    let place = Place::new();
+    place.write(
+        "work.py",
+        "import json, sys, time\nfor line in sys.stdin:\n    items = json.loads(line)['items']\n    time.sleep(0.05)\n    \
+         print(json.dumps({'results': [{'id': item['id'], 'output': item['payload']} for item in items]}), flush=True)\n",
+    );
+    let stage = format!(
+        "kind = \"command\"\ncommand = [\"python3\", \"work.py\"]\nconcurrency = 2\n{}",
+        quick_retry(2)
+    );
+    place.write("p.toml", one_stage(&stage));
+    place.write("in.jsonl", samples(12));
+    let run = place.start(&["run", "p.toml", "--results", "out.jsonl", "--json"]);
+    place.until_json(&["show"], |run| count(&run["counts"]["succeeded"]) >= 10);
+    place.write(
+        "in.jsonl",
+        format!("{}{{\"id\":\"late\",\"n\":99}}\n", samples(12).replace("\"n\":3}", "\"n\":33}")),
+    );
+    run.finish().expect(0);
+    place.run_pipeline(0);
+    let results = place.results();
+    assert_eq!((count(&results["k0003"]["n"]), count(&results["late"]["n"])), (33, 99));
+    assert_eq!(place.dead_keys(), Names::new());
+    place.check();
+}

@@ -200,6 +200,7 @@ impl Lives {
         for _ in 0..=self.dice.below(3) {
             slots.push(Slot {
                 run: self.run,
+                edition: 0,
                 stage: StageNo(self.dice.of(&[0, 0, 1, 2, 3])),
                 order: self.dice.of(&[Order::Oldest, Order::FreshFirst, Order::RetryFirst]),
                 reserved: self.dice.index(3),
@@ -209,7 +210,8 @@ impl Lives {
         let claim = Claim { worker, slots, now: self.now };
         let mut answers = Vec::new();
         for store in &self.stores {
-            let Claimed { items, damaged, next_due } = store.claim(claim.clone()).await.expect("claim");
+            let Claimed { items, damaged, next_due, outdated: _ } =
+                store.claim(claim.clone()).await.expect("claim");
             assert_eq!(damaged, []);
             let known = Items::of(&**store, self.run).await;
             let items: Vec<_> =

@@ -101,7 +101,7 @@ impl Desk<'_> {
         fate: Fate,
     ) -> Transition {
         let failing = (outcome != Outcome::Throttled).then_some(self.at.now);
-        let first_failed_at = self.item.first_failed_at.or(failing);
+        let first_failed_at = self.item.first_failed_at.map(|failed| failed.min(self.at.now)).or(failing);
         let mut last = self.last_failure(failure, shared);
         let hinted = matches!(&fate, Fate::Wait(Wait { cause: Cause::Hint | Cause::Parked, .. }));
         let (state, wait) = match self.within_deadline(fate, first_failed_at) {

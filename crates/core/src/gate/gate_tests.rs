@@ -497,3 +497,20 @@ fn a_rate_that_was_used_up_by_a_clock_ahead_is_there_again_as_soon() {
     let later = now.after(Duration::from_secs(40));
     assert!(gate.room(later) > 0, "nobody has to ask for a call that nothing was fetched for");
 }
+
+#[test]
+fn a_clock_that_is_put_forward_makes_no_outage_longer() {
+    let spec = GateSpec {
+        breaker: Some(BreakerSpec { min_calls: 1, ..BreakerSpec::default() }),
+        ..GateSpec::default()
+    };
+    let mut gate = gate(spec);
+    let permit = gate.admit(1, Timestamp(1_000)).expect("open");
+    gate.ended(permit, &lesson(Sign::Failed { calls: 1, fresh: true, lost: false }), Timestamp(1_000));
+    assert!(gate.is_away());
+    let hour = 3_600_000;
+    let now = Timestamp(2_000 + hour);
+    assert!(gate.needs_somebody(now).is_some(), "so long would be an outage");
+    gate.put_forward(hour, now);
+    assert_eq!(gate.needs_somebody(now), None, "it has been away for a second");
+}

@@ -45,6 +45,14 @@ impl Gate {
         self.dirty = true;
     }
 
+    /// The clock was put forward by so many milliseconds while the gate was in use: how long a dependency has been away does
+    /// not count them.
+    pub fn put_forward(&mut self, ms: i64, now: Timestamp) {
+        let away = &mut self.shared.breaker.away_since;
+        *away = away.map(|since| Timestamp(since.0.saturating_add(ms)).min(now));
+        self.dirty = true;
+    }
+
     /// Whether others should know something at once.
     #[must_use]
     pub fn is_urgent(&self) -> bool {

@@ -5,7 +5,7 @@ use redrive_core::event::{Event, Gone};
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
-use redrive_store::{Applied, Change, Commit, ItemFilter, ItemQuery, Result, Store};
+use redrive_store::{Applied, Change, Commit, ItemFilter, ItemQuery, Result, RunRow, Store};
 
 use super::{PAGE, live_descendants};
 use crate::crash;
@@ -23,6 +23,19 @@ pub struct Again {
     pub edited: u64,
 }
 
+/// What is to go again.
+#[derive(Clone, Copy)]
+pub struct Reconfigure<'a> {
+    /// The run. Nobody claims anything of it by the old configuration any more.
+    pub run: RunId,
+    /// The stage that is configured otherwise.
+    pub stage: StageNo,
+    /// Whether the source can be read again: what has passed the stage waits for that, which is noted first.
+    pub can_reread: bool,
+    /// Whether somebody else is done with it already: what goes by the new configuration must not go again.
+    pub is_done: &'a (dyn Fn(&RunRow) -> bool + Send + Sync),
+}
+
 /// What has to happen to an item.
 enum Needs {
     Nothing,
@@ -36,32 +49,28 @@ fn needs(item: &Item, stage: StageNo, can_reread: bool) -> Needs {
         return Needs::Nothing;
     }
     match item.state.kind() {
-        StateKind::Waiting | StateKind::Running if item.stage == stage => Needs::Nothing,
-        StateKind::Dead | StateKind::Filtered if item.stage == stage => Needs::Stage,
+        StateKind::Waiting if item.stage == stage => Needs::Nothing,
+        // Whoever holds it goes by the old configuration.
+        StateKind::Dead | StateKind::Filtered | StateKind::Running if item.stage == stage => Needs::Stage,
         _ if can_reread => Needs::Start,
         _ => Needs::Nothing,
     }
 }
 
-/// Sends the items of a run again that have passed `stage`, or ended at it. With `can_reread`, what has passed it waits for
-/// its source to be read again from the beginning, which is noted first.
+/// Sends the items of a run again that have passed a stage, are held at it, or ended at it.
 ///
 /// # Errors
 /// When the store fails; saying it again does the rest.
-pub async fn reconfigure(
-    store: &dyn Store,
-    run: RunId,
-    plan: &Plan,
-    stage: StageNo,
-    can_reread: bool,
-    env: &Env,
-) -> Result<Again> {
+pub async fn reconfigure(store: &dyn Store, asked: Reconfigure<'_>, plan: &Plan, env: &Env) -> Result<Again> {
+    let Reconfigure { run, stage, can_reread, is_done } = asked;
     let filter = ItemFilter { run: Some(run), top: true, ..ItemFilter::default() };
     let (mut again, mut after) = (Again::default(), None);
     loop {
         let page = store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
-        let Some(last) = page.last() else { return Ok(again) };
-        let last = last.seq;
+        let Some(last) = page.last().map(|item| item.seq) else { return Ok(again) };
+        if store.run(run).await?.as_ref().is_none_or(is_done) {
+            return Ok(again);
+        }
         let mut stale = false;
         for item in &page {
             let start = match needs(item, stage, can_reread) {

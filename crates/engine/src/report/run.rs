@@ -274,6 +274,7 @@ mod tests {
             pause: Pause::default(),
             idle: Pause { since: idle.0.map(Timestamp), before_ms: idle.1 },
             learnt: BTreeMap::new(),
+            edition: 0,
         }
     }
 

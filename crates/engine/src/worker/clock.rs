@@ -36,7 +36,10 @@ impl ClockWatch {
         let steps = self.steps.get_or_insert_with(|| Steps::new(now, uptime));
         match steps.look(now, uptime) {
             Some(ms) if ms < 0 => self.put_back(-ms, desk, now),
-            Some(ms) => self.put_forward(ms, uptime),
+            Some(ms) => {
+                desk.clock_put_forward(ms, now);
+                self.put_forward(ms, uptime);
+            }
             None => {}
         }
         if self.owed != 0 {

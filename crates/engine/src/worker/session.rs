@@ -39,7 +39,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Works on `run` until it ends.
+    /// Works on `run` until it ends. The handlers stay open: its source may have changed, and the work goes on;
+    /// [`Recipe::close`] ends them.
     ///
     /// # Errors
     /// When the store fails and stays so for longer than the settings' patience.
@@ -62,11 +63,7 @@ impl Session {
             first: None,
             tasks: BTreeMap::new(),
         };
-        let ending = work(Workplace { store, recipe: recipe.clone(), env, settings }, driver, run).await;
-        for work in &recipe.stages {
-            work.handler.close().await;
-        }
-        ending
+        work(Workplace { store, recipe, env, settings }, driver, run).await
     }
 }
 

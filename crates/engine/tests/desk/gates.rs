@@ -210,8 +210,14 @@ fn a_batch_that_waits_for_a_place_is_no_reason_to_look_again() {
     let call = desk.next_calls(NOW);
     assert_eq!(call.len(), 1);
     assert_eq!(desk.opens_at(NOW), None, "nothing waits");
-    let slots =
-        [redrive_store::Slot { run: desk.run(), stage: S0, order: recipe.order, reserved: 0, limit: 1 }];
+    let slots = [redrive_store::Slot {
+        run: desk.run(),
+        edition: 0,
+        stage: S0,
+        order: recipe.order,
+        reserved: 0,
+        limit: 1,
+    }];
     desk.accept(&slots, vec![claimed(3)], std::collections::BTreeMap::new(), NOW);
     assert!(desk.next_calls(NOW).is_empty(), "the stage makes one call at a time");
     assert_eq!(desk.opens_at(NOW), None, "only a reply makes room");

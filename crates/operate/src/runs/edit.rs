@@ -1,7 +1,7 @@
 //! An edited pipeline is taken over by a run that is there.
 
 use redrive_core::id::StageNo;
-use redrive_engine::admin;
+use redrive_engine::{admin, crash};
 use redrive_pipeline::{Definition, StageDef};
 use redrive_store::{RunChange, RunRow};
 use serde::Serialize;
@@ -88,8 +88,10 @@ pub(super) async fn take_over(
 ) -> Result<(RunRow, Option<Edit>)> {
     let Pipeline { text, definition, .. } = pipeline;
     if row.spec.definition == *text {
-        return Ok((row, None));
+        let edit = finish_edit(floor, &row, definition).await?;
+        return Ok((row, edit));
     }
+    let changed = RunChange { definition: Some(text.clone()), ..RunChange::default() };
     let edit = match compare(&row, definition) {
         Changed::Nothing => None,
         Changed::Stages => {
@@ -103,10 +105,42 @@ pub(super) async fn take_over(
             Some(Edit::Kept { stage: name })
         }
         Changed::Nested { name } => Some(Edit::ChildrenKept { stage: name }),
-        Changed::Stage { stage, name } => Some(go_again(floor, &row, definition, stage, name).await?),
+        Changed::Stage { stage, .. } => {
+            // From here on nobody claims anything by the old pipeline, and whoever comes next knows what is left to do.
+            let learn = Some((unfinished(row.edition + 1), u64::from(stage.0)));
+            let row = floor.store.change_run(row.id, RunChange { learn, ..changed }).await?;
+            crash::point("edit.taken_over");
+            let edit = finish_edit(floor, &row, definition).await?;
+            return Ok((row, edit));
+        }
     };
-    let change = RunChange { definition: Some(text.clone()), ..RunChange::default() };
-    Ok((floor.store.change_run(row.id, change).await?, edit))
+    Ok((floor.store.change_run(row.id, changed).await?, edit))
+}
+
+/// The fact that items go again from a stage with this edition of a pipeline.
+fn unfinished(edition: u32) -> String {
+    format!("edition {edition}: from stage")
+}
+
+/// The fact that they do.
+fn finished(edition: u32) -> String {
+    format!("edition {edition}: done")
+}
+
+/// Sends the items again that an edited pipeline asks for, unless that is done, or somebody else is done with it meanwhile.
+async fn finish_edit(floor: &Floor, row: &RunRow, definition: &Definition) -> Result<Option<Edit>> {
+    let left = |row: &RunRow| {
+        let stage = row.learnt.get(&unfinished(row.edition)).copied();
+        stage.filter(|_| !row.learnt.contains_key(&finished(row.edition)))
+    };
+    let Some(stage) = left(row).and_then(|stage| u16::try_from(stage).ok()) else { return Ok(None) };
+    let Some(name) = definition.all_stages().nth(stage.into()).map(|stage| stage.name.clone()) else {
+        return Ok(None);
+    };
+    let edit = go_again(floor, row, definition, StageNo(stage), name).await?;
+    let learn = Some((finished(row.edition), 1));
+    floor.store.change_run(row.id, RunChange { learn, ..RunChange::default() }).await?;
+    Ok(Some(edit))
 }
 
 async fn go_again(
@@ -116,9 +150,12 @@ async fn go_again(
     no: StageNo,
     stage: String,
 ) -> Result<Edit> {
+    let (edition, done) = (row.edition, finished(row.edition));
+    let is_done = move |row: &RunRow| row.edition != edition || row.learnt.contains_key(&done);
     let can_reread = !SourceName::of(row).is_read_once();
     let plan = definition.plan();
-    let again = admin::reconfigure(&*floor.store, row.id, &plan, no, can_reread, &floor.env).await?;
+    let asked = admin::Reconfigure { run: row.id, stage: no, can_reread, is_done: &is_done };
+    let again = admin::reconfigure(&*floor.store, asked, &plan, &floor.env).await?;
     let mut before = definition.stages.iter().take_while(|before| before.name != stage).peekable();
     Ok(Edit::Again {
         first: before.peek().is_none(),

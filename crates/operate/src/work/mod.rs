@@ -89,6 +89,11 @@ pub enum Notice {
         /// Whether that was asked for; otherwise it was made with other settings.
         asked: bool,
     },
+    /// Somebody changed the pipeline of the run; the work goes on with the new one.
+    PipelineChanged {
+        /// The run.
+        run: RunId,
+    },
     /// The source keeps changing; the next run takes in what is not there yet.
     SourceKeepsChanging,
     /// The source cannot be looked at again; what was read of it before is done.
@@ -138,8 +143,7 @@ pub async fn work(
     observer: &dyn Observer,
 ) -> Result<Worked> {
     let Work { row, mut recipe, source } = work;
-    let paused = Duration::from_millis(u64::try_from(row.pause.before_ms).unwrap_or(0));
-    recipe.plan = recipe.plan.with_grace(paused);
+    recipe.plan = recipe.plan.with_grace(paused(&row));
     let recipe = Arc::new(recipe);
     let (stop, stopped) = watch::channel(Stop::No);
     let watching = observer.begins(UnderWay {
@@ -149,13 +153,15 @@ pub async fn work(
         stop: stop.clone(),
     });
     let reads = source.is_some();
-    let run = Rounds { floor, row: &row, recipe: &recipe, settings, observer, stop, stopped };
+    let mut run = Rounds { floor, row, recipe, settings, observer, stop, stopped };
     let ended = run.until_the_end(source).await;
     drop(watching);
+    let Rounds { row, recipe, .. } = run;
+    recipe.close().await;
     let Ended { ending, news } = ended?;
     let row = floor.store.run(row.id).await?.unwrap_or(row);
     let left = match ending {
-        Ending::Stopped => Some(Left::Stopped),
+        Ending::Stopped | Ending::Outdated => Some(Left::Stopped),
         Ending::Waiting { .. } => Some(Left::Waiting),
         Ending::Finished | Ending::Halted(_) => None,
     };
@@ -192,8 +198,8 @@ struct Ended {
 /// Rounds of work on one run: another one begins where its source has changed meanwhile.
 struct Rounds<'a> {
     floor: &'a Floor,
-    row: &'a RunRow,
-    recipe: &'a Arc<Recipe>,
+    row: RunRow,
+    recipe: Arc<Recipe>,
     settings: WorkSettings,
     observer: &'a dyn Observer,
     stop: watch::Sender<Stop>,
@@ -205,7 +211,7 @@ impl Rounds<'_> {
         *self.stopped.borrow() == Stop::No
     }
 
-    async fn until_the_end(&self, mut source: Option<Box<dyn Source>>) -> Result<Ended> {
+    async fn until_the_end(&mut self, mut source: Option<Box<dyn Source>>) -> Result<Ended> {
         let reads = source.is_some();
         let mut news = News::default();
         let (mut rounds, mut last) = (0, self.row.reading);
@@ -214,14 +220,19 @@ impl Rounds<'_> {
                 last,
                 store: &self.floor.store,
                 env: &self.floor.env,
-                row: self.row,
-                recipe: self.recipe,
+                row: &self.row,
+                recipe: &self.recipe,
                 settings: self.settings,
                 stop: &self.stop,
                 stopped: &self.stopped,
             };
             let (ending, admitted) = round.work(source.take()).await;
             let ending = ending?;
+            if ending == Ending::Outdated && self.goes_on() {
+                admitted.iter().for_each(|told| news.add(&told.news));
+                self.reload().await?;
+                continue;
+            }
             let elsewhere =
                 admitted.as_ref().is_none_or(|told| told.source.is_none() && told.outcome.is_ok());
             if reads && elsewhere && ending == Ending::Stopped && self.goes_on() && rounds < ROUNDS {
@@ -244,6 +255,20 @@ impl Rounds<'_> {
                 return Ok(Ended { ending, news });
             }
         }
+    }
+
+    /// Goes on with the pipeline that somebody gave the run meanwhile. Whoever did reads its source.
+    async fn reload(&mut self) -> Result<()> {
+        let known = Runs::of(&*self.floor.store).find(Some(self.row.id)).await?;
+        let (definition, wiring) = (&known.definition, &*self.floor.wiring);
+        let index = IndexTarget::open(self.floor, definition, &known.row.spec.source).await?;
+        let mut recipe = recipe(wiring, definition, known.row.spec.folder.as_ref(), index.as_ref())?;
+        recipe.plan = recipe.plan.with_grace(paused(&known.row));
+        let before = std::mem::replace(&mut self.recipe, Arc::new(recipe));
+        before.close().await;
+        self.row = known.row;
+        self.observer.notice(&Notice::PipelineChanged { run: self.row.id });
+        Ok(())
     }
 
     /// Looks at a source once more when all of it is done; it is given back when there is more to be done.
@@ -271,6 +296,11 @@ impl Rounds<'_> {
             }
         }
     }
+}
+
+/// How long a run was kept from going on.
+fn paused(row: &RunRow) -> Duration {
+    Duration::from_millis(u64::try_from(row.pause.before_ms).unwrap_or(0))
 }
 
 fn refused(error: AdmitError) -> Error {

@@ -21,7 +21,9 @@ pub(crate) fn claim(tx: &Connection, claim: &Claim) -> Result<Claimed> {
     }
     let mut deltas = Deltas::default();
     for slot in &claim.slots {
-        if !run::goes_on(tx, slot.run)? {
+        let Some(edition) = run::goes_on(tx, slot.run)? else { continue };
+        if edition != slot.edition {
+            claimed.outdated = true;
             continue;
         }
         let fresh = due(tx, slot, 0, claim.now)?;

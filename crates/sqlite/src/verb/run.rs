@@ -15,7 +15,7 @@ macro_rules! run_columns {
     () => {
         "id, pipeline, source, category, priority, definition, folder, control, reason, cursor, admitted_all, \
          duplicates, budget, created_at, finished_at, paused_since, paused_ms, idle_since, idle_ms, reading, \
-         learnt"
+         learnt, edition"
     };
 }
 
@@ -87,10 +87,9 @@ pub(crate) fn is_cancelled(conn: &Connection, run: RunId) -> Result<bool> {
 }
 
 /// Whether a run is there and is to go on.
-pub(crate) fn goes_on(conn: &Connection, run: RunId) -> Result<bool> {
-    let mut select = conn.prepare_cached("SELECT control FROM run WHERE id = ?1")?;
-    let control: Option<u8> = select.query_row([run.0], |row| row.get(0)).optional()?;
-    Ok(control == Some(Control::Go.code()))
+pub(crate) fn goes_on(conn: &Connection, run: RunId) -> Result<Option<u32>> {
+    let mut select = conn.prepare_cached("SELECT edition FROM run WHERE id = ?1 AND control = ?2")?;
+    Ok(select.query_row((run.0, Control::Go.code()), |row| row.get(0)).optional()?)
 }
 
 /// Changes a run.
@@ -106,7 +105,8 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
     };
     tx.prepare_cached(
         "UPDATE run SET reason = CASE WHEN ?2 IS NULL THEN reason ELSE ?3 END, control = coalesce(?2, control),
-                budget = coalesce(?4, budget), definition = coalesce(?5, definition),
+                budget = coalesce(?4, budget), edition = edition + (coalesce(?5, definition) <> definition),
+                definition = coalesce(?5, definition),
                 finished_at = CASE WHEN ?6 THEN ?7 ELSE finished_at END,
                 paused_since = CASE WHEN ?8 THEN ?9 ELSE paused_since END,
                 paused_ms = CASE WHEN ?8 THEN ?10 ELSE paused_ms END,
@@ -245,5 +245,6 @@ fn read(row: &Row<'_>) -> Result<RunRow> {
         reading: row.get(19)?,
         learnt: serde_json::from_str(&row.get::<_, String>(20)?)
             .map_err(|error| strange("list of facts", error))?,
+        edition: row.get(21)?,
     })
 }

@@ -185,7 +185,7 @@ fn a_claim_hands_out_what_is_damaged_apart_from_the_others() {
         let run = redrive_core::id::RunId(1);
         let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned(), runs: Vec::new() };
         let worker = store.register(new, Timestamp(9_999), NOW).await.unwrap();
-        let slot = Slot { run, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: 99 };
+        let slot = Slot { run, edition: 0, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: 99 };
         let claimed = store.claim(Claim { worker, slots: vec![slot], now: NOW }).await.unwrap();
         let damaged: Vec<&str> = claimed.damaged.iter().map(|damaged| &*damaged.item.key).collect();
         assert_eq!(damaged, ["key 2", "key 20", "key 21"]);

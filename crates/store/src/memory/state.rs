@@ -59,6 +59,7 @@ impl State {
             spec: new,
             control: Control::Go,
             reason: None,
+            edition: 0,
             reading: 0,
             cursor: None,
             admitted_all: false,
@@ -84,7 +85,8 @@ impl State {
             row.reason = reason;
         }
         row.budget = change.budget.or(row.budget.take());
-        if let Some(definition) = change.definition {
+        if let Some(definition) = change.definition.filter(|text| *text != row.spec.definition) {
+            row.edition += 1;
             row.spec.definition = definition;
         }
         if let Some(finished_at) = change.finished_at {

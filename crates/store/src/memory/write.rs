@@ -130,7 +130,9 @@ impl State {
     pub(super) fn claim(&mut self, claim: &Claim) -> Claimed {
         let mut claimed = Claimed::default();
         for slot in &claim.slots {
-            let goes_on = self.runs.get(&slot.run).is_some_and(|run| run.control == Control::Go);
+            let run = self.runs.get(&slot.run);
+            claimed.outdated |= run.is_some_and(|run| run.edition != slot.edition);
+            let goes_on = run.is_some_and(|run| run.control == Control::Go && run.edition == slot.edition);
             if !goes_on || !self.holds(claim.worker, claim.now) {
                 continue;
             }

@@ -28,7 +28,14 @@ impl Desk {
             let limit = free.min(self.room(stage, work, now).saturating_sub(desk.ready.len()));
             if limit > 0 {
                 let reserved = reserved(self.recipe.share, desk.given, limit);
-                slots.push(Slot { run: self.run, stage, order: self.recipe.order, reserved, limit });
+                slots.push(Slot {
+                    run: self.run,
+                    edition: self.edition,
+                    stage,
+                    order: self.recipe.order,
+                    reserved,
+                    limit,
+                });
             }
         }
         // Later stages first: an item that is nearly done is finished before a new one is begun.

@@ -301,6 +301,11 @@ impl Desk {
         self.stages.iter_mut().for_each(|stage| stage.batch.set_right(now));
     }
 
+    /// The clock was put forward by so many milliseconds, or the machine slept: no gate has been closed for that long.
+    pub fn clock_put_forward(&mut self, ms: i64, now: Timestamp) {
+        self.gates.iter_mut().for_each(|desk| desk.gate.put_forward(ms, now));
+    }
+
     /// What is written when the worker leaves.
     pub fn leave_gates(&mut self, now: Timestamp) -> Vec<GateRow> {
         self.gates

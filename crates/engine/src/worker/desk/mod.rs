@@ -57,6 +57,8 @@ pub enum Halt {
     Outage(String),
     /// Somebody paused or cancelled the run.
     Asked(Control),
+    /// Somebody changed the pipeline of the run.
+    Outdated,
     /// The worker is to stop.
     Stopping,
 }
@@ -64,6 +66,7 @@ pub enum Halt {
 /// One worker's view of one run.
 pub struct Desk {
     run: RunId,
+    edition: u32,
     recipe: Arc<Recipe>,
     /// The recipe's plan, with the pauses so far.
     plan: Plan,
@@ -159,6 +162,7 @@ impl Desk {
             recipe.stages.iter().map(|_| StageDesk { drained: true, ..StageDesk::default() }).collect();
         Self {
             run,
+            edition: 0,
             paused_ms: 0,
             unsaved: 0,
             plan: recipe.plan.clone(),
@@ -177,6 +181,13 @@ impl Desk {
             halt_saved: true,
             bereft: BTreeSet::new(),
         }
+    }
+
+    /// The same desk for this edition of the run's pipeline.
+    #[must_use]
+    pub fn with_edition(mut self, edition: u32) -> Self {
+        self.edition = edition;
+        self
     }
 
     /// The same desk for a run that was paused before, for so many milliseconds.
@@ -211,6 +222,12 @@ impl Desk {
     #[must_use]
     pub fn run(&self) -> RunId {
         self.run
+    }
+
+    /// The edition of the run's pipeline that the desk goes by.
+    #[must_use]
+    pub fn edition(&self) -> u32 {
+        self.edition
     }
 
     /// Takes in items that are held but were never started, to be given back.

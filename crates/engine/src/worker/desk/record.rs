@@ -103,7 +103,7 @@ impl Desk {
             Some(Halt::Budget(breach)) => Some((Control::PausedBudget, Some(breach.to_string()))),
             Some(Halt::Quota(reason)) => Some((Control::PausedQuota, Some(reason.clone()))),
             Some(Halt::Outage(reason)) => Some((Control::PausedOutage, Some(reason.clone()))),
-            Some(Halt::Asked(_) | Halt::Stopping) | None => None,
+            Some(Halt::Asked(_) | Halt::Outdated | Halt::Stopping) | None => None,
         };
         let pause = Some(Pause { since: Some(now), before_ms: self.paused_ms });
         RunChange { control, budget: self.saved_budget(), pause, ..RunChange::default() }

@@ -10,6 +10,7 @@ use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Turn, Turned};
 
 use super::WorkerLoop;
 use crate::crash;
+use crate::worker::desk::Halt;
 use crate::worker::driver::{Driver, Part, Step};
 
 /// A worker that is nearly fully busy gathers free places this long before it claims again, instead of claiming singly.
@@ -108,6 +109,9 @@ impl<D: Driver> WorkerLoop<D> {
         }
         self.desk.accept_damaged(claimed.damaged);
         self.next_due = claimed.next_due;
+        if claimed.outdated {
+            self.desk.stop(Halt::Outdated);
+        }
         let asked = self.desk.reusable(&claimed.items);
         let mut known = BTreeMap::new();
         if !asked.is_empty() {

@@ -36,6 +36,7 @@ impl<D: Driver> WorkerLoop<D> {
         if let Some(halt) = self.desk.halt() {
             return Ok(Some(match halt {
                 Halt::Stopping => Ending::Stopped,
+                Halt::Outdated => Ending::Outdated,
                 Halt::Budget(_) | Halt::Quota(_) | Halt::Outage(_) | Halt::Asked(_) => {
                     Ending::Halted(halt.clone())
                 }

@@ -74,6 +74,8 @@ pub enum Ending {
     },
     /// The run was paused or cancelled.
     Halted(Halt),
+    /// Somebody changed the pipeline of the run: it goes on with the new one.
+    Outdated,
     /// It was told to stop.
     Stopped,
 }
@@ -128,7 +130,8 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
     }
     let now = env.clock.now();
     let idle_ms = leave_idle(&*store, &run, now).await?;
-    let mut desk = Desk::new(run.id, recipe.clone(), budget).after_pauses(run.pause.before_ms);
+    let mut desk =
+        Desk::new(run.id, recipe.clone(), budget).with_edition(run.edition).after_pauses(run.pause.before_ms);
     if !recipe.gates.is_empty() {
         let mut rows = store.gates().await?;
         driver.observe(Step::GatesRead { rows: &mut rows, first: true }, &desk, now);
@@ -219,10 +222,13 @@ impl<D: Driver> WorkerLoop<D> {
         }
         let row = store.run(run).await?;
         let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
+        let edition = row.as_ref().map_or(0, |row| row.edition);
         self.desk.paused_for(row.map_or(0, |row| row.pause.before_ms));
         self.observe(Step::Looked);
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
+        } else if edition != self.desk.edition() {
+            self.desk.stop(Halt::Outdated);
         }
         maintain::take_over(&*store, &env).await?;
         let (plan, jumped) = (self.desk.plan().clone(), self.clock.jumped(lease, &env));
