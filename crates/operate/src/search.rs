@@ -1,4 +1,56 @@
 //! Search: find passages in what was indexed, by what they mean and by the words in them.
+//!
+//! ```
+//! # use std::path::Path;
+//! # use std::sync::Arc;
+//! # use redrive_engine::env::Env;
+//! # use redrive_operate::index::{IndexTarget, ServiceModel};
+//! # use redrive_operate::{Floor, Wiring};
+//! # use redrive_pipeline::{ModelDef, StageDef};
+//! # use redrive_store::MemoryStore;
+//! # use redrive_engine::handler::Handler;
+//! # use redrive_index::search::Mode;
+//! # use redrive_operate::Kind;
+//! use redrive_operate::search::{Request, search};
+//! # struct Nothing;
+//! # impl Wiring for Nothing {
+//! #     fn handler(&self, _: &StageDef, _: &Path, _: Option<&IndexTarget>) -> Result<Arc<dyn Handler>, String> {
+//! #         Err("nothing runs here".to_owned())
+//! #     }
+//! #     fn check_model(&self, _: &ModelDef) -> Result<(), String> {
+//! #         Ok(())
+//! #     }
+//! #     fn query_embedder(&self, _: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
+//! #         Err("no model is reached here".to_owned())
+//! #     }
+//! # }
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let store = Arc::new(MemoryStore::new());
+//! # let (actor, wiring) = ("me".to_owned(), Arc::new(Nothing));
+//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), actor, wiring };
+//! let request = Request {
+//!     query: "how to restore a backup".to_owned(),
+//!     count: 8,
+//!     mode: Mode::Hybrid,
+//!     paths: vec!["docs/**/*.md".to_owned()],
+//!     kind: None,
+//!     page: None,
+//!     dir: None,
+//!     model: None,
+//! };
+//! let refused = search(&floor, &request).await.unwrap_err();
+//! assert_eq!((refused.kind, refused.message.as_str()), (Kind::NotFound, "this store has no index"));
+//! # use redrive_store::index::NewCollection;
+//! # let settings = r#"{"provider":"builtin"}"#.to_owned();
+//! # let new = NewCollection { root: "/docs".to_owned(), model: "m".to_owned(), dimensions: 0, settings };
+//! # floor.index.open_collection(new, floor.now()).await?;
+//! // Once a directory is indexed:
+//! let found = search(&floor, &request).await?;
+//! assert_eq!(found.report.hits.len(), 0, "there is no file in it yet");
+//! # Ok(())
+//! # }
+//! ```
 
 use std::path::PathBuf;
 use std::time::Duration;

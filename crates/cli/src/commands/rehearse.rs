@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive_operate::Error;
 use redrive_rehearse::{Builtin, Plan, Rehearsal, Report, Running};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Answer, Context};
 use crate::args::RehearseArgs;
@@ -32,8 +33,10 @@ pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
             Error::wrong(format!("cannot listen at {}: {error}", args.listen))
                 .hint("--listen 127.0.0.1:0 takes any port that is free")
         })?;
+    // Whoever waits for the first line may say to stop right after it.
+    let stop = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     announce(context, &plan, &running)?;
-    follow(context, &running).await?;
+    follow(context, &running, stop).await?;
     let report = running.stop().await;
     if context.global.json {
         lines(&compact(&report)?)?;
@@ -75,10 +78,12 @@ fn announce(context: &Context, plan: &Plan, running: &Running) -> Result<(), Err
 }
 
 /// Waits for the end; on a terminal with a line of how it stands.
-async fn follow(context: &Context, running: &Running) -> Result<(), Error> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+async fn follow(
+    context: &Context,
+    running: &Running,
+    [interrupt, terminate]: [std::io::Result<Signal>; 2],
+) -> Result<(), Error> {
+    let (mut interrupt, mut terminate) = (interrupt?, terminate?);
     let shows = !context.global.quiet && std::io::stderr().is_terminal();
     let mut before = 0;
     loop {

@@ -1,0 +1,5 @@
+//! The floor, over the in-memory store.
+
+mod dead;
+mod runs;
+mod support;
