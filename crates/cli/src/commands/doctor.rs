@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode};
 
 use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
+use redrive_engine::env::Env;
 use redrive_operate::{Error, pipelines};
 use redrive_pipeline::{Definition, StageKind};
 use redrive_store::RunFilter;
@@ -101,11 +102,12 @@ async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Error
         );
         findings.push(good("log", told));
     }
-    findings.extend(runs_and_workers(&*store, context.env.clock.now()).await?);
+    findings.extend(runs_and_workers(&*store, &context.env).await?);
     Ok(findings)
 }
 
-async fn runs_and_workers(store: &dyn redrive_store::Store, now: Timestamp) -> Result<Vec<Finding>, Error> {
+async fn runs_and_workers(store: &dyn redrive_store::Store, env: &Env) -> Result<Vec<Finding>, Error> {
+    let now = env.clock.now();
     let unfinished = store.runs(RunFilter { unfinished: true, ..RunFilter::default() }, None, 100).await?;
     let names: Vec<String> = unfinished.iter().map(|row| row.id.to_string()).collect();
     let runs = if names.is_empty() {
@@ -115,7 +117,10 @@ async fn runs_and_workers(store: &dyn redrive_store::Store, now: Timestamp) -> R
     };
     let mut findings = vec![good("runs", runs)];
     for worker in store.workers().await? {
-        findings.push(if worker.lease_until >= now {
+        findings.push(if env.processes.is_gone(&worker.spec.identity) {
+            let told = "is gone, though its lease is not over; the next run takes over";
+            good("worker", format!("{} ({}) {told}", worker.id, worker.spec.name))
+        } else if worker.lease_until >= now {
             good("worker", format!("{} ({}) alive", worker.id, worker.spec.name))
         } else {
             let ago = span(now.0 - worker.lease_until.0);

@@ -47,6 +47,11 @@ fn describe(failed: &FailedItem) -> String {
     if item.looks_permanent {
         text.push_str(", looks permanent");
     }
+    if failed.errors.is_empty()
+        && let Some(message) = &item.message
+    {
+        text.push_str(&format!("\n  {}", short(message, 110)));
+    }
     for error in &failed.errors {
         let ended = error.ended_at.as_deref().unwrap_or("now");
         let message = error.message.as_deref().unwrap_or_default();

@@ -194,12 +194,19 @@ pub fn hint(report: &RunReport) -> Option<String> {
         RunStatus::PausedOutage => Some(format!(
             "`redrive gates` shows who is away; once it is back, `redrive resume {run}` goes on"
         )),
-        RunStatus::Interrupted | RunStatus::Running => {
-            Some(format!("`redrive resume {run}` goes on where it stopped"))
+        RunStatus::Interrupted => Some(format!("`redrive resume {run}` goes on where it stopped")),
+        RunStatus::Running => {
+            let who = report.workers.join(", ");
+            Some(format!("{who} is at work; `redrive results {run} --follow` shows what comes of it"))
         }
         RunStatus::PartiallyCompleted => Some(format!(
             "retries are due, or gates open, later: `redrive failures {run}` and `redrive gates` list them, `redrive resume {run}` waits for them"
         )),
+        RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed if only_refused(report) => {
+            Some(format!(
+                "`redrive dead list --run {run}` shows what the source could not give; mend it there and run again"
+            ))
+        }
         RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed if report.counts.dead > 0 => {
             Some(format!(
                 "`redrive dead list --run {run}` shows the dead items; `redrive dead redrive --run {run} --all --work` sends them back"
@@ -241,4 +248,11 @@ mod tests {
         assert_eq!(usage(&part), "tokens 12,345 in, 0 out · $0.0003, and 1,000 tokens of unknown price");
         assert_eq!([cost(&known), cost(&unknown), cost(&part)], ["$0.0003", "unknown", "≥ $0.0003"]);
     }
+}
+
+/// Whether nothing is dead but lines that no stage has seen: they cannot be sent back, only mended in the source.
+fn only_refused(report: &RunReport) -> bool {
+    let tried = report.attempts.failures + report.attempts.throttles + report.attempts.crashes;
+    let final_only = report.dead.by_reason.keys().all(|reason| *reason == "final");
+    report.counts.dead > 0 && tried == 0 && final_only
 }

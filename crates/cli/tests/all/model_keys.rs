@@ -76,6 +76,11 @@ fn a_refused_key_pauses_a_run_and_kills_no_item() {
     for kind in ["embed", "chat"] {
         paused(kind, 401, r#"{"error":{"message":"Incorrect API key provided","code":"invalid_api_key"}}"#);
         paused(kind, 403, r#"{"error":{"message":"Forbidden"}}"#);
+        paused(
+            kind,
+            400,
+            r#"{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}"#,
+        );
     }
 }
 

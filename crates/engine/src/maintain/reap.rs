@@ -7,7 +7,7 @@ use redrive_core::event::{Event, Transition};
 use redrive_core::id::RunId;
 use redrive_core::plan::Plan;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Commit, Result, Retired, Store};
+use redrive_store::{Commit, Pause, Result, Retired, RunChange, Store};
 
 use super::{Told, tell};
 use crate::crash;
@@ -20,12 +20,27 @@ const PAGE: usize = 500;
 /// # Errors
 /// When the store fails.
 pub async fn take_over(store: &dyn Store, env: &Env) -> Result<()> {
-    for worker in store.workers().await? {
-        if env.processes.is_gone(&worker.spec.identity) {
-            store.retire(worker.id, Retired::Lost).await?;
+    let workers = store.workers().await?;
+    for gone in workers.iter().filter(|worker| env.processes.is_gone(&worker.spec.identity)) {
+        store.retire(gone.id, Retired::Lost).await?;
+        for run in &gone.spec.runs {
+            let others = workers.iter().any(|other| other.id != gone.id && other.spec.runs.contains(run));
+            if !others {
+                left_alone(store, *run, gone.renewed_at).await?;
+            }
         }
     }
     Ok(())
+}
+
+/// Notes that nobody has been at a run since its worker gave its last sign of life: that is no time that it took.
+async fn left_alone(store: &dyn Store, run: RunId, since: Option<Timestamp>) -> Result<()> {
+    let row = store.run(run).await?;
+    let Some(row) = row.filter(|row| row.finished_at.is_none() && row.idle.since.is_none()) else {
+        return Ok(());
+    };
+    let idle = Some(Pause { since, ..row.idle });
+    store.change_run(run, RunChange { idle, ..RunChange::default() }).await.map(drop)
 }
 
 /// Takes back the items of a run whose worker vanished, and tells of each. Returns how many. A clock that was just put forward

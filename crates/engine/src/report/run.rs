@@ -8,12 +8,13 @@ use redrive_core::plan::Plan;
 use redrive_core::status::{Counts, Left, RunStatus, Standing, Thresholds, run_status};
 use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Result, RunRow, Store};
+use redrive_store::{Result, RunRow, Store, WorkerRow};
 use serde::Serialize;
 
 use super::usage::{UsageReport, usage};
 use crate::admit::News;
 use crate::counts::{counts, judged_counts, own_counts};
+use crate::identity::is_gone;
 
 /// How a run stands, as `--json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,6 +60,8 @@ pub struct RunReport {
     pub finished_at: Option<String>,
     /// How long somebody was at it, up to its end or to now: the time between two commands is not counted.
     pub elapsed_ms: i64,
+    /// Who works on it now.
+    pub workers: Vec<String>,
     /// The same per stage; stages below another one hold its children.
     pub stages: Vec<StageReport>,
 }
@@ -150,11 +153,12 @@ pub async fn report_on_leaving(
     let (next_due, any_fresh) = store.next_due(row.id).await?;
     let own = own_counts(&counters, plan);
     let all = counts(&counters, |_| true);
-    let attended = store.workers().await?.iter().any(|worker| worker.attends(row.id, now));
+    let workers = store.workers().await?;
+    let (at_work, gone) = at_work(&workers, row.id, now);
     let standing = Standing {
         control: row.control,
         admitted_all: row.admitted_all,
-        attended,
+        attended: !at_work.is_empty(),
         only_retries: all.running == 0 && (!any_fresh || next_due.is_some_and(|due| due > now)),
         counts: judged_counts(&counters, plan),
         lost_parts: lost_parts(&counters, plan),
@@ -180,9 +184,19 @@ pub async fn report_on_leaving(
         next_retry: next_due.filter(|due| *due > now && !any_fresh).map(|due| due.to_string()),
         created_at: row.created_at.to_string(),
         finished_at: row.finished_at.map(|at| at.to_string()),
-        elapsed_ms: worked_ms(row, now),
+        elapsed_ms: worked_ms(row, if at_work.is_empty() { gone.unwrap_or(now) } else { now }),
+        workers: at_work,
         stages: stages(&counters, plan),
     })
+}
+
+/// Who works on a run, and when the last of those whose process is gone gave a sign of life.
+fn at_work(workers: &[WorkerRow], run: RunId, now: Timestamp) -> (Vec<String>, Option<Timestamp>) {
+    let of_run = workers.iter().filter(|worker| worker.spec.runs.contains(&run));
+    let (alive, gone): (Vec<&WorkerRow>, Vec<&WorkerRow>) =
+        of_run.partition(|worker| worker.attends(run, now) && !is_gone(&worker.spec.identity));
+    let alive = alive.iter().map(|worker| worker.spec.name.clone()).collect();
+    (alive, gone.iter().filter_map(|worker| worker.renewed_at).max())
 }
 
 /// Children that died or were purged.

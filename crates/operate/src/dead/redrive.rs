@@ -4,7 +4,7 @@ use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::status::Control;
 use redrive_engine::admin;
-use redrive_engine::report::RunReport;
+use redrive_engine::report::{RunReport, live_items};
 use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
@@ -142,6 +142,13 @@ pub async fn redrive(
         list.push(run.id);
     }
     if request.work {
+        // What an earlier redrive sent back, and nobody worked on to its end, is gone on with.
+        if done.live.is_empty()
+            && let Some(run) = selection.run
+            && live_items(&*floor.store, run).await? > 0
+        {
+            done.live.push(run);
+        }
         for run in &done.live {
             let worked = work_on(floor, *run, observer).await?;
             done.runs.push(worked.report);

@@ -55,6 +55,8 @@ impl Which {
 /// then go by the same moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
+    /// The one run that was named.
+    pub(super) run: Option<RunId>,
     /// A stage or a pipeline means something else in every run, so there may be several.
     pub(super) filters: Vec<ItemFilter>,
 }
@@ -81,7 +83,7 @@ impl Selection {
             base.ids = Some((id, id));
         }
         if which.stage.is_none() && which.pipeline.is_none() {
-            return Ok(Self { filters: vec![base] });
+            return Ok(Self { run: which.run, filters: vec![base] });
         }
         Self::of_runs(floor, which, &base).await
     }
@@ -134,6 +136,6 @@ impl Selection {
             return Err(Error::not_found(format!("there is no run{pipeline}{stage}"))
                 .hint("`redrive runs` lists the runs"));
         }
-        Ok(Self { filters })
+        Ok(Self { run: which.run, filters })
     }
 }

@@ -114,7 +114,7 @@ impl ChatHandler {
         let asked = self.model.ask(&body, &[item]).await;
         let (reply, usage) = match asked.result {
             Ok(bytes) => self.answer(&bytes, item),
-            Err(failure) => (Reply::Whole(failure), None),
+            Err(failure) => (Reply::Whole(failure), asked.usage),
         };
         Answer { reply, usage, limits: asked.limits }
     }

@@ -88,7 +88,7 @@ impl EmbedHandler {
         let asked = self.model.ask(&self.body(&input), &sent).await;
         let (vectors, usage) = match asked.result {
             Ok(bytes) => self.vectors(&bytes, sent.len()).await,
-            Err(failure) => (Err(failure), None),
+            Err(failure) => (Err(failure), asked.usage),
         };
         let reply = match vectors {
             Ok(vectors) => {

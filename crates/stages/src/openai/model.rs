@@ -30,6 +30,8 @@ pub(super) struct Model {
 pub(super) struct Asked {
     pub(super) limits: Limits,
     pub(super) result: Result<Vec<u8>, Failure>,
+    /// What a refusal says that it consumed.
+    pub(super) usage: Option<Usage>,
 }
 
 /// The parts of an answer that are looked at.
@@ -80,11 +82,15 @@ impl Model {
     /// Sends a body on behalf of these items.
     pub(super) async fn ask(&self, body: &serde_json::Value, items: &[&Input]) -> Asked {
         let exchange = self.service.post(body.to_string().into_bytes(), items).await;
+        let mut usage = None;
         let result = exchange.result.map_err(|fault| match fault {
             Fault::Failed(failure) => failure,
-            Fault::Refused { status, body, hint } => self.refused(profile::refusal(status, &body, hint)),
+            Fault::Refused { status, body, hint } => {
+                usage = protocol::object(&body).ok().and_then(|envelope| self.usage(&envelope));
+                self.refused(profile::refusal(status, &body, hint))
+            }
         });
-        Asked { limits: exchange.limits, result }
+        Asked { limits: exchange.limits, result, usage }
     }
 
     /// Takes an answer apart, as far as the envelope.

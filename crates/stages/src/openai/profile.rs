@@ -59,6 +59,20 @@ const QUOTA_PHRASES: [&str; 22] = [
     "account is not active",
     "account is in arrears",
 ];
+/// Codes for "the key is not good", which some services send with 400.
+const KEY_CODES: [&str; 3] = ["invalid_api_key", "api_key_invalid", "incorrect_api_key"];
+/// Sentences for the same.
+const KEY_PHRASES: [&str; 9] = [
+    "api key not valid",
+    "api key is not valid",
+    "api key is invalid",
+    "invalid api key",
+    "incorrect api key",
+    "api key expired",
+    "api key has expired",
+    "api key not found",
+    "provide an api key",
+];
 /// Words for a limit that is whole again in a day or later: with no wait named, nobody here can wait for it.
 const LONG_LIMITS: [&str; 14] = [
     "per day",
@@ -215,9 +229,10 @@ pub(super) fn reported(body: &[u8]) -> Refusal {
 fn judged(status: u16, lead: &str, said: &Said, hint: Option<Duration>) -> Refusal {
     let hint = hint.or_else(|| said.wait());
     let (class, kind) = class(status, said, hint);
-    let of_key = class == Class::Quota && matches!(status, 401 | 403) && !said.wants_money(status, hint);
+    let about_key = matches!(status, 401 | 403) || said.refuses_key();
+    let of_key = class == Class::Quota && about_key && !said.wants_money(status, hint);
     let note = match (class, status) {
-        (_, 401 | 403) if of_key => "the API key was refused: ",
+        _ if of_key => "the API key was refused: ",
         (Class::Final, 404) => "no such model or address: ",
         _ => "",
     };
@@ -236,6 +251,7 @@ fn class(status: u16, said: &Said, hint: Option<Duration>) -> (Class, Kind) {
         413 => Class::Oversized,
         _ if said.wants_money(status, hint) => Class::Quota,
         401 => Class::Quota,
+        400..=499 if said.refuses_key() => Class::Quota,
         403 if said.has(&CONTENT_CODES) || said.says(&CONTENT_PHRASES) => Class::Final,
         // It may be about this one request after all: others tell.
         403 => return (Class::Quota, Kind::Access),
@@ -289,6 +305,11 @@ impl Said {
         let in_words = hint.is_none() && status < 500 && self.says(&QUOTA_PHRASES);
         let for_long = hint.is_none() && status == 429 && self.says(&LONG_LIMITS);
         status == 402 || self.has(&QUOTA_CODES) || in_words || for_long
+    }
+
+    /// Whether it is the key that is not good, whatever the status.
+    fn refuses_key(&self) -> bool {
+        self.has(&KEY_CODES) || self.says(&KEY_PHRASES)
     }
 
     fn says(&self, phrases: &[&str]) -> bool {

@@ -156,6 +156,12 @@ async fn what_a_refused_answer_consumed_is_counted_and_priced() {
         let usage = answer.usage.unwrap_or_else(|| panic!("{body}"));
         assert_eq!((usage.tokens_in, usage.nano_usd), (1_000, Some(2_000_000)), "{body}");
     }
+    for status in ["400 No", "422 No", "500 No"] {
+        let body = format!(r#"{{"error":{{"message":"content_filter"}},{usage}}}"#);
+        let (model, _server) = service(refusal(status, &body)).await;
+        let answer = chatter(ChatSpec::new(model, "{/text}")).call(texts(&["x"])).await;
+        assert_eq!(answer.usage.map(|usage| usage.tokens_in), Some(1_000), "{status}");
+    }
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ fn told(context: &Context, done: &Redriven) -> Result<(), Error> {
     }
     let left = match done.skipped {
         0 => String::new(),
-        n => format!("; {} were left alone", count(n)),
+        n => format!("; {} were left alone (`redrive explain ID` says why)", count(n)),
     };
     lines(&format!("{} items sent back{left}", count(done.items)))
 }
@@ -82,8 +82,14 @@ fn planned(context: &Context, planned: &Redriven) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     let listed: Vec<String> = planned.ids.iter().flatten().map(ToString::to_string).collect();
-    lines(&listed.join("\n"))?;
-    note(&format!("{} items would be sent back; at least as many calls", count(planned.items)));
+    if !listed.is_empty() {
+        lines(&listed.join("\n"))?;
+    }
+    let left = match planned.skipped {
+        0 => String::new(),
+        n => format!("; {} would be left alone (`redrive explain ID` says why)", count(n)),
+    };
+    note(&format!("{} items would be sent back; at least as many calls{left}", count(planned.items)));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -93,6 +99,14 @@ async fn worked(context: &Context, floor: &Floor, done: &Redriven, results: Opti
         Some(target) => write_results(context, floor, &done.live, target).await?,
         None => true,
     };
+    if done.items == 0 {
+        note(&match done.skipped {
+            0 => "nothing is dead that could be sent back".to_owned(),
+            n => {
+                format!("nothing was sent back: {} were left alone (`redrive explain ID` says why)", count(n))
+            }
+        });
+    }
     if context.global.json {
         json(done)?;
         for hint in done.runs.iter().filter_map(summary::hint) {

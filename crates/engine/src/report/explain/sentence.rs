@@ -83,7 +83,8 @@ fn waiting(
     }
     if due <= now {
         return format!(
-            "It is due at {stage} and waits for a worker; the same command goes on with the run."
+            "It is due at {stage} and waits for a worker, who takes it as soon as there is room; where nobody works on the run, \
+             the same command goes on with it."
         );
     }
     let why = match cause {
