@@ -14,6 +14,8 @@ use redrive_core::redact;
 
 use spelling::Needle;
 
+/// How often addresses within addresses are looked into.
+const DEEPEST: usize = 3;
 /// Shorter values are left alone: removing every "1" would make a text unreadable and hide nothing.
 const SHORTEST: usize = 4;
 /// Shortest word of a value that is removed by itself: the token of `Bearer token`.
@@ -46,7 +48,22 @@ impl Secrets {
     #[must_use]
     pub fn clean(&self, bytes: &[u8], max: usize) -> String {
         let edge = self.needles.iter().map(Needle::longest).max().unwrap_or(0);
-        redact::clean_hiding(bytes, max, edge, |text| self.hide(text))
+        redact::clean_hiding(bytes, max, edge, |text| self.hide_deep(self.hide(text)))
+    }
+
+    /// The same for what is spelled within an address: escapes of another kind inside percent signs. A text with such a
+    /// value is shown without the percent signs.
+    fn hide_deep(&self, text: String) -> String {
+        let mut inner = text.clone();
+        for _ in 0..DEEPEST {
+            let Some(decoded) = without_percent(&inner) else { return text };
+            let hidden = self.hide(decoded.clone());
+            if hidden != decoded {
+                return self.hide_deep(hidden);
+            }
+            inner = decoded;
+        }
+        text
     }
 
     /// Puts a mark in the place of every known value.
@@ -75,6 +92,20 @@ impl Secrets {
         shown.push_str(text.get(from..).unwrap_or_default());
         shown
     }
+}
+
+/// The text with every `%41` as the letter that it stands for; `None` when there is none.
+fn without_percent(text: &str) -> Option<String> {
+    let (mut plain, mut rest, mut any) = (Vec::new(), text.as_bytes(), false);
+    while let Some((first, after)) = rest.split_first() {
+        let digits =
+            after.get(..2).filter(|digits| *first == b'%' && digits.iter().all(u8::is_ascii_hexdigit));
+        let byte = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        any |= byte.is_some();
+        plain.push(byte.unwrap_or(*first));
+        rest = &after[if byte.is_some() { 2 } else { 0 }..];
+    }
+    any.then(|| String::from_utf8_lossy(&plain).into_owned())
 }
 
 /// Shows how many there are, and none of them.

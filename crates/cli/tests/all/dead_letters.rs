@@ -250,3 +250,65 @@ fn refused_lines_can_be_mended_and_sent_back() {
     assert_eq!(place.results()[&key]["twice"], 4);
     place.check();
 }
+
+#[test]
+fn a_redrive_whose_work_was_broken_off_is_gone_on_with_by_the_same_words() {
+    let fixed = Arc::new(AtomicBool::new(false));
+    let is_fixed = fixed.clone();
+    let server = Server::start(move |call| match is_fixed.load(Ordering::SeqCst) {
+        true => Answer::all(call),
+        false => Answer::status(400, "no"),
+    });
+    let stage = format!("{}\n{}", server.stage(), quick_retry(1));
+    let place = Place::with(&one_stage(&stage), &samples(4));
+    place.run(&["run", "p.toml"]).expect(4);
+    fixed.store(true, Ordering::SeqCst);
+    place.run(&["dead", "redrive", "--run", "r1", "--all"]).expect(0);
+    let ran = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work"]).expect(0);
+    assert!(ran.stdout.contains("4 succeeded"), "{}", ran.stdout);
+    let again = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work"]).expect(0);
+    assert!(again.stderr.contains("nothing is dead that could be sent back"), "{}", again.stderr);
+    place.check();
+}
+
+#[test]
+fn lines_that_only_their_source_can_mend_are_not_offered_to_be_sent_back() {
+    let server = Server::good();
+    let place = Place::with(&one_stage(&server.stage()), "{\"id\":\"a\",\"n\":1}\nnot json\n");
+    let ran = place.run(&["run", "p.toml"]);
+    assert!(
+        !ran.stderr.contains("sends them back") && ran.stderr.contains("mend it there"),
+        "{}",
+        ran.stderr
+    );
+    let failures = place.run(&["failures"]).expect(0).stdout;
+    assert!(failures.contains("line 2"), "{failures}");
+    let dry = place.run(&["dead", "redrive", "--all", "--dry-run"]).expect(0);
+    assert!(
+        dry.stdout.is_empty() && dry.stderr.contains("1 would be left alone"),
+        "{}{}",
+        dry.stdout,
+        dry.stderr
+    );
+}
+
+#[test]
+fn who_works_on_a_run_is_told_and_a_killed_process_does_not() {
+    let server = Server::good();
+    server.hold();
+    let place = Place::with(&one_stage(&server.stage()), &samples(3));
+    let run = place.start(&["run", "p.toml"]);
+    server.until_called(1);
+    let shown = place.run(&["show"]).expect(0);
+    assert!(shown.stderr.contains("is at work") && !shown.stderr.contains("resume"), "{}", shown.stderr);
+    run.kill();
+    let report = place.json(&["show"]);
+    assert_eq!((&report["status"], &report["workers"]), (&json!("interrupted"), &json!([])), "{report}");
+    let doctor = place.run(&["doctor"]);
+    assert!(doctor.stdout.contains("is gone"), "{}", doctor.stdout);
+    let elapsed = || place.json(&["show"])["elapsed_ms"].clone();
+    assert_eq!(elapsed(), elapsed(), "nobody is at it");
+    server.release();
+    place.run(&["run", "p.toml"]).expect(0);
+    place.check();
+}

@@ -1,4 +1,5 @@
-//! How a value can be spelled in a text: as it is, with escapes of JSON, URLs and HTML in any mixture, in base64, in hex.
+//! How a value can be spelled in a text: as it is, with escapes of JSON, URLs, mail and HTML in any mixture, in base64, in
+//! hex; broken into lines or pieces; and with its beginning or its end cut off.
 
 /// Escapes of escapes of escapes are seen through up to here; deeper ones are a trap for whoever looks.
 const DEEPEST: usize = 16;
@@ -8,6 +9,12 @@ const MOST_LOOKS: usize = 4_096;
 const SHORTEST_BASE64: usize = 8;
 /// Shortest value that is looked for in hex, and whatever the case of its letters.
 const SHORTEST_LOOSE: usize = 8;
+/// Shortest part of a value that is looked for by itself, and how much of it may be missing: a quarter.
+const SHORTEST_PART: usize = 12;
+/// Most parts that are looked for at either end.
+const MOST_PARTS: usize = 16;
+/// Most bytes between two letters of a value that is written in pieces.
+const LONGEST_GAP: usize = 8;
 /// Names of characters in HTML that a key or password may have.
 const NAMED: [(&str, u8); 36] = [
     ("amp", b'&'),
@@ -61,6 +68,8 @@ enum Form {
     Exact,
     /// Whatever the case of its letters.
     AnyCase,
+    /// In hex, whatever stands between its bytes.
+    Hex,
     /// A part of the base64 of something that contains it, with either alphabet.
     Base64,
 }
@@ -73,7 +82,12 @@ pub(super) fn needles(value: &str) -> Vec<Needle> {
     let mut all = vec![Needle { bytes: bytes.to_vec(), form }];
     if long {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        all.push(Needle { bytes: hex.into_bytes(), form: Form::AnyCase });
+        all.push(Needle { bytes: hex.into_bytes(), form: Form::Hex });
+    }
+    let missing = (bytes.len() / 4).min(bytes.len().saturating_sub(SHORTEST_PART)).min(MOST_PARTS);
+    for missing in 1..=missing {
+        let parts = [&bytes[..bytes.len() - missing], &bytes[missing..]];
+        all.extend(parts.map(|part| Needle { bytes: part.to_vec(), form }));
     }
     // What stands before the value (a user name) moves it against the groups of base64: three ways to begin.
     for before in 0..3_usize {
@@ -100,7 +114,7 @@ impl Needle {
     /// Where the spelling that begins at `at` ends.
     pub(super) fn ends(&self, text: &[u8], at: usize) -> Option<usize> {
         let first = text[at];
-        if !self.is(0, first) && !matches!(first, b'\\' | b'%' | b'&') {
+        if !self.is(0, first) && !matches!(first, b'\\' | b'%' | b'&' | b'=') {
             return None;
         }
         let mut open = vec![(at, 0)];
@@ -115,6 +129,9 @@ impl Needle {
             if self.is(known, text[place]) {
                 open.push((place + 1, known + 1));
             }
+            if let Some(next) = self.gap(text, place).filter(|_| known > 0) {
+                open.push((next, known));
+            }
             for (spelled, next) in escapes(text, place).into_iter().flatten() {
                 let spelled = spelled.bytes();
                 if spelled.iter().enumerate().all(|(n, byte)| self.is(known + n, *byte)) {
@@ -125,6 +142,26 @@ impl Needle {
         None
     }
 
+    /// Where what stands between two pieces of a value ends: line breaks and blanks, and in hex what separates bytes.
+    fn gap(&self, text: &[u8], at: usize) -> Option<usize> {
+        if self.form == Form::Exact {
+            return None;
+        }
+        let is_hex = self.form == Form::Hex;
+        let between = |byte: u8| byte.is_ascii_whitespace() || (is_hex && matches!(byte, b':' | b'-' | b','));
+        let mut end = at + text[at..].iter().take(LONGEST_GAP).take_while(|byte| between(**byte)).count();
+        if end == at && text[at] == b'\\' {
+            // A line that goes on, or a line break that was escaped.
+            let run = text[at..].iter().take(DEEPEST).take_while(|byte| **byte == b'\\').count();
+            let breaks = matches!(text.get(at + run), Some(b'n' | b'r' | b't' | b'\n' | b'\r'));
+            return breaks.then_some(at + run + 1);
+        }
+        if is_hex && text.get(end..end + 2).is_some_and(|two| two.eq_ignore_ascii_case(b"0x")) {
+            end += 2;
+        }
+        (end > at).then_some(end)
+    }
+
     /// Whether the text around it is the rest of the same word of base64, and belongs to it.
     pub(super) fn takes_its_word(&self) -> bool {
         self.form == Form::Base64
@@ -133,7 +170,7 @@ impl Needle {
     fn is(&self, place: usize, byte: u8) -> bool {
         self.bytes.get(place).is_some_and(|own| match self.form {
             Form::Exact => *own == byte,
-            Form::AnyCase => own.eq_ignore_ascii_case(&byte),
+            Form::AnyCase | Form::Hex => own.eq_ignore_ascii_case(&byte),
             Form::Base64 => {
                 *own == match byte {
                     b'-' => b'+',
@@ -171,8 +208,14 @@ fn escapes(text: &[u8], at: usize) -> [Option<(Spelled, usize)>; 2] {
         b'\\' => [backslash(text, at), None],
         b'%' => {
             let deep = at + 1 + 2 * repeats(text, at + 1, b"25");
+            if matches!(text.get(at + 1), Some(b'u' | b'U')) {
+                let letter = hex(text, at + 2, 4).and_then(char::from_u32);
+                return [letter.map(|letter| (Spelled::Letter(letter), at + 6)), None];
+            }
             [percent(text, at + 1), percent(text, deep).filter(|_| deep > at + 1)]
         }
+        // As in mail.
+        b'=' => [percent(text, at + 1), None],
         b'&' => {
             let deep = at + 1 + 4 * repeats(text, at + 1, b"amp;");
             [entity(text, at + 1), entity(text, deep).filter(|_| deep > at + 1)]
@@ -213,6 +256,16 @@ fn backslash(text: &[u8], at: usize) -> Option<(Spelled, usize)> {
             let low = (text.get(second) == Some(&b'u')).then(|| hex(text, second + 1, 4)).flatten()?;
             let letter = 0x1_0000 + ((unit & 0x3ff) << 10) + (low & 0x3ff);
             Some((Spelled::Letter(char::from_u32(letter)?), second + 5))
+        }
+        Some(b'U') => {
+            let zeros = text.get(next + 1..next + 3) == Some(b"00");
+            let letter = char::from_u32(hex(text, next + 3, 6).filter(|_| zeros)?)?;
+            Some((Spelled::Letter(letter), next + 9))
+        }
+        Some(b'0'..=b'3') => {
+            let digits = text.get(next..next + 3)?;
+            let octal = std::str::from_utf8(digits).ok()?;
+            Some((Spelled::Byte(u8::from_str_radix(octal, 8).ok()?), next + 3))
         }
         Some(b'x') => Some((Spelled::Byte(u8::try_from(hex(text, next + 1, 2)?).ok()?), next + 3)),
         _ => (run >= 2).then_some((Spelled::Byte(b'\\'), at + 2)),

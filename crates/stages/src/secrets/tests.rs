@@ -174,3 +174,36 @@ fn short_values_are_left_alone() {
 fn debug_shows_no_value() {
     assert_eq!(format!("{:?}", Secrets::new(["canary-value"])), "Secrets(1)");
 }
+
+#[test]
+fn a_value_in_pieces_or_with_its_ends_cut_off_is_hidden() {
+    let value = "sk-Zq7/Rt+9xW_v2&KpL4=Yb8";
+    let secrets = Secrets::new([value]);
+    let hex: Vec<String> = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let each = |spell: &dyn Fn(u8) -> String| value.bytes().map(spell).collect::<String>();
+    let spelled = [
+        hex.join(":"),
+        hex.join(" "),
+        hex.join("-"),
+        hex.iter().map(|byte| format!("0x{byte}")).collect::<Vec<_>>().join(", "),
+        format!("{}\n{}", &value[..9], &value[9..]),
+        format!("{}\\n{}", &value[..9], &value[9..]),
+        value.chars().map(String::from).collect::<Vec<_>>().join(" "),
+        value[..value.len() - 1].to_owned(),
+        value[..19].to_owned(),
+        value[4..].to_owned(),
+        each(&|byte| format!("\\U{byte:08x}")),
+        each(&|byte| format!("%u{byte:04x}")),
+        each(&|byte| format!("\\{byte:03o}")),
+        each(&|byte| format!("={byte:02X}")),
+        "c2stWnE3L1J0Kzl4\r\nV192MiZLcEw0PVliOA==".to_owned(),
+        value.replace('&', "%26amp%3B").replace('+', "%26plus%3B"),
+    ];
+    for spelled in spelled {
+        let shown = secrets.clean(format!("key {spelled} is no good").as_bytes(), 1_000);
+        assert!(shown.contains("[redacted]"), "{spelled}: {shown}");
+        assert!(shown.starts_with("key ") && shown.ends_with(" is no good"), "{spelled}: {shown}");
+    }
+    let harmless = "50%20off sk- and 73 6b 2d, a key of 19 letters";
+    assert_eq!(secrets.clean(harmless.as_bytes(), 1_000), harmless);
+}
