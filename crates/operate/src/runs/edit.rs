@@ -88,8 +88,7 @@ pub(super) async fn take_over(
 ) -> Result<(RunRow, Option<Edit>)> {
     let Pipeline { text, definition, .. } = pipeline;
     if row.spec.definition == *text {
-        let edit = finish_edit(floor, &row, definition).await?;
-        return Ok((row, edit));
+        return finish_edit(floor, row, definition).await;
     }
     let changed = RunChange { definition: Some(text.clone()), ..RunChange::default() };
     let edit = match compare(&row, definition) {
@@ -110,8 +109,7 @@ pub(super) async fn take_over(
             let learn = Some((unfinished(row.edition + 1), u64::from(stage.0)));
             let row = floor.store.change_run(row.id, RunChange { learn, ..changed }).await?;
             crash::point("edit.taken_over");
-            let edit = finish_edit(floor, &row, definition).await?;
-            return Ok((row, edit));
+            return finish_edit(floor, row, definition).await;
         }
     };
     Ok((floor.store.change_run(row.id, changed).await?, edit))
@@ -128,19 +126,19 @@ fn finished(edition: u32) -> String {
 }
 
 /// Sends the items again that an edited pipeline asks for, unless that is done, or somebody else is done with it meanwhile.
-async fn finish_edit(floor: &Floor, row: &RunRow, definition: &Definition) -> Result<Option<Edit>> {
+async fn finish_edit(floor: &Floor, row: RunRow, definition: &Definition) -> Result<(RunRow, Option<Edit>)> {
     let left = |row: &RunRow| {
         let stage = row.learnt.get(&unfinished(row.edition)).copied();
         stage.filter(|_| !row.learnt.contains_key(&finished(row.edition)))
     };
-    let Some(stage) = left(row).and_then(|stage| u16::try_from(stage).ok()) else { return Ok(None) };
-    let Some(name) = definition.all_stages().nth(stage.into()).map(|stage| stage.name.clone()) else {
-        return Ok(None);
-    };
-    let edit = go_again(floor, row, definition, StageNo(stage), name).await?;
+    let stage = left(&row).and_then(|stage| u16::try_from(stage).ok());
+    let name = |stage: u16| Some((stage, definition.all_stages().nth(stage.into())?.name.clone()));
+    let Some((stage, name)) = stage.and_then(name) else { return Ok((row, None)) };
+    let edit = go_again(floor, &row, definition, StageNo(stage), name).await?;
     let learn = Some((finished(row.edition), 1));
-    floor.store.change_run(row.id, RunChange { learn, ..RunChange::default() }).await?;
-    Ok(Some(edit))
+    // How far its source is read has changed with it.
+    let row = floor.store.change_run(row.id, RunChange { learn, ..RunChange::default() }).await?;
+    Ok((row, Some(edit)))
 }
 
 async fn go_again(
