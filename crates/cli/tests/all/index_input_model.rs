@@ -252,6 +252,8 @@ fn a_passage_that_the_model_refuses_is_told_and_not_forgotten() {
     );
     assert_eq!(found(&library.place, "lynx"), names::<&str>([]));
     assert!(!library.place.dead().is_empty(), "{report}");
+    assert_eq!(report["status"], "partial_success");
+    assert_eq!(library.place.json(&["show"])["status"], report["status"], "one run has one status");
     let base = format!("http://{}/v1", server.address());
     let again =
         ["index", DOCS, "--embedder", "openai", "--model", "m", "--base-url", &base, "--chunk-tokens", "200"];

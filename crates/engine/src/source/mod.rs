@@ -2,7 +2,7 @@
 //!
 //! A source is read in pieces, and can change at any time: while it is read, while its items are worked on, between two
 //! starts, after the end of its run. So nothing of it is believed for long. What was read is known by a running hash
-//! ([`trail`]); where the source is not that any more, it is read again from the place up to which it still is.
+//! (`trail`); where the source is not that any more, it is read again from the place up to which it still is.
 
 mod feed;
 mod lines;
