@@ -20,5 +20,6 @@ pub mod maintain;
 mod patience;
 pub mod recipe;
 pub mod report;
+mod shared;
 pub mod source;
 pub mod worker;

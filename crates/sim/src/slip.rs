@@ -123,7 +123,7 @@ pub fn rows(mut rows: Vec<GateRow>, slip: Option<Slip>) -> Vec<GateRow> {
         return rows;
     };
     for row in &mut rows {
-        let mut state = GateState::read(&row.state);
+        let mut state = GateState::read(&row.state).unwrap_or_default();
         match slip {
             Slip::ForgetsClosing => state.closed = None,
             Slip::ForgetsPause => state.pause = None,

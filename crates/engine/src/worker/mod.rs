@@ -8,4 +8,4 @@ mod session;
 
 pub use clock::ClockWatch;
 pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody};
-pub use session::{Ending, Session, Settings, Stop, leave, leave_idle};
+pub use session::{Ending, Session, Settings, Stop, leave, leave_budget, leave_idle};

@@ -7,7 +7,7 @@ use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
-use redrive_engine::worker::{Blocked, Ending, Halt, NeedsSomebody, Stop, leave};
+use redrive_engine::worker::{Blocked, Ending, Halt, NeedsSomebody, Stop, leave, leave_budget};
 use redrive_store::{Error, Retired, RunChange, RunRow, Store};
 
 use super::{Shift, span};
@@ -96,11 +96,9 @@ impl Shift {
             }
         }
         self.leave_gates().await;
-        let budget = self.desk.saved_budget();
         let (store, run, me) = (&self.worker.store, self.worker.run, self.heartbeat.worker());
         let idle = leave(store, run, me, self.idle_ms, env.clock.now()).await;
-        let change = RunChange { budget, idle, ..RunChange::default() };
-        let _ = self.worker.store.change_run(self.worker.run, change).await;
+        let _ = leave_budget(store, &mut self.desk, idle).await;
         let clean = ending.is_ok() && self.desk.is_idle() && !self.must_reconcile;
         let how = if clean { Retired::Stopped } else { Retired::Lost };
         let worker = self.heartbeat.worker();

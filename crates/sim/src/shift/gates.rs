@@ -36,16 +36,16 @@ impl Shift {
         let due = now.since(self.gates_read_at) >= READ_EVERY || self.gates_read_at > now;
         if due || self.desk.gates_stale() {
             let rows = self.worker.store.gates().await?;
-            self.take_in(rows, now);
+            self.take_in(rows, now)?;
             self.gates_read_at = now;
         }
         Ok(())
     }
 
-    fn take_in(&mut self, rows: Vec<GateRow>, now: Timestamp) {
+    fn take_in(&mut self, rows: Vec<GateRow>, now: Timestamp) -> Result<(), Error> {
         let store = &self.worker.store;
         store.oracle().on_gates_heard(store.actor().slot, false, now);
-        self.desk.hear_gates(&slip::rows(rows, self.worker.slip), now);
+        self.desk.hear_gates(&slip::rows(rows, self.worker.slip), now)
     }
 
     /// What others should know, and what the oracle learns from it about what this worker knows.
@@ -80,8 +80,9 @@ impl Shift {
         for _ in 0..3 {
             if self.desk.gates_stale()
                 && let Ok(rows) = self.worker.store.gates().await
+                && self.take_in(rows, now).is_err()
             {
-                self.take_in(rows, now);
+                return;
             }
             let rows = self.desk.leave_gates(now);
             if rows.is_empty() {

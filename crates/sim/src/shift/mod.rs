@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::budget::Budget;
 use redrive_core::event::Transition;
 use redrive_core::id::{ItemId, StageNo};
 use redrive_core::item::Payload;
@@ -85,16 +84,14 @@ impl Shift {
     /// When the store fails for too long.
     pub async fn work(of: &Worker) -> Result<Ending, Error> {
         let row = of.store.run(of.run).await?.ok_or_else(|| Error::NotFound("the run".to_owned()))?;
-        let budget = Budget::load(row.budget.as_deref()).unwrap_or_default();
         let heartbeat = Heartbeat::begin(of).await?;
         let worker = of.after_pauses(row.pause.before_ms);
         let now = worker.env.clock.now();
         let idle_ms = leave_idle(&worker.store, &row, now).await?;
         let (rows, live) = gates::first_look(&worker, now).await?;
+        let me = heartbeat.worker().to_string();
         let mut shift = Self {
-            desk: Desk::new(of.run, worker.recipe.clone(), budget)
-                .after_pauses(row.pause.before_ms)
-                .with_gates(&heartbeat.worker().to_string(), &live, &rows, now),
+            desk: Desk::of(&row, worker.recipe.clone(), &me)?.with_gates(&me, &live, &rows, now)?,
             worker,
             heartbeat,
             mailbox: Mailbox::new(),
@@ -179,7 +176,8 @@ impl Shift {
         }
         let row = store.run(*run).await?;
         let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
-        let paused_ms = row.map_or(0, |row| row.pause.before_ms);
+        let paused_ms = row.as_ref().map_or(0, |row| row.pause.before_ms);
+        row.as_ref().map(|row| self.desk.hear_budget(row)).transpose()?;
         self.desk.paused_for(paused_ms);
         store.oracle().on_looked(self.heartbeat.worker(), paused_ms);
         if control != Control::Go {

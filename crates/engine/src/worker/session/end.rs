@@ -9,9 +9,12 @@ use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Error, Pause, Retired, RunChange, RunRow, Store};
 
-use super::super::desk::{Blocked, Halt, NeedsSomebody};
+use super::super::desk::{Blocked, Desk, Halt, NeedsSomebody};
 use super::{Ending, Loop};
 use crate::crash;
+
+/// How often a worker that leaves writes the failure budget again because another one was faster.
+const BUDGET_TRIES: u32 = 5;
 
 impl Loop {
     /// Whether it is over, and how.
@@ -132,11 +135,9 @@ impl Loop {
             };
         }
         self.leave_gates().await;
-        let budget = self.desk.saved_budget();
         let (store, run) = (&*self.session.store, self.desk.run());
         let idle = leave(store, run, self.heartbeat.worker(), self.idle_ms, env.clock.now()).await;
-        let kept = store.change_run(run, RunChange { budget, idle, ..RunChange::default() }).await;
-        if let Err(error) = kept {
+        if let Err(error) = leave_budget(store, &mut self.desk, idle).await {
             tracing::warn!(%error, "could not save the failure budget");
         }
         crash::point("stop.after_release");
@@ -166,6 +167,21 @@ pub async fn leave_idle(store: &dyn Store, row: &RunRow, now: Timestamp) -> Resu
     let idle = Some(Pause { since: None, before_ms });
     store.change_run(row.id, RunChange { idle, ..RunChange::default() }).await?;
     Ok(Some(before_ms))
+}
+
+/// Writes down, when a worker leaves a run, what it knows of the failure budget, and whether nobody is at the run now.
+///
+/// # Errors
+/// When the store fails.
+pub async fn leave_budget(store: &dyn Store, desk: &mut Desk, idle: Option<Pause>) -> Result<(), Error> {
+    for _ in 0..BUDGET_TRIES {
+        let change = RunChange { budget: desk.save_budget(), idle, ..RunChange::default() };
+        let row = store.change_run(desk.run(), change).await?;
+        if desk.hear_budget(&row)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What is to be written down when a worker leaves a run: from now on nobody is at it, unless others are.

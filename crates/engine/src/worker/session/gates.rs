@@ -20,7 +20,7 @@ impl Loop {
         let due = now.since(self.gates_read_at) >= READ_EVERY || self.gates_read_at > now;
         if due || self.desk.gates_stale() {
             let rows = self.session.store.gates().await?;
-            self.desk.hear_gates(&rows, now);
+            self.desk.hear_gates(&rows, now)?;
             self.gates_read_at = now;
         }
         Ok(())
@@ -62,8 +62,10 @@ impl Loop {
         for _ in 0..3 {
             if self.desk.gates_stale()
                 && let Ok(rows) = self.session.store.gates().await
+                && let Err(error) = self.desk.hear_gates(&rows, now)
             {
-                self.desk.hear_gates(&rows, now);
+                tracing::warn!(%error, "could not save what was found about the gates");
+                return;
             }
             let rows = self.desk.leave_gates(now);
             if rows.is_empty() {

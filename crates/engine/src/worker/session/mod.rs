@@ -5,14 +5,13 @@ mod claim;
 mod end;
 mod gates;
 
-pub use end::{leave, leave_idle};
+pub use end::{leave, leave_budget, leave_idle};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use redrive_core::budget::Budget;
 use redrive_core::event::Transition;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
@@ -28,6 +27,7 @@ use crate::handler::{Answer, RunMemory};
 use crate::maintain;
 use crate::patience::Patience;
 use crate::recipe::Recipe;
+use crate::shared;
 
 /// How often all joining parents are looked at.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -132,10 +132,7 @@ impl Session {
     /// # Errors
     /// When the store fails and stays so for longer than the settings' patience.
     pub async fn work(self, run: RunRow) -> Result<Ending, Error> {
-        let budget = Budget::load(run.budget.as_deref()).unwrap_or_else(|unreadable| {
-            tracing::warn!(run = %run.id, "{unreadable}");
-            Budget::default()
-        });
+        shared::budget(&run)?;
         for ((_, plan), work) in self.recipe.plan.stages().zip(&self.recipe.stages) {
             let stage = plan.name.as_str().into();
             work.handler.remember(RunMemory { store: self.store.clone(), run: run.id, stage });
@@ -155,9 +152,8 @@ impl Session {
         let gates = if self.recipe.gates.is_empty() { Vec::new() } else { self.store.gates().await? };
         let live: Vec<String> =
             self.store.workers().await?.iter().map(|worker| worker.id.to_string()).collect();
-        let desk = Desk::new(run.id, self.recipe.clone(), budget)
-            .after_pauses(run.pause.before_ms)
-            .with_gates(&heartbeat.worker().to_string(), &live, &gates, now);
+        let me = heartbeat.worker().to_string();
+        let desk = Desk::of(&run, self.recipe.clone(), &me)?.with_gates(&me, &live, &gates, now)?;
         let mut work = Loop {
             session: self,
             desk,
@@ -244,7 +240,8 @@ impl Loop {
         }
         let row = store.run(run).await?;
         let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
-        self.desk.paused_for(row.map_or(0, |row| row.pause.before_ms));
+        self.desk.paused_for(row.as_ref().map_or(0, |row| row.pause.before_ms));
+        row.as_ref().map(|row| self.desk.hear_budget(row)).transpose()?;
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
         }
