@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::budget::BudgetChange;
 use redrive_core::event::{Event, Verdict};
 use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, RunId};
@@ -42,7 +43,8 @@ pub(crate) async fn all_or_nothing_writes_nothing_when_one_is_stale(store: Arc<d
     let before = (world.items().await, world.counters().await);
     let mut commit = Commit { all_or_nothing: true, now: world.now, ..Commit::default() };
     commit.changes = held.iter().map(|held| world.decide(&held.item, passed()).into()).collect();
-    commit.run = Some((world.run, RunChange { budget: Some("x".to_owned()), ..RunChange::default() }));
+    let budget = Some(BudgetChange { was: None, becomes: "x".to_owned() });
+    commit.run = Some((world.run, RunChange { budget, ..RunChange::default() }));
     commit.operation = Some(new_operation(OperationKind::Redrive));
     assert_eq!(world.store.commit(commit.clone()).await, Ok(vec![Applied::Stale; 3]));
     assert_eq!((world.items().await, world.counters().await), before);

@@ -87,6 +87,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         outputs_are_forgotten_with_the_run_that_wrote_them_last;
     operations: a_saved_operation_gets_a_number, an_operation_is_found_by_its_number,
         open_operations_come_oldest_first_in_pages, progress_replaces_the_operation, runs_change_as_told,
+        a_budget_is_kept_only_over_the_one_it_was_made_from, rivals_for_one_budget_have_one_winner,
         the_first_fact_of_a_name_is_kept,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redrive_core::budget::BudgetChange;
 use redrive_core::event::Event;
 use redrive_core::failure::Class;
 use redrive_core::id::{ItemSeq, OperationId, RunId};
@@ -84,8 +85,9 @@ pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
     let change = |change| world.store.change_run(world.run, change);
     let text = |text: &str| Some(text.to_owned());
     let control = Some((Control::PausedBudget, text("too many")));
-    let row =
-        change(RunChange { control, budget: text("{}"), ..RunChange::default() }).await.expect("change");
+    let row = change(RunChange { control, budget: budget(None, "{}"), ..RunChange::default() })
+        .await
+        .expect("change");
     assert_eq!(
         (row.control, row.reason.clone(), row.budget.clone()),
         (Control::PausedBudget, text("too many"), text("{}"))
@@ -115,6 +117,60 @@ pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
     let row = change(RunChange { finished_at: Some(None), ..RunChange::default() }).await.expect("change");
     assert_eq!(row.finished_at, None);
     assert_eq!(world.store.run(world.run).await, Ok(Some(row)));
+}
+
+fn budget(was: Option<&str>, becomes: &str) -> Option<BudgetChange> {
+    Some(BudgetChange { was: was.map(ToOwned::to_owned), becomes: becomes.to_owned() })
+}
+
+pub(crate) async fn a_budget_is_kept_only_over_the_one_it_was_made_from(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let save = |was: Option<&str>, becomes: &str, reason: &str| {
+        let control = Some((Control::Paused, Some(reason.to_owned())));
+        let change = RunChange { control, budget: budget(was, becomes), ..RunChange::default() };
+        world.store.change_run(world.run, change)
+    };
+    let kept = async |was: Option<&str>, becomes: &str, reason: &str| {
+        let row = save(was, becomes, reason).await.expect("change");
+        assert_eq!(row.reason.as_deref(), Some(reason), "the rest of the change is made in any case");
+        assert_eq!(world.store.run(world.run).await, Ok(Some(row.clone())));
+        row.budget
+    };
+    assert_eq!(kept(Some("x"), "a", "1").await, None, "there is none yet");
+    assert_eq!(kept(None, "a", "2").await.as_deref(), Some("a"));
+    assert_eq!(kept(None, "b", "3").await.as_deref(), Some("a"), "another one is kept by now");
+    assert_eq!(kept(Some("A"), "b", "4").await.as_deref(), Some("a"));
+    assert_eq!(kept(Some("a"), "", "5").await.as_deref(), Some(""));
+    assert_eq!(kept(None, "b", "6").await.as_deref(), Some(""), "an empty one is one");
+    assert_eq!(kept(Some(""), "c", "7").await.as_deref(), Some("c"));
+    let run = Some((world.run, RunChange { budget: budget(Some("a"), "d"), ..RunChange::default() }));
+    let commit = Commit { run, now: world.now, ..Commit::default() };
+    assert_eq!(world.store.commit(commit.clone()).await, Ok(Vec::new()));
+    let row = world.store.run(world.run).await.expect("run").expect("there");
+    assert_eq!(row.budget.as_deref(), Some("c"));
+}
+
+pub(crate) async fn rivals_for_one_budget_have_one_winner(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let mut was: Option<String> = None;
+    for round in 0..5 {
+        let rivals = (0..20).map(|rival| {
+            let (store, run) = (world.store.clone(), world.run);
+            let change = BudgetChange { was: was.clone(), becomes: format!("{round} {rival}") };
+            tokio::spawn(async move {
+                let budget = Some(change.clone());
+                let row = store.change_run(run, RunChange { budget, ..RunChange::default() }).await;
+                row.expect("change").budget == Some(change.becomes)
+            })
+        });
+        let rivals: Vec<_> = rivals.collect();
+        let mut won = 0;
+        for rival in rivals {
+            won += usize::from(rival.await.expect("no panic"));
+        }
+        assert_eq!(won, 1);
+        was = world.store.run(world.run).await.expect("run").expect("there").budget;
+    }
 }
 
 pub(crate) async fn the_first_fact_of_a_name_is_kept(store: Arc<dyn Store>) {

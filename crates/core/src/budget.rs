@@ -3,7 +3,11 @@
 //! Every stage has a budget of its own, counted where an item passes the stage or dies there. Items that are still in
 //! later stages have passed the earlier ones, so a slow stage behind a fast one never makes a healthy run look sick.
 
-use std::collections::VecDeque;
+mod shared;
+
+pub use shared::{BudgetChange, SharedBudget};
+
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -110,6 +114,9 @@ fn count(transition: &Transition) -> Option<Count> {
 pub struct Budget {
     /// By the stages' numbers.
     stages: Vec<StageBudget>,
+    /// How many observations of each worker are in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    taken: BTreeMap<String, u64>,
 }
 
 /// What was spent at one stage.
@@ -124,19 +131,44 @@ struct StageBudget {
     dead: u64,
 }
 
-/// A saved budget that cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the saved failure budget is of another version, and starts anew")]
-pub struct Unreadable;
+/// A saved budget that this version cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(String);
+
+/// A budget as the first version kept it: over the whole run, which cannot be told by stage.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OfTheWholeRun {
+    #[serde(rename = "window")]
+    _window: String,
+    #[serde(rename = "dead_in_window")]
+    _dead_in_window: u64,
+    #[serde(rename = "in_a_row")]
+    _in_a_row: u64,
+    #[serde(rename = "finished")]
+    _finished: u64,
+    #[serde(rename = "dead")]
+    _dead: u64,
+}
 
 impl Budget {
-    /// Reads a saved budget.
+    /// Reads a saved budget. One of the first version starts anew: what it counted cannot be told by stage.
     ///
     /// # Errors
-    /// [`Unreadable`] when it is damaged, or counted finished items of the whole run as the first version did: what they
-    /// counted cannot be told by stage.
+    /// [`Unreadable`] when a newer version wrote it, or when it is damaged.
     pub fn load(saved: Option<&str>) -> Result<Self, Unreadable> {
-        saved.map_or(Ok(Self::default()), |saved| serde_json::from_str(saved).map_err(|_| Unreadable))
+        let Some(saved) = saved else { return Ok(Self::default()) };
+        serde_json::from_str(saved).or_else(|error| match serde_json::from_str(saved) {
+            Ok(OfTheWholeRun { .. }) => Ok(Self::default()),
+            Err(_) => Err(Unreadable(error.to_string())),
+        })
+    }
+
+    /// How many observations of each worker are in it.
+    #[must_use]
+    pub fn taken(&self) -> &BTreeMap<String, u64> {
+        &self.taken
     }
 
     /// The text to be saved.

@@ -21,5 +21,6 @@ pub mod maintain;
 mod patience;
 pub mod recipe;
 pub mod report;
+mod shared;
 pub mod source;
 pub mod worker;

@@ -196,7 +196,7 @@ impl Operator {
         for (at, gate) in self.recipe.gates.iter().enumerate() {
             let rows = self.store.gates().await.unwrap_or_default();
             let row = rows.into_iter().find(|row| *row.name == *gate.name);
-            if row.is_some_and(|row| GateState::read(&row.state).pause.is_some()) {
+            if row.is_some_and(|row| GateState::read(&row.state).is_ok_and(|state| state.pause.is_some())) {
                 let _ = self.change_gate(at, GateAct::Resume).await;
             }
         }

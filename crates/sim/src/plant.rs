@@ -39,6 +39,8 @@ pub enum Plant {
     StarvedStage,
     /// Writes gates over what others have written since.
     LastGateWins,
+    /// Writes failure budgets over what others have written since.
+    LastBudgetWins,
     /// Purges without leaving tombstones.
     NoTombstones,
     /// Keeps due times that a clock wrote which was ahead.
@@ -47,7 +49,7 @@ pub enum Plant {
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -58,6 +60,7 @@ impl Plant {
         Self::WrongCounter,
         Self::StarvedStage,
         Self::LastGateWins,
+        Self::LastBudgetWins,
         Self::NoTombstones,
         Self::FutureDue,
     ];
@@ -75,6 +78,14 @@ impl Planted {
     #[must_use]
     pub fn new(plant: Plant) -> Arc<Self> {
         Arc::new(Self { inner: Arc::new(MemoryStore::new()), plant, commits: AtomicU64::new(0) })
+    }
+
+    /// Lets a budget be made from whatever is kept.
+    async fn overwrite(&self, run: RunId, change: &mut RunChange) -> Result<()> {
+        if let Some(budget) = change.budget.as_mut().filter(|_| self.plant == Plant::LastBudgetWins) {
+            budget.was = self.inner.run(run).await?.and_then(|row| row.budget);
+        }
+        Ok(())
     }
 
     /// Sets old tokens to what would be accepted.
@@ -96,7 +107,8 @@ impl Store for Planted {
         self.inner.create_run(new, now).await
     }
 
-    async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
+    async fn change_run(&self, run: RunId, mut change: RunChange) -> Result<RunRow> {
+        self.overwrite(run, &mut change).await?;
         self.inner.change_run(run, change).await
     }
 
@@ -166,6 +178,11 @@ impl Store for Planted {
                 commit.changes.iter_mut().for_each(|change| change.transition.record = None);
             }
             Plant::NoPause => commit.run = None,
+            Plant::LastBudgetWins => {
+                if let Some((run, change)) = &mut commit.run {
+                    self.overwrite(*run, change).await?;
+                }
+            }
             _ => {}
         }
         let mut applied = self.inner.commit(commit).await?;

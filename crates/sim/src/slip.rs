@@ -158,7 +158,7 @@ pub fn rows(rows: &mut [GateRow], slip: Option<Slip>) {
         return;
     };
     for row in rows {
-        let mut state = GateState::read(&row.state);
+        let mut state = GateState::read(&row.state).unwrap_or_default();
         match slip {
             Slip::ForgetsClosing => state.closed = None,
             Slip::ForgetsPause => state.pause = None,

@@ -69,7 +69,10 @@ pub(crate) fn strange(what: &str, value: impl std::fmt::Display) -> Fault {
 fn translate(error: &rusqlite::Error, path: &Path) -> Error {
     let text = format!("{}: {error}", path.display());
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy(text),
+        // A neighbour brings the file forward: a table with a module of its own cannot be opened while its schema changes.
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::SchemaChanged) => {
+            Error::Busy(text)
+        }
         Some(ErrorCode::DiskFull) => Error::Full(text),
         Some(ErrorCode::SystemIoFailure) if could_not_grow(error) => Error::Full(format!(
             "{text}; the file could not grow: the disk is full or fails, or a limit on the size of files is reached \
@@ -108,6 +111,7 @@ mod tests {
         assert!(matches!(of(ffi::SQLITE_BUSY), Error::Busy(text) if text.contains("/data/x.db")));
         assert!(matches!(of(ffi::SQLITE_BUSY_SNAPSHOT), Error::Busy(_)));
         assert!(matches!(of(ffi::SQLITE_LOCKED), Error::Busy(_)));
+        assert!(matches!(of(ffi::SQLITE_SCHEMA), Error::Busy(_)));
         assert!(matches!(of(ffi::SQLITE_FULL), Error::Full(_)));
         assert!(matches!(of(ffi::SQLITE_IOERR_WRITE), Error::Full(text) if text.contains("ulimit -f")));
         assert!(matches!(of(ffi::SQLITE_CORRUPT), Error::Corrupt(_)));

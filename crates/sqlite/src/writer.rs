@@ -202,7 +202,7 @@ impl Desk {
     fn write_singly(&self, group: Vec<Box<dyn Command>>) {
         let mut rest = group.into_iter();
         while let Some(mut command) = rest.next() {
-            match transact(&self.conn, self.crash, |tx| command.run(tx)) {
+            match self.write_one(&mut *command) {
                 Ok(()) => command.answer(Ok(())),
                 Err(Refused::Work(fault)) => command.answer(Err(fault.at(&self.path))),
                 // The file is away, not the command bad: the others would each wait for it in vain.
@@ -210,6 +210,16 @@ impl Desk {
                     return self.refuse(std::iter::once(command).chain(rest).collect(), fault);
                 }
             }
+        }
+    }
+
+    /// Writes one command by itself. One in parts may not have been run before, because another of its group failed first.
+    fn write_one(&self, command: &mut dyn Command) -> std::result::Result<(), Refused> {
+        match transact(&self.conn, self.crash, |tx| command.run(tx)) {
+            Err(Refused::Work(_)) if command.manner() == Manner::InParts => {
+                transact(&self.conn, self.crash, |tx| command.run(tx))
+            }
+            written => written,
         }
     }
 
@@ -304,5 +314,29 @@ mod tests {
         assert_eq!(COMMITS.load(Ordering::SeqCst), 2);
         let kept: i64 = desk.conn.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!(kept, 5);
+    }
+
+    #[test]
+    fn a_command_in_parts_is_run_once_more_whoever_failed_before_it() {
+        for rival in [None, Some(999)] {
+            let conn = Connection::open_in_memory().unwrap();
+            conn.execute_batch("CREATE TABLE t (n INTEGER PRIMARY KEY CHECK (n < 100))").unwrap();
+            let desk = Desk { conn, path: PathBuf::from("x.db"), crash: |_| {} };
+            let (reply, mut answer) = oneshot::channel();
+            let careful = AtomicUsize::new(0);
+            let work = move |tx: &Connection| {
+                tx.execute("INSERT INTO t VALUES (1)", [])?;
+                let bad = careful.fetch_add(1, Ordering::SeqCst) == 0;
+                Ok(if bad { tx.execute("INSERT INTO t VALUES (999)", [])? } else { 7 })
+            };
+            let parts = Job { work, rows: 1, manner: Manner::InParts, made: None, reply };
+            let (mut group, mut others): (Vec<_>, Vec<_>) = rival.into_iter().map(insert).unzip();
+            group.push(Box::new(parts));
+            desk.write(group);
+            assert_eq!(answer.try_recv(), Ok(Ok(7)), "{rival:?}");
+            assert!(others.iter_mut().all(|other| matches!(other.try_recv(), Ok(Err(Error::Internal(_))))));
+            let kept: i64 = desk.conn.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+            assert_eq!(kept, 1);
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use redrive_core::budget::BudgetChange;
 use redrive_core::id::{ItemSeq, OperationId, RunId, WorkerId};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
@@ -73,8 +74,8 @@ pub struct Pause {
 pub struct RunChange {
     /// What is asked of it now, and why.
     pub control: Option<(Control, Option<String>)>,
-    /// Saved failure budget.
-    pub budget: Option<String>,
+    /// A failure budget to be kept; not written where another one is kept than it was made from.
+    pub budget: Option<BudgetChange>,
     /// New text of the pipeline file; another text than before makes another edition of it.
     pub definition: Option<String>,
     /// When its last item finished, or that it goes on.

@@ -84,9 +84,11 @@ async fn sleep(
     let soon = now.after(WORTH_TELLING);
     let (next_due, _) = store.next_due(run).await?;
     let rows = if gates.is_empty() { Vec::new() } else { store.gates().await? };
-    let standing = |row: &GateRow| GateState::read_at(&row.state, row.updated_at, now).standing(now);
-    let own =
-        rows.iter().filter(|row| gates.contains(&row.name)).map(|row| (row.name.as_str(), standing(row)));
+    let standing = |row: &GateRow| {
+        GateState::read_at(&row.state, row.updated_at, now).ok().map(|gate| gate.standing(now))
+    };
+    let own = rows.iter().filter(|row| gates.contains(&row.name));
+    let own = own.filter_map(|row| Some((row.name.as_str(), standing(row)?)));
     let shut: Vec<(&str, Standing)> = own.filter(|(_, standing)| standing.state != "open").collect();
     let opens = shut.iter().map(|(_, standing)| standing.until).min();
     let until = match (next_due, opens) {

@@ -216,6 +216,13 @@ pub fn hint(report: &RunReport) -> Option<String> {
     }
 }
 
+/// Whether nothing is dead but lines that no stage has seen: they cannot be sent back, only mended in the source.
+fn only_refused(report: &RunReport) -> bool {
+    let tried = report.attempts.failures + report.attempts.throttles + report.attempts.crashes;
+    let final_only = report.dead.by_reason.keys().all(|reason| *reason == "final");
+    report.counts.dead > 0 && tried == 0 && final_only
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,11 +255,4 @@ mod tests {
         assert_eq!(usage(&part), "tokens 12,345 in, 0 out · $0.0003, and 1,000 tokens of unknown price");
         assert_eq!([cost(&known), cost(&unknown), cost(&part)], ["$0.0003", "unknown", "≥ $0.0003"]);
     }
-}
-
-/// Whether nothing is dead but lines that no stage has seen: they cannot be sent back, only mended in the source.
-fn only_refused(report: &RunReport) -> bool {
-    let tried = report.attempts.failures + report.attempts.throttles + report.attempts.crashes;
-    let final_only = report.dead.by_reason.keys().all(|reason| *reason == "final");
-    report.counts.dead > 0 && tried == 0 && final_only
 }

@@ -5,6 +5,7 @@ mod events;
 
 use std::sync::Arc;
 
+use redrive_core::budget::BudgetChange;
 use redrive_core::event::Transition;
 use redrive_core::id::{ContentHash, FactId, ItemId, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{NewItem, Payload};
@@ -236,7 +237,9 @@ impl Lives {
         }
         let all_or_nothing = self.dice.one_in(4);
         let run = self.dice.one_in(6).then(|| {
-            let budget = Some(self.steps.len().to_string());
+            // Of few texts, so that some are made from the one that is kept.
+            let was = (!self.dice.one_in(3)).then(|| self.dice.index(3).to_string());
+            let budget = Some(BudgetChange { was, becomes: self.dice.index(3).to_string() });
             (self.run, RunChange { budget, ..RunChange::default() })
         });
         let operation = self.dice.one_in(6).then(|| new_operation(OperationKind::Redrive));

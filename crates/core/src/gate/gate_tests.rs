@@ -271,7 +271,7 @@ fn a_hint_closes_it_for_everybody_and_outlives_the_worker() {
     assert_eq!(one.closed_until(Timestamp(2)), Some(Timestamp(30_001)));
     let saved = one.to_save(Timestamp(2)).expect("it is urgent");
     let text = saved.write();
-    let restarted = Gate::new(GateSpec::default(), GateState::read(&text), "w2", Timestamp(5_000));
+    let restarted = Gate::new(GateSpec::default(), GateState::read(&text).unwrap(), "w2", Timestamp(5_000));
     assert_eq!(restarted.closed_until(Timestamp(5_000)), Some(Timestamp(30_001)));
     let mut other = gate(GateSpec::default());
     other.merge(&saved, Timestamp(3));
@@ -449,7 +449,7 @@ fn nothing_at_a_gate_lasts_longer_because_a_clock_was_ahead() {
     let written = gate.to_save(ahead).expect("urgent").write();
     let now = Timestamp(50_000);
     // Another process with the right clock reads it.
-    let read = GateState::read_at(&written, ahead, now);
+    let read = GateState::read_at(&written, ahead, now).unwrap();
     let other = Gate::new(spec, read, "two", now);
     let until = other.closed_until(now).expect("still closed");
     assert!(until <= now.after(Duration::from_secs(40)), "{until:?}");
@@ -458,8 +458,8 @@ fn nothing_at_a_gate_lasts_longer_because_a_clock_was_ahead() {
     gate.put_back(days, now);
     assert_eq!(gate.closed_until(now), Some(until));
     // A clock that is behind, or a little ahead, changes nothing.
-    let same = GateState::read_at(&written, ahead, Timestamp(ahead.0 - 500));
-    assert_eq!(same, GateState::read(&written));
+    let same = GateState::read_at(&written, ahead, Timestamp(ahead.0 - 500)).unwrap();
+    assert_eq!(same, GateState::read(&written).unwrap());
 }
 
 #[test]
@@ -479,7 +479,7 @@ fn a_probe_that_was_put_off_by_a_clock_ahead_is_due_when_it_was_meant_to_be() {
     let written = gate.to_save(ahead).expect("urgent").write();
     gate.put_back(days, now);
     assert_eq!(gate.closed_until(now), Some(soon), "the same process");
-    let other = Gate::new(spec, GateState::read_at(&written, ahead, now), "two", now);
+    let other = Gate::new(spec, GateState::read_at(&written, ahead, now).unwrap(), "two", now);
     assert_eq!(other.closed_until(now), Some(soon), "another one");
 }
 
@@ -513,4 +513,19 @@ fn a_clock_that_is_put_forward_makes_no_outage_longer() {
     assert!(gate.needs_somebody(now).is_some(), "so long would be an outage");
     gate.put_forward(hour, now);
     assert_eq!(gate.needs_somebody(now), None, "it has been away for a second");
+}
+
+#[test]
+fn what_an_older_version_wrote_is_read_and_what_a_newer_one_wrote_is_refused() {
+    let mut state = GateState::default();
+    state.stop("looked into".to_owned(), Timestamp(5));
+    let written = state.write();
+    assert_eq!(GateState::read(&written), Ok(state));
+    assert_eq!(GateState::read("{}"), Ok(GateState::default()));
+    let newer = written.replace("operator", "budget_of_the_team");
+    assert_ne!(newer, written);
+    assert!(GateState::read(&newer).is_err(), "else the pause would be lifted");
+    for strange in ["", "{", "null"] {
+        assert!(GateState::read(strange).is_err(), "{strange}");
+    }
 }

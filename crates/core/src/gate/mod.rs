@@ -49,7 +49,7 @@ pub use limits::{Allowance, Limits};
 pub use rate::Rate;
 pub use spec::{BreakerSpec, GateSpec};
 pub use standing::Standing;
-pub use state::{Closed, GateState, Member, Paused, PausedBy, Totals};
+pub use state::{Closed, GateState, Member, Paused, PausedBy, Totals, Unreadable};
 pub use told::{Pace, Told};
 pub use window::Window;
 

@@ -126,22 +126,32 @@ impl Totals {
     }
 }
 
+/// A gate's state that this version cannot read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unreadable(String);
+
 impl GateState {
-    /// Reads a gate as it was written; a text of another version is as good as none.
-    #[must_use]
-    pub fn read(text: &str) -> Self {
-        serde_json::from_str(text).unwrap_or_default()
+    /// Reads a gate as it was written, by this version or an older one.
+    ///
+    /// # Errors
+    /// [`Unreadable`] when a newer version wrote it. To take it for a new gate would lift a pause that this version does not
+    /// know.
+    pub fn read(text: &str) -> Result<Self, Unreadable> {
+        serde_json::from_str(text).map_err(|error| Unreadable(error.to_string()))
     }
 
     /// Reads a gate that was written at `written` by whatever clock: nothing in it lasts longer than it was meant to when that
     /// clock was ahead of `now`.
-    #[must_use]
-    pub fn read_at(text: &str, written: Timestamp, now: Timestamp) -> Self {
-        let mut state = Self::read(text);
+    ///
+    /// # Errors
+    /// As [`GateState::read`].
+    pub fn read_at(text: &str, written: Timestamp, now: Timestamp) -> Result<Self, Unreadable> {
+        let mut state = Self::read(text)?;
         if written > now.after(CLOCK_SLACK) {
             state.set_right(written, now);
         }
-        state
+        Ok(state)
     }
 
     /// Writes it.

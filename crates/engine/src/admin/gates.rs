@@ -4,6 +4,8 @@ use redrive_core::gate::{GateState, PausedBy};
 use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Error, GateRow, Result, Store};
 
+use crate::shared;
+
 /// How often a change is tried again because a worker wrote at the same moment.
 const TRIES: u32 = 20;
 
@@ -23,8 +25,7 @@ pub async fn change_gate(
         if row.is_none() && !make {
             return Ok(None);
         }
-        let mut state =
-            row.as_ref().map(|row| GateState::read_at(&row.state, row.updated_at, now)).unwrap_or_default();
+        let mut state = row.as_ref().map(|row| shared::gate(row, now)).transpose()?.unwrap_or_default();
         change(&mut state);
         let rev = row.map_or(0, |row| row.rev);
         let row = GateRow { name: name.to_owned(), rev, state: state.write(), updated_at: now };
@@ -53,7 +54,7 @@ pub async fn resume_gates(store: &dyn Store, names: &[String], now: Timestamp) -
     };
     let mut resumed = Vec::new();
     for row in store.gates().await?.into_iter().filter(|row| names.contains(&row.name)) {
-        if waits(&GateState::read(&row.state))
+        if waits(&shared::gate(&row, now)?)
             && let Some(state) = change_gate(store, &row.name, false, now, go_on).await?
             && state.pause.is_none()
         {

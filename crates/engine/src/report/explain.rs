@@ -240,7 +240,8 @@ pub async fn explain(
         _ => {
             let gates = if gate.is_some() { store.gates().await? } else { Vec::new() };
             let gate = gates.iter().find(|row| Some(row.name.as_str()) == gate);
-            sentence(item, row, plan, gate.map(|gate| gate_report(gate, now)).as_ref(), now)
+            let gate = gate.map(|gate| gate_report(gate, now)).transpose()?;
+            sentence(item, row, plan, gate.as_ref(), now)
         }
     };
     let marks = marks.iter().map(|mark| MarkView {

@@ -1,9 +1,11 @@
 //! How the gates stand.
 
-use redrive_core::gate::{GateState, Standing, Totals};
+use redrive_core::gate::{Standing, Totals};
 use redrive_core::time::Timestamp;
 use redrive_store::{GateRow, Result, Store};
 use serde::Serialize;
+
+use crate::shared;
 
 /// A gate, as `gates --json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -65,14 +67,16 @@ pub struct PerMinute {
 /// # Errors
 /// When the store fails.
 pub async fn gate_reports(store: &dyn Store, now: Timestamp) -> Result<Vec<GateReport>> {
-    Ok(store.gates().await?.iter().map(|row| gate_report(row, now)).collect())
+    store.gates().await?.iter().map(|row| gate_report(row, now)).collect()
 }
 
 /// How a gate stands.
-#[must_use]
+///
+/// # Errors
+/// [`Error::Unreadable`](redrive_store::Error) when a newer version wrote it.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturated by the cast")]
-pub fn gate_report(row: &GateRow, now: Timestamp) -> GateReport {
-    let gate = GateState::read_at(&row.state, row.updated_at, now);
+pub fn gate_report(row: &GateRow, now: Timestamp) -> Result<GateReport> {
+    let gate = shared::gate(row, now)?;
     let Standing { state, why, since, until } = gate.standing(now);
     let members: Vec<_> = gate.live_members(now).map(|(_, member)| *member).collect();
     let given = gate.given.as_ref();
@@ -81,7 +85,7 @@ pub fn gate_report(row: &GateRow, now: Timestamp) -> GateReport {
         |pace: Option<redrive_core::gate::Pace>| pace.and_then(|pace| pace.limit).map(|limit| limit as u64);
     let sum =
         |of: fn(&redrive_core::gate::Member) -> u32| members.iter().map(of).fold(0, u32::saturating_add);
-    GateReport {
+    Ok(GateReport {
         name: row.name.clone(),
         state,
         why,
@@ -113,5 +117,5 @@ pub fn gate_report(row: &GateRow, now: Timestamp) -> GateReport {
         workers: members.len(),
         totals: gate.totals,
         updated_at: row.updated_at.to_string(),
-    }
+    })
 }

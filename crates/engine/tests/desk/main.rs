@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive_core::budget::{Budget, BudgetSpec};
+use redrive_core::budget::{BudgetSpec, SharedBudget};
 use redrive_core::draw::Draw;
 use redrive_core::event::Verdict;
 use redrive_core::failure::{Class, Failure, Kind};
@@ -122,7 +122,7 @@ fn claimed(n: i64) -> ClaimedItem {
 }
 
 fn desk(recipe: &Arc<Recipe>, items: Vec<ClaimedItem>) -> Desk {
-    let mut desk = Desk::new(RunId(1), recipe.clone(), Budget::default());
+    let mut desk = Desk::new(RunId(1), recipe.clone(), SharedBudget::default());
     claim(&mut desk, items, NOW);
     desk
 }

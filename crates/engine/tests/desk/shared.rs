@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::budget::Budget;
+use redrive_core::budget::SharedBudget;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::{GateSpec, GateState};
 use redrive_core::id::RunId;
@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_engine::handler::{Answer, Reply};
 use redrive_engine::recipe::Recipe;
 use redrive_engine::worker::Desk;
-use redrive_store::{Applied, GateRow};
+use redrive_store::{Applied, Error, GateRow};
 
 use crate::{NOW, claim, claimed, gated, passes, server_error};
 
@@ -37,18 +37,20 @@ impl Kept {
     }
 
     fn state(&self) -> GateState {
-        GateState::read(&self.0[0].state)
+        GateState::read(&self.0[0].state).expect("readable")
     }
 }
 
 fn worker(name: &str, recipe: &Arc<Recipe>, kept: &Kept, now: Timestamp) -> Desk {
     let live = ["w1".to_owned(), "w2".to_owned()];
-    Desk::new(RunId(1), recipe.clone(), Budget::default()).with_gates(name, &live, &kept.0, now)
+    Desk::new(RunId(1), recipe.clone(), SharedBudget::default())
+        .with_gates(name, &live, &kept.0, now)
+        .expect("readable")
 }
 
 fn save(desk: &mut Desk, kept: &mut Kept, now: Timestamp) {
     if desk.gates_stale() {
-        desk.hear_gates(&kept.0, now);
+        desk.hear_gates(&kept.0, now).expect("readable");
     }
     let rows = desk.gates_to_save(now);
     let applied = kept.save(rows);
@@ -113,7 +115,7 @@ fn a_gate_that_one_worker_tried_out_is_not_parked_again_by_another() {
     call(&mut first, 2, None, later);
     save(&mut first, &mut kept, later);
     assert_eq!(kept.state().parked, None, "it was tried out");
-    second.hear_gates(&kept.0, later);
+    second.hear_gates(&kept.0, later).expect("readable");
     assert_eq!(kept.save(second.leave_gates(later)), [Applied::Done]);
     assert_eq!(kept.state().parked, None, "and stays so");
 }
@@ -151,8 +153,28 @@ fn a_worker_that_has_to_leave_twice_is_counted_once() {
     assert_eq!(applied, [Applied::Done, Applied::Stale]);
     desk.gates_saved(Some(&applied), NOW);
     desk.gates_are_stale();
-    desk.hear_gates(&kept.0, NOW);
+    desk.hear_gates(&kept.0, NOW).expect("readable");
     assert_eq!(kept.save(desk.leave_gates(NOW)), [Applied::Done; 2]);
-    let state = kept.0.iter().find(|row| row.name == "g0").map(|row| GateState::read(&row.state));
+    let state =
+        kept.0.iter().find(|row| row.name == "g0").map(|row| GateState::read(&row.state).expect("readable"));
     assert_eq!(state.map(|state| state.totals.calls), Some(1));
+}
+
+#[test]
+fn a_pause_that_only_a_newer_version_knows_is_not_lifted() {
+    let recipe = Arc::new(gated(1, 1, &[GateSpec::default()]));
+    let mut kept = Kept::default();
+    let mut desk = worker("w1", &recipe, &kept, NOW);
+    let mut state = GateState::default();
+    state.stop("looked into".to_owned(), NOW);
+    let text = state.write().replace("operator", "budget_of_the_team");
+    let row = GateRow { name: "g0".to_owned(), rev: 0, state: text.clone(), updated_at: NOW };
+    assert_eq!(kept.save(vec![row]), [Applied::Done]);
+    assert!(matches!(desk.hear_gates(&kept.0, NOW), Err(Error::Unreadable { .. })));
+    let saved = kept.save(desk.leave_gates(NOW));
+    assert!(saved.iter().all(|saved| *saved == Applied::Stale), "nothing is written over it: {saved:?}");
+    assert_eq!(kept.0[0].state, text);
+    let live = ["w2".to_owned()];
+    let late = Desk::new(RunId(1), recipe, SharedBudget::default()).with_gates("w2", &live, &kept.0, NOW);
+    assert!(matches!(late.map(drop), Err(Error::Unreadable { .. })));
 }

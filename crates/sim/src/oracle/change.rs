@@ -74,10 +74,10 @@ impl Oracle {
         touched.extend(self.take_new(store, expected, given)?);
         let written = !refused && (!commit.all_or_nothing || done == applied.len());
         if let Some((_, change)) = &commit.run {
-            let before = self.control;
+            let (before, budget) = (self.control, self.budget.clone());
             let row = self.row(store)?;
             if written {
-                as_asked(before, change, &row, self.live)?;
+                as_asked(before, budget, change, &row, self.live)?;
             }
         }
         Ok(touched)
@@ -255,9 +255,18 @@ impl Oracle {
 }
 
 /// Whether a run was changed as asked. A cancelled run stays so, and one with live items is not finished.
-pub(super) fn as_asked(before: Control, change: &RunChange, row: &RunRow, live: u64) -> Verdict {
+pub(super) fn as_asked(
+    before: Control,
+    kept: Option<String>,
+    change: &RunChange,
+    row: &RunRow,
+    live: u64,
+) -> Verdict {
     let control = change.control.as_ref().is_none_or(|(control, _)| *control == row.control);
-    let budget = change.budget.is_none() || change.budget == row.budget;
+    let budget = match &change.budget {
+        Some(asked) if asked.was == kept => row.budget.as_ref() == Some(&asked.becomes),
+        Some(_) | None => row.budget == kept,
+    };
     let finished = change.finished_at.is_none_or(|at| at.filter(|_| live == 0) == row.finished_at);
     let paused = change.pause.is_none_or(|pause| pause == row.pause);
     let idle = change.idle.is_none_or(|idle| idle == row.idle);

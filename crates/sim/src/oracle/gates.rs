@@ -148,7 +148,7 @@ impl Oracle {
             view.clock_off(now.0 - self.hub.now());
             view.closed_until(Timestamp(0), now);
             if let Some(row) = rows.iter().find(|row| *row.name == *gate.name) {
-                let state = GateState::read(&row.state);
+                let state = GateState::read(&row.state).unwrap_or_default();
                 view.paused |= state.pause.is_some();
                 view.closed_until(closed_until(&state), now);
                 view.probation = Some(Probation::of(&state));
@@ -272,7 +272,11 @@ impl Oracle {
     }
 
     fn gate_written(&mut self, row: &GateRow) -> Verdict {
-        let new = GateState::read(&row.state);
+        let unreadable = |why| crate::hub::Broken {
+            law: "gate".to_owned(),
+            what: format!("{} was written as {why}", row.name),
+        };
+        let new = GateState::read(&row.state).map_err(unreadable)?;
         let made = self.gates.calls.get(&row.name).copied().unwrap_or(0);
         if new.totals.calls > made {
             let told = new.totals.calls;

@@ -4,6 +4,7 @@
 //! all counters are read back and compared; every `EVERY` writes, and at the end, everything is.
 
 mod admit;
+mod budget;
 mod change;
 mod claim;
 mod end;
@@ -80,6 +81,7 @@ pub struct Oracle {
     script: Arc<Script>,
     run: RunId,
     control: Control,
+    budget: Option<String>,
     finished: bool,
     items: BTreeMap<ItemSeq, Known>,
     ids: BTreeMap<ItemId, ItemSeq>,
@@ -108,6 +110,7 @@ impl Oracle {
             script,
             run: RunId(0),
             control: Control::Go,
+            budget: None,
             finished: false,
             items: BTreeMap::new(),
             ids: BTreeMap::new(),
@@ -188,6 +191,7 @@ impl Oracle {
             });
         }
         self.control = row.control;
+        self.budget_kept(row)?;
         let finished = row.finished_at.is_some();
         if finished && self.live > 0 {
             let (control, live, stuck) = (row.control, self.live, self.stuck());
@@ -205,9 +209,9 @@ impl Oracle {
     /// # Errors
     /// See [`Oracle::on_run`]; and what was asked is what it is.
     pub fn on_run_changed(&mut self, change: &RunChange, row: &RunRow) -> Verdict {
-        let before = self.control;
+        let (before, budget) = (self.control, self.budget.clone());
         self.on_run(row)?;
-        change::as_asked(before, change, row, self.live)
+        change::as_asked(before, budget, change, row, self.live)
     }
 
     /// Takes in a new worker.

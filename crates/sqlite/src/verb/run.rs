@@ -105,8 +105,8 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
     };
     tx.prepare_cached(
         "UPDATE run SET reason = CASE WHEN ?2 IS NULL THEN reason ELSE ?3 END, control = coalesce(?2, control),
-                budget = coalesce(?4, budget), edition = edition + (coalesce(?5, definition) <> definition),
-                definition = coalesce(?5, definition),
+                budget = CASE WHEN ?4 IS NOT NULL AND budget IS ?14 THEN ?4 ELSE budget END,
+                edition = edition + (coalesce(?5, definition) <> definition), definition = coalesce(?5, definition),
                 finished_at = CASE WHEN ?6 THEN ?7 ELSE finished_at END,
                 paused_since = CASE WHEN ?8 THEN ?9 ELSE paused_since END,
                 paused_ms = CASE WHEN ?8 THEN ?10 ELSE paused_ms END,
@@ -118,7 +118,7 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
         run.0,
         control,
         reason,
-        change.budget,
+        change.budget.as_ref().map(|budget| &budget.becomes),
         change.definition,
         finish,
         finished_at,
@@ -128,6 +128,7 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
         change.idle.is_some(),
         change.idle.and_then(|idle| idle.since).map(|since| since.0),
         change.idle.map(|idle| idle.before_ms),
+        change.budget.as_ref().and_then(|budget| budget.was.as_ref()),
     ])?;
     if let Some((name, number)) = &change.learn {
         learn(tx, run, name, *number)?;

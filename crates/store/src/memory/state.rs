@@ -84,7 +84,11 @@ impl State {
             row.control = control;
             row.reason = reason;
         }
-        row.budget = change.budget.or(row.budget.take());
+        if let Some(budget) = change.budget
+            && row.budget == budget.was
+        {
+            row.budget = Some(budget.becomes);
+        }
         if let Some(definition) = change.definition.filter(|text| *text != row.spec.definition) {
             row.edition += 1;
             row.spec.definition = definition;

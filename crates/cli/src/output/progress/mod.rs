@@ -113,7 +113,8 @@ async fn held_up(store: &dyn Store, gates: &[String], now: Timestamp) -> Option<
         return None;
     }
     let rows = store.gates().await.ok()?;
-    let mut reports = rows.iter().filter(|row| gates.contains(&row.name)).map(|row| gate_report(row, now));
+    let mut reports =
+        rows.iter().filter(|row| gates.contains(&row.name)).filter_map(|row| gate_report(row, now).ok());
     let shut = reports.find(|gate| gate.state != "open")?;
     Some(format!("gate {} is {}: {}", shut.name, shut.state, short(&shut.why, 60)))
 }

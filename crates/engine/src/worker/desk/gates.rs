@@ -8,10 +8,11 @@ use redrive_core::gate::{BatchSize, Gate, GateState, Lesson, Notice, PausedBy, P
 use redrive_core::id::StageNo;
 use redrive_core::item::Item;
 use redrive_core::time::Timestamp;
-use redrive_store::{Applied, GateRow};
+use redrive_store::{Applied, GateRow, Result};
 
 use super::{Desk, OpenCall};
 use crate::recipe::Recipe;
+use crate::shared;
 
 /// Items that were fetched wait this long for a gate; when it is closed for longer they are given back.
 const HOLD: Duration = Duration::from_secs(1);
@@ -68,18 +69,20 @@ pub(super) fn gates(recipe: &Recipe, me: &str, now: Timestamp) -> Vec<GateDesk> 
 impl Desk {
     /// The same desk with what is known about its gates. `me` names the worker, differently from all others; `live` are
     /// the names of those that are not gone.
-    #[must_use]
-    pub fn with_gates(mut self, me: &str, live: &[String], rows: &[GateRow], now: Timestamp) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`](redrive_store::Error) when a newer version wrote one.
+    pub fn with_gates(mut self, me: &str, live: &[String], rows: &[GateRow], now: Timestamp) -> Result<Self> {
         self.gates = gates(&self.recipe, me, now);
         for desk in &mut self.gates {
             if let Some(row) = rows.iter().find(|row| *row.name == *desk.name) {
-                let mut state = GateState::read_at(&row.state, row.updated_at, now);
+                let mut state = shared::gate(row, now)?;
                 state.keep_members(live);
                 desk.gate = Gate::new(desk.gate.spec().clone(), state, me, now);
                 desk.rev = row.rev;
             }
         }
-        self
+        Ok(self)
     }
 
     pub(super) fn gate_of(&self, stage: StageNo) -> Option<&Gate> {
@@ -277,12 +280,16 @@ impl Desk {
     }
 
     /// Takes in what the store has about the gates.
-    pub fn hear_gates(&mut self, rows: &[GateRow], now: Timestamp) {
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`](redrive_store::Error) when a newer version wrote one: nothing is written over it.
+    pub fn hear_gates(&mut self, rows: &[GateRow], now: Timestamp) -> Result<()> {
         self.gates_stale = false;
         for desk in &mut self.gates {
             let in_doubt = desk.in_doubt.take();
             let Some(row) = rows.iter().find(|row| *row.name == *desk.name) else { continue };
             if row.rev != desk.rev {
+                let theirs = shared::gate(row, now)?;
                 // The next change number went to what was sent, unless it can be seen that it went to something else.
                 if let Some(sent) =
                     in_doubt.filter(|sent| row.rev > desk.rev + 1 || row.state == sent.write())
@@ -290,9 +297,10 @@ impl Desk {
                     desk.gate.settle(&sent);
                 }
                 desk.rev = row.rev;
-                desk.gate.merge(&GateState::read_at(&row.state, row.updated_at, now), now);
+                desk.gate.merge(&theirs, now);
             }
         }
+        Ok(())
     }
 
     /// The clock was put back by so many milliseconds: nothing that a gate waits for is put off by that.

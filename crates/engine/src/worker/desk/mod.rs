@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::bisect::Bisect;
-use redrive_core::budget::{Breach, Budget};
+use redrive_core::budget::{Breach, BudgetChange, SharedBudget};
 use redrive_core::event::Event;
 use redrive_core::gate::{BatchSize, Notice, Permit};
 use redrive_core::id::{ItemSeq, RunId, StageNo};
@@ -25,10 +25,11 @@ use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
-use redrive_store::{Change, ClaimedItem};
+use redrive_store::{Change, ClaimedItem, Result, RunRow};
 
 use crate::handler::Request;
 use crate::recipe::Recipe;
+use crate::shared;
 use gates::GateDesk;
 
 /// Names a call that has been handed out.
@@ -80,7 +81,9 @@ pub struct Desk {
     last_call: u64,
     ended: VecDeque<Ended>,
     in_commit: Vec<Sent>,
-    budget: Budget,
+    budget: SharedBudget,
+    /// What was handed out to be kept, until it is known what became of it.
+    budget_sent: Option<BudgetChange>,
     unsaved: u32,
     paused_ms: i64,
     halt: Option<Halt>,
@@ -157,7 +160,7 @@ struct Sent {
 impl Desk {
     /// An empty desk for a run.
     #[must_use]
-    pub fn new(run: RunId, recipe: Arc<Recipe>, budget: Budget) -> Self {
+    pub fn new(run: RunId, recipe: Arc<Recipe>, budget: SharedBudget) -> Self {
         let stages =
             recipe.stages.iter().map(|_| StageDesk { drained: true, ..StageDesk::default() }).collect();
         Self {
@@ -177,6 +180,7 @@ impl Desk {
             ended: VecDeque::new(),
             in_commit: Vec::new(),
             budget,
+            budget_sent: None,
             halt: None,
             halt_saved: true,
             bereft: BTreeSet::new(),
@@ -188,6 +192,16 @@ impl Desk {
     pub fn with_edition(mut self, edition: u32) -> Self {
         self.edition = edition;
         self
+    }
+
+    /// An empty desk of a worker for a run as it is kept.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`](redrive_store::Error) when a newer version wrote its failure budget.
+    pub fn of(run: &RunRow, recipe: Arc<Recipe>, me: &str) -> Result<Self> {
+        let budget = SharedBudget::new(me, run.budget.as_deref());
+        let budget = budget.map_err(|why| shared::unreadable_budget(run.id, &why))?;
+        Ok(Self::new(run.id, recipe, budget).with_edition(run.edition).after_pauses(run.pause.before_ms))
     }
 
     /// The same desk for a run that was paused before, for so many milliseconds.

@@ -1,5 +1,6 @@
 //! From verdicts to a commit.
 
+use redrive_core::budget::BudgetChange;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Transition, Verdict};
@@ -7,9 +8,10 @@ use redrive_core::failure::Class;
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Applied, Change, Commit, OutputKey, Pause, RunChange};
+use redrive_store::{Applied, Change, Commit, OutputKey, Pause, Result, RunChange, RunRow};
 
 use super::{Desk, Ended, Halt, Sent};
+use crate::shared;
 
 /// Most items in one commit; what is left goes into the next.
 const COMMIT_LIMIT: usize = 2_000;
@@ -32,8 +34,9 @@ impl Desk {
                 .in_commit
                 .iter()
                 .any(|sent| sent.change.transition.after.state.kind() == StateKind::Dead);
-            let save = dead || self.unsaved >= SAVE_BUDGET_EVERY;
-            save.then(|| (self.run, RunChange { budget: self.saved_budget(), ..RunChange::default() }))
+            let save = dead || self.unsaved >= SAVE_BUDGET_EVERY || self.budget.is_behind();
+            let budget = save.then(|| self.save_budget()).flatten();
+            budget.map(|budget| (self.run, RunChange { budget: Some(budget), ..RunChange::default() }))
         });
         if run.is_some() {
             self.unsaved = 0;
@@ -98,7 +101,7 @@ impl Desk {
         }
     }
 
-    fn halting(&self, now: Timestamp) -> RunChange {
+    fn halting(&mut self, now: Timestamp) -> RunChange {
         let control = match &self.halt {
             Some(Halt::Budget(breach)) => Some((Control::PausedBudget, Some(breach.to_string()))),
             Some(Halt::Quota(reason)) => Some((Control::PausedQuota, Some(reason.clone()))),
@@ -106,18 +109,35 @@ impl Desk {
             Some(Halt::Asked(_) | Halt::Outdated | Halt::Stopping) | None => None,
         };
         let pause = Some(Pause { since: Some(now), before_ms: self.paused_ms });
-        RunChange { control, budget: self.saved_budget(), pause, ..RunChange::default() }
+        RunChange { control, budget: self.save_budget(), pause, ..RunChange::default() }
     }
 
-    /// The budget as it is kept with the run.
-    #[must_use]
-    pub fn saved_budget(&self) -> Option<String> {
-        self.budget.save()
+    /// What the others should know about the budget: the same again until it is known what became of it.
+    pub fn save_budget(&mut self) -> Option<BudgetChange> {
+        if self.budget_sent.is_none() {
+            self.budget_sent = self.budget.save();
+        }
+        self.budget_sent.clone()
+    }
+
+    /// Takes in the budget that is kept with the run. `true` when all that was seen here is in it.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`](redrive_store::Error) when a newer version wrote it: nothing is written over it.
+    pub fn hear_budget(&mut self, row: &RunRow) -> Result<bool> {
+        let Some(spec) = &self.recipe.budget else { return Ok(true) };
+        let heard = self.budget.hear(row.budget.as_deref(), spec, &self.plan);
+        self.budget_sent = None;
+        if let Some(breach) = heard.map_err(|why| shared::unreadable_budget(self.run, &why))? {
+            self.stop(Halt::Budget(breach));
+        }
+        Ok(!self.budget.is_behind())
     }
 
     /// The commit was written. Stale items belong to somebody else now and are dropped; returns how many.
     pub fn committed(&mut self, applied: &[Applied]) -> usize {
         self.halt_saved = true;
+        self.budget_sent = None;
         self.in_commit.clear();
         applied.iter().filter(|applied| **applied == Applied::Stale).count()
     }

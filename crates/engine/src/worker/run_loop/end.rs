@@ -9,8 +9,11 @@ use redrive_store::{Error, Pause, Retired, RunChange, RunRow, Store};
 
 use super::{Ending, WorkerLoop};
 use crate::crash;
-use crate::worker::desk::{Blocked, Halt, NeedsSomebody};
+use crate::worker::desk::{Blocked, Desk, Halt, NeedsSomebody};
 use crate::worker::driver::{Driver, Part, Step};
+
+/// How often a worker that leaves writes the failure budget again because another one was faster.
+const BUDGET_TRIES: u32 = 5;
 
 impl<D: Driver> WorkerLoop<D> {
     /// Whether it is over, and how.
@@ -137,11 +140,9 @@ impl<D: Driver> WorkerLoop<D> {
             }
         }
         self.leave_gates().await;
-        let budget = self.desk.saved_budget();
         let (store, run) = (self.store.clone(), self.desk.run());
         let idle = leave(&*store, run, self.driver.worker(), self.idle_ms, env.clock.now()).await;
-        let kept = store.change_run(run, RunChange { budget, idle, ..RunChange::default() }).await;
-        if let Err(error) = kept {
+        if let Err(error) = leave_budget(&*store, &mut self.desk, idle).await {
             tracing::warn!(%error, "could not save the failure budget");
         }
         crash::point("stop.after_release");
@@ -169,6 +170,21 @@ pub async fn leave_idle(store: &dyn Store, row: &RunRow, now: Timestamp) -> Resu
     let idle = Some(Pause { since: None, before_ms });
     store.change_run(row.id, RunChange { idle, ..RunChange::default() }).await?;
     Ok(Some(before_ms))
+}
+
+/// Writes down, when a worker leaves a run, what it knows of the failure budget, and whether nobody is at the run now.
+///
+/// # Errors
+/// When the store fails.
+async fn leave_budget(store: &dyn Store, desk: &mut Desk, idle: Option<Pause>) -> Result<(), Error> {
+    for _ in 0..BUDGET_TRIES {
+        let change = RunChange { budget: desk.save_budget(), idle, ..RunChange::default() };
+        let row = store.change_run(desk.run(), change).await?;
+        if desk.hear_budget(&row)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What is to be written down when a worker leaves a run: from now on nobody is at it, unless others are.

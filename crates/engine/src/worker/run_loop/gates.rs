@@ -21,15 +21,15 @@ impl<D: Driver> WorkerLoop<D> {
         let due = now.since(self.gates_read_at) >= READ_EVERY || self.gates_read_at > now;
         if due || self.desk.gates_stale() {
             let rows = self.store.gates().await?;
-            self.hear(rows, now);
+            self.hear(rows, now)?;
             self.gates_read_at = now;
         }
         Ok(())
     }
 
-    fn hear(&mut self, mut rows: Vec<GateRow>, now: Timestamp) {
+    fn hear(&mut self, mut rows: Vec<GateRow>, now: Timestamp) -> Result<(), Error> {
         self.driver.observe(Step::GatesRead { rows: &mut rows, first: false }, &self.desk, now);
-        self.desk.hear_gates(&rows, now);
+        self.desk.hear_gates(&rows, now)
     }
 
     /// What others should know is written, or is told again: a gate is never a reason to stop.
@@ -69,8 +69,10 @@ impl<D: Driver> WorkerLoop<D> {
         for _ in 0..3 {
             if self.desk.gates_stale()
                 && let Ok(rows) = self.store.gates().await
+                && let Err(error) = self.hear(rows, now)
             {
-                self.hear(rows, now);
+                tracing::warn!(%error, "could not save what was found about the gates");
+                return;
             }
             let rows = self.desk.leave_gates(now);
             if rows.is_empty() {

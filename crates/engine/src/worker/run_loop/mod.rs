@@ -14,7 +14,6 @@ use end::leave_idle;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::budget::Budget;
 use redrive_core::event::Transition;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
@@ -28,6 +27,7 @@ use crate::handler::RunMemory;
 use crate::maintain;
 use crate::patience::Patience;
 use crate::recipe::Recipe;
+use crate::shared;
 
 /// How often all joining parents are looked at.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -120,23 +120,20 @@ struct WorkerLoop<D> {
 /// When the store fails and stays so for longer than the settings' patience.
 pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result<Ending, Error> {
     let Workplace { store, recipe, env, settings } = at;
-    let budget = Budget::load(run.budget.as_deref()).unwrap_or_else(|unreadable| {
-        tracing::warn!(run = %run.id, "{unreadable}");
-        Budget::default()
-    });
+    shared::budget(&run)?;
     for ((_, plan), work) in recipe.plan.stages().zip(&recipe.stages) {
         let stage = plan.name.as_str().into();
         work.handler.remember(RunMemory { store: store.clone(), run: run.id, stage });
     }
     let now = env.clock.now();
     let idle_ms = leave_idle(&*store, &run, now).await?;
-    let mut desk =
-        Desk::new(run.id, recipe.clone(), budget).with_edition(run.edition).after_pauses(run.pause.before_ms);
+    let me = driver.worker().to_string();
+    let mut desk = Desk::of(&run, recipe.clone(), &me)?;
     if !recipe.gates.is_empty() {
         let mut rows = store.gates().await?;
         driver.observe(Step::GatesRead { rows: &mut rows, first: true }, &desk, now);
         let live: Vec<String> = store.workers().await?.iter().map(|worker| worker.id.to_string()).collect();
-        desk = desk.with_gates(&driver.worker().to_string(), &live, &rows, now);
+        desk = desk.with_gates(&me, &live, &rows, now)?;
     }
     let mut work = WorkerLoop {
         store,
@@ -223,7 +220,8 @@ impl<D: Driver> WorkerLoop<D> {
         let row = store.run(run).await?;
         let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
         let edition = row.as_ref().map_or(0, |row| row.edition);
-        self.desk.paused_for(row.map_or(0, |row| row.pause.before_ms));
+        self.desk.paused_for(row.as_ref().map_or(0, |row| row.pause.before_ms));
+        row.as_ref().map(|row| self.desk.hear_budget(row)).transpose()?;
         self.observe(Step::Looked);
         if control != Control::Go {
             self.desk.stop(Halt::Asked(control));
