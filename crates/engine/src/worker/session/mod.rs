@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use redrive_core::budget::Budget;
 use redrive_core::event::Transition;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
@@ -133,6 +134,9 @@ impl Session {
     /// When the store fails and stays so for longer than the settings' patience.
     pub async fn work(self, run: RunRow) -> Result<Ending, Error> {
         shared::budget(&run)?;
+        if run.budget.as_deref().is_some_and(Budget::starts_anew) {
+            tracing::warn!(run = %run.id, "the saved failure budget is of another version, and starts anew");
+        }
         for ((_, plan), work) in self.recipe.plan.stages().zip(&self.recipe.stages) {
             let stage = plan.name.as_str().into();
             work.handler.remember(RunMemory { store: self.store.clone(), run: run.id, stage });
