@@ -159,10 +159,16 @@ impl Budget {
     /// [`Unreadable`] when a newer version wrote it, or when it is damaged.
     pub fn load(saved: Option<&str>) -> Result<Self, Unreadable> {
         let Some(saved) = saved else { return Ok(Self::default()) };
-        serde_json::from_str(saved).or_else(|error| match serde_json::from_str(saved) {
-            Ok(OfTheWholeRun { .. }) => Ok(Self::default()),
-            Err(_) => Err(Unreadable(error.to_string())),
-        })
+        if Self::starts_anew(saved) {
+            return Ok(Self::default());
+        }
+        serde_json::from_str(saved).map_err(|error| Unreadable(error.to_string()))
+    }
+
+    /// Whether a saved budget is of the first version, and what it counted is forgotten.
+    #[must_use]
+    pub fn starts_anew(saved: &str) -> bool {
+        serde_json::from_str::<OfTheWholeRun>(saved).is_ok()
     }
 
     /// How many observations of each worker are in it.

@@ -93,6 +93,7 @@ fn a_saved_budget_is_the_same_budget() {
 fn a_budget_of_finished_items_starts_anew_and_one_of_a_newer_version_is_refused() {
     let old = r#"{"window":"x..x","dead_in_window":2,"in_a_row":1,"finished":4,"dead":2}"#;
     assert_eq!(Budget::load(Some(old)), Ok(Budget::default()));
+    assert!(Budget::starts_anew(old) && !Budget::starts_anew(r#"{"stages":[]}"#));
     for strange in ["", "{", "{}", "[]", r#"{"stages":"many"}"#, r#"{"window":"x","finished":4,"new":1}"#] {
         assert!(Budget::load(Some(strange)).is_err(), "{strange}");
     }
