@@ -115,7 +115,6 @@ struct WorkerLoop<D> {
     clock: ClockWatch,
 }
 
-<<<<<<< HEAD:crates/engine/src/worker/run_loop/mod.rs
 /// Works on a run until it ends, as the worker that `driver` is registered as.
 ///
 /// # Errors
@@ -123,64 +122,12 @@ struct WorkerLoop<D> {
 pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result<Ending, Error> {
     let Workplace { store, recipe, env, settings } = at;
     shared::budget(&run)?;
+    if run.budget.as_deref().is_some_and(Budget::starts_anew) {
+        tracing::warn!(run = %run.id, "the saved failure budget is of another version, and starts anew");
+    }
     for ((_, plan), work) in recipe.plan.stages().zip(&recipe.stages) {
         let stage = plan.name.as_str().into();
         work.handler.remember(RunMemory { store: store.clone(), run: run.id, stage });
-=======
-impl Session {
-    /// Works on `run` until it ends.
-    ///
-    /// # Errors
-    /// When the store fails and stays so for longer than the settings' patience.
-    pub async fn work(self, run: RunRow) -> Result<Ending, Error> {
-        shared::budget(&run)?;
-        if run.budget.as_deref().is_some_and(Budget::starts_anew) {
-            tracing::warn!(run = %run.id, "the saved failure budget is of another version, and starts anew");
-        }
-        for ((_, plan), work) in self.recipe.plan.stages().zip(&self.recipe.stages) {
-            let stage = plan.name.as_str().into();
-            work.handler.remember(RunMemory { store: self.store.clone(), run: run.id, stage });
-        }
-        maintain::take_over(&*self.store).await?;
-        let heartbeat = Heartbeat::begin(
-            self.store.clone(),
-            self.env.clone(),
-            format!("{} on {}", self.settings.name, run.id),
-            run.id,
-            self.settings.lease,
-        )
-        .await?;
-        let (sender, replies) = mpsc::unbounded_channel();
-        let now = self.env.clock.now();
-        let idle_ms = leave_idle(&*self.store, &run, now).await?;
-        let gates = if self.recipe.gates.is_empty() { Vec::new() } else { self.store.gates().await? };
-        let live: Vec<String> =
-            self.store.workers().await?.iter().map(|worker| worker.id.to_string()).collect();
-        let me = heartbeat.worker().to_string();
-        let desk = Desk::of(&run, self.recipe.clone(), &me)?.with_gates(&me, &live, &gates, now)?;
-        let mut work = Loop {
-            session: self,
-            desk,
-            heartbeat,
-            replies,
-            sender,
-            tasks: BTreeMap::new(),
-            next_due: None,
-            looked_at: Timestamp(i64::MIN),
-            patience: Patience::default(),
-            must_reconcile: false,
-            claimed_nothing: false,
-            claimed_at: Timestamp(i64::MIN),
-            held_back: false,
-            swept_at: Timestamp(i64::MIN),
-            gates_read_at: now,
-            idle_ms,
-            clock: ClockWatch::default(),
-        };
-        let ending = work.run().await;
-        work.close(&ending).await;
-        ending
->>>>>>> store:crates/engine/src/worker/session/mod.rs
     }
     let now = env.clock.now();
     let idle_ms = leave_idle(&*store, &run, now).await?;
