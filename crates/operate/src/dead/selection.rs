@@ -88,19 +88,10 @@ impl Selection {
         Self::of_runs(floor, which, &base).await
     }
 
-    /// The dead items that are to be changed: "no filter" is not taken for "everything" unless `all` says so.
+    /// Refuses to take "no filter" for "everything" unless `all` says so; asked before anything is changed.
     ///
     /// # Errors
-    /// As [`Selection::of`], and when nothing says which; `verb` is what is to be done to them.
-    pub async fn to_change(floor: &Floor, which: &Which, all: bool, verb: &str) -> Result<Self> {
-        Self::said_which(which, all, verb)?;
-        Self::of(floor, which).await
-    }
-
-    /// Refuses to take "no filter" for "everything", before a store is opened.
-    ///
-    /// # Errors
-    /// When nothing says which.
+    /// When nothing says which; `verb` is what is to be done to them.
     pub fn said_which(which: &Which, all: bool, verb: &str) -> Result<()> {
         if all || which.is_narrow() {
             return Ok(());
