@@ -32,7 +32,7 @@ impl<D: Driver> WorkerLoop<D> {
         // Asked for first: a source that comes to its end between the questions must not look like one nobody reads.
         let admitting = self.driver.is_admitting();
         let Some(row) = store.run(run).await? else { return Ok(Some(Ending::Finished)) };
-        let live = crate::report::live_items(&**store, run).await?;
+        let live = crate::counts::live_items(&**store, run).await?;
         if row.admitted_all && !admitting && live == 0 && self.finish(&row).await? {
             return Ok(Some(Ending::Finished));
         }
@@ -80,7 +80,7 @@ impl<D: Driver> WorkerLoop<D> {
         let (Some(max_wait), store) = (self.settings.max_wait, &self.store) else {
             return Ok(None);
         };
-        let counts = crate::report::all_counts(&**store, self.desk.run()).await?;
+        let counts = crate::counts::all_counts(&**store, self.desk.run()).await?;
         let (next_due, _) = store.next_due(self.desk.run()).await?;
         let late = next_due.filter(|due| *due > self.env.clock.now().after(max_wait));
         // Joining parents wait for children that wait: they are no reason to stay.
