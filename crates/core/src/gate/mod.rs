@@ -216,17 +216,17 @@ impl Gate {
     /// # Errors
     /// When the call has to wait: until when, where that is known.
     pub fn admit(&mut self, tokens: u64, now: Timestamp) -> Result<Permit, Option<Timestamp>> {
+        match self.hurdle(tokens, now) {
+            Hurdle::None => {}
+            Hurdle::Until(at) => return Err(Some(at)),
+            Hurdle::Calls | Hurdle::Somebody => return Err(None),
+        }
         let (request_rate, token_rate) = (self.request_rate(now), self.token_rate(now));
         if request_rate.is_finite() {
             self.requests.fill(now, request_rate);
         }
         if token_rate.is_finite() {
             self.tokens.fill(now, token_rate);
-        }
-        match self.hurdle(tokens, now) {
-            Hurdle::None => {}
-            Hurdle::Until(at) => return Err(Some(at)),
-            Hurdle::Calls | Hurdle::Somebody => return Err(None),
         }
         let probe = self.on_probation();
         let more = !probe && self.under_way >= self.places(now);
