@@ -233,8 +233,7 @@ impl Rounds<'_> {
                 self.reload().await?;
                 continue;
             }
-            let elsewhere =
-                admitted.as_ref().is_none_or(|told| told.source.is_none() && told.outcome.is_ok());
+            let elsewhere = admitted.as_ref().is_none_or(|told| told.outcome.is_ok());
             if reads && elsewhere && ending == Ending::Stopped && self.goes_on() && rounds < ROUNDS {
                 // Somebody else reads the source anew; what comes of it is worked on together.
                 rounds += 1;
