@@ -155,7 +155,7 @@ fn draw_chaos(rng: &Rng) -> Chaos {
         stops: some(40),
         operators: some(150),
         edits: some(100),
-        cancel: rng.permille(200),
+        cancel: rng.permille(300),
         steps: if rng.permille(200) { rng.range(10, 40) } else { 0 },
     }
 }
