@@ -154,6 +154,7 @@ impl Bench {
             wake: self.wake.clone(),
             admitting: self.admitting.clone(),
             stop: self.teller.subscribe(),
+            among: None,
         }
     }
 }

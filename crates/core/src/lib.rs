@@ -23,6 +23,7 @@ pub mod laws;
 pub mod order;
 pub mod plan;
 pub mod policy;
+pub mod pool;
 pub mod reading;
 pub mod redact;
 pub mod status;

@@ -146,7 +146,7 @@ async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
     };
     let admitted = tokio::spawn(admission.admit(Box::new(Items(items))));
     let settings = Settings { lease: TICK * 9, tick: TICK, ..Settings::default() };
-    let session = Session { store, recipe, env, settings, wake, admitting, stop };
+    let session = Session { store, recipe, env, settings, wake, admitting, stop, among: None };
     assert_eq!(session.work(row).await.expect("worked"), Ending::Finished);
     teller.send_replace(Stop::Now);
     admitted.await.expect("joined").outcome.expect("admitted");
@@ -219,6 +219,7 @@ async fn after_a_worker_vanished(recipe: Recipe, items: u8, held: usize) -> Endi
         wake,
         admitting,
         stop,
+        among: None,
     };
     let row = session.store.run(row.id).await.expect("read").expect("there");
     session.work(row).await.expect("worked")

@@ -263,7 +263,7 @@ impl Driver for SimDriver {
                 slip::rows(rows, self.worker.slip);
             }
             Step::Turns { changes, gates, wants } => {
-                store.oracle().on_gates_told(slot, gates, desk.gates_stale(), now);
+                store.oracle().on_gates_told(slot, gates, desk.gates().is_stale(), now);
                 self.fruitful |= changes > 0 || !gates.is_empty();
                 self.idle_wants_all(wants, desk);
             }

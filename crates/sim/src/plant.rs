@@ -13,7 +13,7 @@ use redrive_store::{
     Applied, Claim, Claimed, Commit, Content, Damage, Fact, GateRow, Group, History, ItemFilter, ItemQuery,
     MemoryStore, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
     RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkerRow,
+    Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -128,6 +128,10 @@ impl Store for Planted {
         self.inner.runs(filter, before, limit).await
     }
 
+    async fn work_list(&self, query: WorkQuery) -> Result<WorkList> {
+        self.inner.work_list(query).await
+    }
+
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
         self.inner.register(new, lease_until, now).await
     }
@@ -138,6 +142,10 @@ impl Store for Planted {
 
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
         if self.plant == Plant::LeaseForTheDead { Ok(()) } else { self.inner.retire(worker, how).await }
+    }
+
+    async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()> {
+        self.inner.attend(worker, runs).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRow>> {

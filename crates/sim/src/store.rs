@@ -13,7 +13,7 @@ use redrive_store::{
     Applied, Claim, Claimed, ClaimedItem, Commit, Content, Damage, DamagedItem, Error, Fact, GateRow, Group,
     History, ItemFilter, ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired,
     RunChange, RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone,
-    TombstoneQuery, Turn, Turned, WorkerRow,
+    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -218,6 +218,10 @@ impl Store for FaultyStore {
         self.read(self.inner.runs(filter, before, limit)).await
     }
 
+    async fn work_list(&self, query: WorkQuery) -> Result<WorkList> {
+        self.read(self.inner.work_list(query)).await
+    }
+
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId> {
         let work = self.inner.register(new, lease_until, now);
         self.write(Verb::Other, "register", work, |oracle, _, id| oracle.on_register(*id, lease_until)).await
@@ -234,6 +238,10 @@ impl Store for FaultyStore {
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
         let work = self.inner.retire(worker, how);
         self.write(Verb::Other, "retire", work, |oracle, _, ()| oracle.on_retire(worker, how)).await
+    }
+
+    async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()> {
+        self.write(Verb::Other, "attend", self.inner.attend(worker, runs), |_, _, ()| Ok(())).await
     }
 
     async fn workers(&self) -> Result<Vec<WorkerRow>> {

@@ -78,7 +78,7 @@ impl Worker {
             Pulse::begin(store.clone(), env.clone(), settings.name.clone(), vec![self.run], settings.lease)
                 .await?;
         let driver = SimDriver::new(self.clone(), pulse);
-        work(Workplace { store, recipe: self.recipe.clone(), env, settings }, driver, row).await
+        work(Workplace { store, recipe: self.recipe.clone(), env, settings, mates: None }, driver, row).await
     }
 
     async fn has_work(&self) -> bool {

@@ -13,7 +13,7 @@ use redrive_store::{
     Applied, Claim, Claimed, Commit, Content, Damage, Error, Fact, GateRow, Group, History, ItemFilter,
     ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
     RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
-    WorkerRow,
+    WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -24,7 +24,7 @@ use crate::options::{FaultHook, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
     claim, counter, damage, gate, history, item, operation, outbox, output, prune, purge, query, run, scrub,
-    submit, tombstone, turn, worker,
+    submit, tombstone, turn, work, worker,
 };
 use crate::way::Way;
 use crate::writer::{Refused, Writer, transact};
@@ -230,6 +230,10 @@ impl Store for SqliteStore {
         self.write(1, move |tx| run::change(tx, run, &change)).await
     }
 
+    async fn work_list(&self, query: WorkQuery) -> Result<WorkList> {
+        self.read(move |conn| work::list(conn, &query)).await
+    }
+
     async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
         self.write(1, move |tx| run::begin_reading(tx, run, last, position.as_deref())).await
     }
@@ -248,6 +252,10 @@ impl Store for SqliteStore {
 
     async fn renew(&self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> Result<bool> {
         self.write(1, move |tx| worker::renew(tx, worker, lease_until, now)).await
+    }
+
+    async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()> {
+        self.write(1, move |tx| worker::attend(tx, worker, &runs)).await
     }
 
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {

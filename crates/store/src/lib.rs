@@ -10,6 +10,7 @@ pub mod query;
 pub mod request;
 pub mod run;
 mod store;
+pub mod work;
 
 pub use error::Error;
 pub use index::Index;
@@ -24,6 +25,7 @@ pub use run::{
     RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};
+pub use work::{Has, OpenRun, RunState, WorkFilter, WorkList, WorkPosition, WorkQuery};
 
 /// What every verb of a store answers with.
 pub type Result<T> = std::result::Result<T, Error>;

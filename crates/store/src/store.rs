@@ -17,6 +17,7 @@ use crate::request::{
     Turn, Turned,
 };
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::work::{WorkList, WorkQuery};
 
 /// Where items are kept. Every writing verb is one transaction and durable when it answers `Ok`.
 ///
@@ -37,6 +38,9 @@ pub trait Store: Send + Sync {
     async fn run(&self, run: RunId) -> Result<Option<RunRow>>;
     /// Reads runs, newest first, older than `before`.
     async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>>;
+    /// Reads runs that go on and have something to do, in the order in which they are served: those of higher priority first,
+    /// then by their numbers.
+    async fn work_list(&self, query: WorkQuery) -> Result<WorkList>;
 
     /// Begins a reading of a run's source, from `position` on: its number is one more than the last one's, the source
     /// counts as not read to its end, and the run as not finished.
@@ -51,6 +55,8 @@ pub trait Store: Send + Sync {
     async fn renew(&self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> Result<bool>;
     /// Retires a worker.
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()>;
+    /// Writes down which runs a worker works on now; nothing when it has been retired.
+    async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()>;
     /// Reads the workers that have not been retired.
     async fn workers(&self) -> Result<Vec<WorkerRow>>;
 

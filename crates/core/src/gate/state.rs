@@ -162,7 +162,9 @@ impl GateState {
 
     /// Takes away the shares of workers that are not among these: they are gone.
     pub fn keep_members(&mut self, live: &[String]) {
-        self.members.retain(|name, _| live.contains(name));
+        // A worker that has several views of a gate takes part under `NAME/2` and so on, too.
+        let worker = |name: &str| name.split_once('/').map_or(name, |(worker, _)| worker).to_owned();
+        self.members.retain(|name, _| live.contains(&worker(name)));
     }
 
     /// The workers that use it now.

@@ -17,8 +17,8 @@ const MEND_EVERY: Duration = Duration::from_secs(15);
 #[derive(Debug, Default)]
 pub struct ClockWatch {
     steps: Option<Steps>,
-    /// When it was last mended, by the uptime.
-    mended_at: Option<Duration>,
+    /// When it is mended next, by the uptime.
+    mend_at: Duration,
     /// How far the clock was last put forward, and when, by the uptime.
     jumped: Option<(Duration, Duration)>,
     /// Milliseconds by which deadlines are to be put off and are not yet; what they were put off by.
@@ -27,6 +27,12 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
+    /// A watch that mends nothing for so long.
+    #[must_use]
+    pub fn patient(env: &Env, span: Duration) -> Self {
+        Self { mend_at: env.clock.uptime() + span, ..Self::default() }
+    }
+
     /// Looks at the clock. To be called before anything is claimed or taken back.
     ///
     /// # Errors
@@ -36,19 +42,16 @@ impl ClockWatch {
         let steps = self.steps.get_or_insert_with(|| Steps::new(now, uptime));
         match steps.look(now, uptime) {
             Some(ms) if ms < 0 => self.put_back(-ms, desk, now),
-            Some(ms) => {
-                desk.clock_put_forward(ms, now);
-                self.put_forward(ms, uptime);
-            }
+            Some(ms) => self.put_forward(ms, uptime),
             None => {}
         }
         if self.owed != 0 {
             self.grant(store, desk).await?;
         }
-        if self.mended_at.is_none_or(|at| uptime.saturating_sub(at) >= MEND_EVERY) {
+        if uptime >= self.mend_at {
             let plan = desk.plan().clone();
             let mended = mend_clock(store, desk.run(), &plan, env).await?;
-            self.mended_at = Some(uptime);
+            self.mend_at = uptime + MEND_EVERY;
             tell(mended);
         }
         Ok(())
@@ -64,8 +67,8 @@ impl ClockWatch {
 
     fn put_back(&mut self, ms: i64, desk: &mut Desk, now: Timestamp) {
         tracing::warn!("the clock was put back by {} s; waits are no longer for it", seconds(ms));
-        desk.clock_put_back(ms, now);
-        self.mended_at = None;
+        desk.clock_put_back(now);
+        self.mend_at = Duration::ZERO;
         self.jumped = None;
         // What it was put forward by, and now is not any more, is no time that deadlines are to be put off by.
         self.owed -= ms.min(self.granted + self.owed).max(0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::gate::Notice;
-use redrive_core::id::WorkerId;
+use redrive_core::id::{RunId, WorkerId};
 use redrive_core::time::Timestamp;
 use redrive_store::{Claimed, GateRow, Retired, Slot};
 
@@ -36,7 +36,7 @@ pub trait Driver: Send {
     /// Whether somebody in this process still reads the source.
     fn is_admitting(&self) -> bool;
 
-    /// Begins a call. Its answer comes out of [`Driver::answered`].
+    /// Begins a call to its stage's handler. Its answer comes out of [`Driver::answered`].
     fn start(&mut self, call: Call);
 
     /// The next answer that has come, if one has.
@@ -47,6 +47,9 @@ pub trait Driver: Send {
 
     /// Waits for an answer, for new items, for a word to stop, or for so long.
     async fn wait(&mut self, at_most: Duration);
+
+    /// Wakes another run of the same worker: there is a place for it.
+    fn ring(&mut self, _run: RunId) {}
 
     /// Lets calls that are about to end do so.
     async fn breathe(&mut self);

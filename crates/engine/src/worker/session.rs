@@ -1,12 +1,12 @@
 //! Working on one run with tokio: calls are tasks, answers come through a channel.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive_core::id::WorkerId;
+use redrive_core::id::{RunId, WorkerId};
 use redrive_store::{Error, RunRow, Store};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::AbortHandle;
@@ -15,7 +15,7 @@ use super::desk::{Call, CallId};
 use super::driver::{Driver, Stop};
 use super::execute::execute;
 use super::heartbeat::Pulse;
-use super::run_loop::{Ending, Settings, Workplace, work};
+use super::run_loop::{Ending, Mates, Settings, Workplace, work};
 use crate::env::Env;
 use crate::handler::Answer;
 use crate::recipe::Recipe;
@@ -36,6 +36,46 @@ pub struct Session {
     pub admitting: Arc<AtomicBool>,
     /// What the session is told to do.
     pub stop: watch::Receiver<Stop>,
+    /// The worker that it is a part of, and its other runs; `None`: the session is a worker by itself.
+    pub among: Option<Among>,
+}
+
+/// A worker that has other runs open, too.
+#[derive(Clone)]
+pub struct Among {
+    /// What is shared with them.
+    pub mates: Mates,
+    /// The worker's lease.
+    pub pulse: Pulse,
+    /// Wakes them.
+    pub rings: Rings,
+}
+
+/// Wakes the sessions of a worker. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Rings(Arc<Mutex<BTreeMap<RunId, Arc<Notify>>>>);
+
+impl Rings {
+    /// What wakes the session of a run, from now on.
+    #[must_use]
+    pub fn of(&self, run: RunId) -> Arc<Notify> {
+        self.lock().entry(run).or_default().clone()
+    }
+
+    /// The session of a run has ended.
+    pub fn forget(&self, run: RunId) {
+        self.lock().remove(&run);
+    }
+
+    fn ring(&self, run: RunId) {
+        if let Some(wake) = self.lock().get(&run) {
+            wake.notify_one();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Session {
@@ -45,10 +85,18 @@ impl Session {
     /// # Errors
     /// When the store fails and stays so for longer than the settings' patience.
     pub async fn work(self, run: RunRow) -> Result<Ending, Error> {
-        let Self { store, recipe, env, settings, wake, admitting, stop } = self;
-        let name = format!("{} on {}", settings.name, run.id);
-        let pulse = Pulse::begin(store.clone(), env.clone(), name, vec![run.id], settings.lease).await?;
-        let beat = tokio::spawn(pulse.clone().beat()).abort_handle();
+        let Self { store, recipe, env, settings, wake, admitting, stop, among } = self;
+        let (pulse, beat) = match &among {
+            Some(among) => (among.pulse.clone(), None),
+            None => {
+                let name = format!("{} on {}", settings.name, run.id);
+                let runs = vec![run.id];
+                let pulse = Pulse::begin(store.clone(), env.clone(), name, runs, settings.lease).await?;
+                let beat = tokio::spawn(pulse.clone().beat()).abort_handle();
+                (pulse, Some(beat))
+            }
+        };
+        let (mates, rings) = among.map(|among| (among.mates, among.rings)).unzip();
         let (sender, replies) = mpsc::unbounded_channel();
         let driver = Tasks {
             pulse,
@@ -62,15 +110,16 @@ impl Session {
             replies,
             first: None,
             tasks: BTreeMap::new(),
+            rings,
         };
-        work(Workplace { store, recipe, env, settings }, driver, run).await
+        work(Workplace { store, recipe, env, settings, mates }, driver, run).await
     }
 }
 
 /// Calls as tasks of their own.
 struct Tasks {
     pulse: Pulse,
-    beat: AbortHandle,
+    beat: Option<AbortHandle>,
     recipe: Arc<Recipe>,
     env: Env,
     wake: Arc<Notify>,
@@ -81,11 +130,12 @@ struct Tasks {
     /// The answer that ended a wait.
     first: Option<(CallId, Answer)>,
     tasks: BTreeMap<CallId, AbortHandle>,
+    rings: Option<Rings>,
 }
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        self.beat.abort();
+        self.beat.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -129,6 +179,10 @@ impl Driver for Tasks {
         }
         // Answers come in swarms: one more turn for the others gathers more of them into one transaction.
         tokio::task::yield_now().await;
+    }
+
+    fn ring(&mut self, run: RunId) {
+        self.rings.iter().for_each(|rings| rings.ring(run));
     }
 
     async fn breathe(&mut self) {

@@ -49,12 +49,12 @@ fn worker(name: &str, recipe: &Arc<Recipe>, kept: &Kept, now: Timestamp) -> Desk
 }
 
 fn save(desk: &mut Desk, kept: &mut Kept, now: Timestamp) {
-    if desk.gates_stale() {
-        desk.hear_gates(&kept.0, now).expect("readable");
+    if desk.gates().is_stale() {
+        desk.gates().hear(&kept.0, now).expect("readable");
     }
-    let rows = desk.gates_to_save(now);
-    let applied = kept.save(rows);
-    desk.gates_saved(Some(&applied), now);
+    let rows = desk.gates().to_save(now);
+    let applied = kept.save(rows.clone());
+    desk.gates().saved(&rows, Some(&applied), now);
 }
 
 /// Has one item called for, with this answer.
@@ -115,8 +115,8 @@ fn a_gate_that_one_worker_tried_out_is_not_parked_again_by_another() {
     call(&mut first, 2, None, later);
     save(&mut first, &mut kept, later);
     assert_eq!(kept.state().parked, None, "it was tried out");
-    second.hear_gates(&kept.0, later).expect("readable");
-    assert_eq!(kept.save(second.leave_gates(later)), [Applied::Done]);
+    second.gates().hear(&kept.0, later).expect("readable");
+    assert_eq!(kept.save(second.gates().leave(later)), [Applied::Done]);
     assert_eq!(kept.state().parked, None, "and stays so");
 }
 
@@ -127,10 +127,10 @@ fn a_call_is_counted_once_when_the_answer_to_a_save_is_lost() {
     let mut desk = worker("w1", &recipe, &kept, NOW);
     call(&mut desk, 1, None, NOW);
     let later = Timestamp(2_000);
-    let rows = desk.gates_to_save(later);
-    assert_eq!(kept.save(rows), [Applied::Done]);
-    desk.gates_saved(None, later);
-    assert!(desk.gates_stale());
+    let rows = desk.gates().to_save(later);
+    assert_eq!(kept.save(rows.clone()), [Applied::Done]);
+    desk.gates().saved(&rows, None, later);
+    assert!(desk.gates().is_stale());
     call(&mut desk, 2, None, later);
     save(&mut desk, &mut kept, Timestamp(4_000));
     assert_eq!(kept.state().totals.calls, 2);
@@ -149,12 +149,13 @@ fn a_worker_that_has_to_leave_twice_is_counted_once() {
         updated_at: NOW,
     }]);
     assert_eq!(other, [Applied::Done]);
-    let applied = kept.save(desk.leave_gates(NOW));
+    let rows = desk.gates().leave(NOW);
+    let applied = kept.save(rows.clone());
     assert_eq!(applied, [Applied::Done, Applied::Stale]);
-    desk.gates_saved(Some(&applied), NOW);
-    desk.gates_are_stale();
-    desk.hear_gates(&kept.0, NOW).expect("readable");
-    assert_eq!(kept.save(desk.leave_gates(NOW)), [Applied::Done; 2]);
+    desk.gates().saved(&rows, Some(&applied), NOW);
+    desk.gates().mark_stale();
+    desk.gates().hear(&kept.0, NOW).expect("readable");
+    assert_eq!(kept.save(desk.gates().leave(NOW)), [Applied::Done; 2]);
     let state =
         kept.0.iter().find(|row| row.name == "g0").map(|row| GateState::read(&row.state).expect("readable"));
     assert_eq!(state.map(|state| state.totals.calls), Some(1));
@@ -170,8 +171,8 @@ fn a_pause_that_only_a_newer_version_knows_is_not_lifted() {
     let text = state.write().replace("operator", "budget_of_the_team");
     let row = GateRow { name: "g0".to_owned(), rev: 0, state: text.clone(), updated_at: NOW };
     assert_eq!(kept.save(vec![row]), [Applied::Done]);
-    assert!(matches!(desk.hear_gates(&kept.0, NOW), Err(Error::Unreadable { .. })));
-    let saved = kept.save(desk.leave_gates(NOW));
+    assert!(matches!(desk.gates().hear(&kept.0, NOW), Err(Error::Unreadable { .. })));
+    let saved = kept.save(desk.gates().leave(NOW));
     assert!(saved.iter().all(|saved| *saved == Applied::Stale), "nothing is written over it: {saved:?}");
     assert_eq!(kept.0[0].state, text);
     let live = ["w2".to_owned()];

@@ -63,6 +63,7 @@ impl Round<'_> {
             wake,
             admitting,
             stop: self.stopped.clone(),
+            among: None,
         };
         let ending = session.work(self.row.clone()).await;
         // What is still being read now is read again next time.

@@ -81,12 +81,14 @@ impl View {
 
 impl View {
     /// The worker's clock is off by so much now. What it was told before it was put back lasts no longer for that, and is not to
-    /// be told from outside any more.
-    fn clock_off(&mut self, off: i64) {
-        if self.off - off > millis(CLOCK_SLACK) {
+    /// be told from outside any more. `true` when it was put back.
+    fn clock_off(&mut self, off: i64) -> bool {
+        let back = self.off - off > millis(CLOCK_SLACK);
+        if back {
             *self = Self { until: Timestamp(0), over: Timestamp(0), probation: None, ..std::mem::take(self) };
         }
         self.off = off;
+        back
     }
 }
 
@@ -118,7 +120,9 @@ impl Oracle {
                 *view = View { off: now.0 - self.hub.now(), ..View::default() };
             }
             let Some((row, state)) = self.gates.rows.get(&*gate.name) else { continue };
-            view.clock_off(now.0 - self.hub.now());
+            if view.clock_off(now.0 - self.hub.now()) {
+                self.gates.set_right.insert(gate.name.to_string());
+            }
             if state.epoch > view.epoch {
                 *view =
                     View { epoch: state.epoch, under_way: view.under_way, off: view.off, ..View::default() };
@@ -145,7 +149,9 @@ impl Oracle {
     pub fn on_gates_told(&mut self, slot: usize, rows: &[GateRow], stale: bool, now: Timestamp) {
         for (at, gate) in self.recipe.gates.iter().enumerate() {
             let Some(view) = self.gates.views.get_mut(&(slot, at)) else { continue };
-            view.clock_off(now.0 - self.hub.now());
+            if view.clock_off(now.0 - self.hub.now()) {
+                self.gates.set_right.insert(gate.name.to_string());
+            }
             view.closed_until(Timestamp(0), now);
             if let Some(row) = rows.iter().find(|row| *row.name == *gate.name) {
                 let state = GateState::read(&row.state).unwrap_or_default();
@@ -168,7 +174,9 @@ impl Oracle {
         let view = self.gates.views.entry((slot, at)).or_default();
         *self.gates.calls.entry(name.clone()).or_default() += 1;
         view.under_way += 1;
-        view.clock_off(now.0 - self.hub.now());
+        if view.clock_off(now.0 - self.hub.now()) {
+            self.gates.set_right.insert(name.clone());
+        }
         view.closed_until(Timestamp(0), now);
         if view.paused {
             return broken("gate-paused", format!("worker-{slot} calls through {name}, which is paused"));
@@ -216,7 +224,7 @@ impl Oracle {
         now: Timestamp,
     ) {
         self.on_gate_call_over(slot, stage);
-        let Some((at, _, spec)) = self.gate_at(stage) else { return };
+        let Some((at, name, spec)) = self.gate_at(stage) else { return };
         let Some(policy) = self.recipe.plan.stage(stage).map(|stage| &stage.policy) else { return };
         let class = |failure: &Failure| policy.reclassify(failure.clone()).class;
         let failures: Vec<&Failure> = match &answer.reply {
@@ -238,7 +246,9 @@ impl Oracle {
         let hint = throttled.iter().filter(|_| most).filter_map(|failure| failure.hint).max();
         let view = self.gates.views.entry((slot, at)).or_default();
         view.paused |= quota;
-        view.clock_off(now.0 - self.hub.now());
+        if view.clock_off(now.0 - self.hub.now()) {
+            self.gates.set_right.insert(name.clone());
+        }
         view.closed_until(Timestamp(0), now);
         // One that asks for longer than is granted is parked, and may be tried out by another worker before.
         if let Some(hint) = hint.filter(|hint| !quota && *hint <= spec.hint_cap) {

@@ -19,4 +19,5 @@ pub(crate) mod scrub;
 pub(crate) mod submit;
 pub(crate) mod tombstone;
 pub(crate) mod turn;
+pub(crate) mod work;
 pub(crate) mod worker;

@@ -40,8 +40,16 @@ pub(crate) fn create(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<Ru
 
 /// Finds the newest run of the same pipeline and source that can be gone on with, or adds it.
 pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
-    match list(tx, &RunFilter::going_on(new, finished), None, 1)?.pop() {
-        Some(row) => Ok((row, false)),
+    let mut select = tx.prepare_cached(concat!(
+        "SELECT ",
+        run_columns!(),
+        " FROM run INDEXED BY run_source WHERE pipeline = ?1 AND source = ?2 AND (?3 OR finished_at IS NULL)
+              AND control <> ?4
+          ORDER BY id DESC LIMIT 1"
+    ))?;
+    let mut rows = select.query(params![new.pipeline, new.source, finished, Control::Cancelled.code()])?;
+    match rows.next()? {
+        Some(row) => Ok((read(row)?, false)),
         None => Ok((create(tx, new, now)?, true)),
     }
 }

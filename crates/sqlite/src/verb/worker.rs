@@ -41,6 +41,14 @@ pub(crate) fn renew(
     Ok(renewed == 1)
 }
 
+/// Writes down which runs a worker works on, unless it was retired.
+pub(crate) fn attend(tx: &Connection, worker: WorkerId, runs: &[RunId]) -> Result<()> {
+    let runs = serde_json::to_string(runs).map_err(|error| strange("list of runs", error))?;
+    tx.prepare_cached("UPDATE worker SET runs = ?2 WHERE id = ?1 AND retired IS NULL")?
+        .execute((worker.0, runs))?;
+    Ok(())
+}
+
 /// Retires a worker; how it was retired first stands.
 pub(crate) fn retire(tx: &Connection, worker: WorkerId, how: Retired) -> Result<()> {
     let code = match how {
@@ -80,10 +88,9 @@ pub(crate) fn holds(conn: &Connection, worker: WorkerId, now: Timestamp) -> Resu
     Ok(select.exists((worker.0, now.0))?)
 }
 
-/// Reads running items of a run that are nobody's any more.
-pub(crate) fn orphans(conn: &Connection, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
-    // The holders are found by hopping over the index of held items, so that neither the retired workers of all times
-    // nor the items of the living are looked at.
+/// The workers that hold items. They are found by hopping over the index of held items, so that neither the retired workers
+/// of all times nor the items of the living are looked at.
+pub(crate) fn holders(conn: &Connection) -> Result<Vec<i64>> {
     let mut holders = conn.prepare_cached(
         "WITH RECURSIVE holder (id) AS (
              SELECT min(worker) FROM item WHERE state = 1
@@ -93,14 +100,18 @@ pub(crate) fn orphans(conn: &Connection, run: RunId, now: Timestamp, limit: usiz
          )
          SELECT id FROM holder WHERE id IS NOT NULL",
     )?;
-    let holders: Vec<i64> = holders.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    Ok(holders.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Reads running items of a run that are nobody's any more.
+pub(crate) fn orphans(conn: &Connection, run: RunId, now: Timestamp, limit: usize) -> Result<Vec<Item>> {
     let mut select = conn.prepare_cached(concat!(
         "SELECT ",
         item_columns!(),
         " FROM item INDEXED BY item_held WHERE state = 1 AND worker = ?1 AND run = ?2 ORDER BY seq LIMIT ?3"
     ))?;
     let mut orphans = Vec::new();
-    for holder in holders.into_iter().map(WorkerId) {
+    for holder in holders(conn)?.into_iter().map(WorkerId) {
         if !holds(conn, holder, now)? {
             orphans.extend(collect(select.query((holder.0, run.0, sql_limit(limit)))?, row::item)?);
         }

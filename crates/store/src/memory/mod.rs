@@ -20,6 +20,7 @@ use crate::request::{
     Turn, Turned,
 };
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::work::{WorkList, WorkQuery};
 use crate::{Error, Result, Snapshot, Store};
 use state::State;
 
@@ -77,6 +78,10 @@ impl Store for MemoryStore {
         Ok(self.lock().list_runs(&filter, before, limit))
     }
 
+    async fn work_list(&self, query: WorkQuery) -> Result<WorkList> {
+        Ok(self.lock().work_list(&query))
+    }
+
     async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
         self.change()?.begin_reading(run, last, position)
     }
@@ -91,6 +96,11 @@ impl Store for MemoryStore {
 
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
         self.change()?.retire(worker, how);
+        Ok(())
+    }
+
+    async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()> {
+        self.change()?.attend(worker, runs);
         Ok(())
     }
 

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{ItemSeq, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Lane, State as ItemState, StateKind};
+use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
 use super::state::State;
 use crate::query::{Group, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
-use crate::run::{Operation, OperationState};
+use crate::run::{Operation, OperationState, RunRow};
+use crate::work::{OpenRun, RunState, WorkList, WorkPosition, WorkQuery};
 
 impl State {
     fn each(&self) -> impl Iterator<Item = &Item> {
@@ -95,6 +97,39 @@ impl State {
             }
         }
         (next, fresh)
+    }
+
+    pub(super) fn work_list(&self, query: &WorkQuery) -> WorkList {
+        let goes_on = |row: &&RunRow| row.control == Control::Go && row.finished_at.is_none();
+        let mut open: Vec<&RunRow> =
+            self.runs.values().filter(goes_on).filter(|row| query.filter.takes(row)).collect();
+        open.sort_by_key(|row| WorkPosition::of(row).key());
+        let after = query.after.map(WorkPosition::key);
+        open.retain(|row| after.is_none_or(|after| WorkPosition::of(row).key() > after));
+        let mut list = WorkList::default();
+        for (at, row) in open.iter().enumerate() {
+            if list.runs.len() == query.limit || at == query.looks {
+                list.next = open[..at].last().map(|row| WorkPosition::of(row));
+                break;
+            }
+            let state = self.run_state(row, query.now);
+            match state.has(query.now, query.later) {
+                Some(has) => list.runs.push(OpenRun { row: (*row).clone(), has }),
+                None => list.next_due = list.next_due.into_iter().chain(state.next_due).min(),
+            }
+        }
+        list
+    }
+
+    fn run_state(&self, row: &RunRow, now: Timestamp) -> RunState {
+        let any = |kind: StateKind| self.each().any(|item| item.run == row.id && item.state.kind() == kind);
+        RunState {
+            next_due: self.next_due(row.id).0,
+            running: any(StateKind::Running),
+            orphans: !self.orphans(row.id, now, 1).is_empty(),
+            joining: any(StateKind::Joining),
+            read: row.admitted_all,
+        }
     }
 
     pub(super) fn ahead(&self, run: RunId, than: Timestamp, limit: usize) -> Vec<Item> {

@@ -164,6 +164,12 @@ impl State {
         }
     }
 
+    pub(super) fn attend(&mut self, worker: WorkerId, runs: Vec<RunId>) {
+        if let Some(Worker { row, retired: None }) = self.workers.get_mut(&worker) {
+            row.spec.runs = runs;
+        }
+    }
+
     pub(super) fn live_workers(&self) -> Vec<WorkerRow> {
         self.workers
             .values()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive_core::bisect::{Bisect, Finding, Ruling, is_worth_splitting};
 use redrive_core::event::{Event, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
-use redrive_core::gate::{Lesson, Sign};
+use redrive_core::gate::{Gate, Lesson, Sign};
 use redrive_core::id::{ContentHash, ItemId, StageNo};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
@@ -62,13 +62,14 @@ impl Desk {
     pub(super) fn planned(&self, stage: StageNo, now: Timestamp) -> Option<(usize, usize, u64)> {
         let recipe = &self.recipe;
         let work = recipe.work(stage)?;
-        let gate = self.gate_of(stage);
-        let (trying_out, most_tokens) =
-            gate.map_or((false, None), |gate| (gate.is_trying_out(now), gate.most_tokens()));
+        let (trying_out, most_tokens) = self
+            .ask_gate(stage, |gate| (gate.is_trying_out(now), gate.most_tokens()))
+            .unwrap_or((false, None));
         let most_tokens = most_tokens.into_iter().chain(work.batch_tokens).min();
         let most = self.batch_size(stage).limit(work.batch);
         let desk = self.stages.get(stage.index())?;
-        if desk.calling >= work.at_once() {
+        let places = if self.among_others { self.places_held(stage) } else { usize::MAX };
+        if desk.calling >= work.at_once().min(places) {
             return None;
         }
         if trying_out {
@@ -96,7 +97,7 @@ impl Desk {
     fn hand_out(&mut self, open: OpenCall) -> Call {
         // A name of its own for every part: an answer that comes twice is never taken for that of the next one.
         self.last_call += 1;
-        let id = CallId(self.last_call);
+        let id = CallId { run: self.run, no: self.last_call };
         let plan = self.recipe.plan.stage(open.stage);
         let asked = open.members[open.asked.clone()].iter().flatten().map(|ready| &ready.claimed);
         let timeout = asked.clone().filter_map(|claimed| {
@@ -192,8 +193,8 @@ impl Desk {
         dependency: bool,
         now: Timestamp,
     ) -> Verdict {
-        let Some((gate, ready)) = self.gate_of(open.stage).zip(open.members.get(at).and_then(Option::as_ref))
-        else {
+        let away = self.ask_gate(open.stage, Gate::is_away);
+        let Some((away, ready)) = away.zip(open.members.get(at).and_then(Option::as_ref)) else {
             return Verdict::Failed { failure, shared };
         };
         let throttled = match self.recipe.reclassified(&ready.claimed.item, &failure).class {
@@ -202,7 +203,7 @@ impl Desk {
             Class::Final | Class::Timeout | Class::Oversized | Class::Crash => false,
         };
         let of_the_service = matches!(sign_of(&failure, 1, true), Sign::Failed { .. });
-        let spared = dependency && (throttled || (of_the_service && gate.is_away()));
+        let spared = dependency && (throttled || (of_the_service && away));
         if !spared {
             return Verdict::Failed { failure, shared };
         }
@@ -272,7 +273,7 @@ impl Desk {
         let items: Vec<ItemId> = members().map(|item| item.id).collect();
         // Of a batch nobody is to blame: its items run alone from then on.
         let [only] = items.as_slice() else { return Some(Refusal { items, of_item: false }) };
-        let of_item = self.gate_of(open.stage).is_some_and(|gate| gate.blames(*only));
+        let of_item = self.ask_gate(open.stage, |gate| gate.blames(*only)).unwrap_or(false);
         Some(Refusal { items, of_item })
     }
 

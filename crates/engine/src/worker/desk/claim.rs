@@ -46,7 +46,7 @@ impl Desk {
     /// How many items can be called for soon, as far as the stage's gate goes.
     fn room(&self, stage: StageNo, work: &StageWork, now: Timestamp) -> usize {
         let batch = self.batch_size(stage).limit(work.batch);
-        self.gate_of(stage).map_or(usize::MAX, |gate| gate.room(now).saturating_mul(batch))
+        self.ask_gate(stage, |gate| gate.room(now).saturating_mul(batch)).unwrap_or(usize::MAX)
     }
 
     /// Whether a claim would bring little because every stage that wants something is busy with most of what it can do.

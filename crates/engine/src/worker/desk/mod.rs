@@ -18,7 +18,7 @@ use std::time::Duration;
 use redrive_core::bisect::Bisect;
 use redrive_core::budget::{Breach, BudgetChange, SharedBudget};
 use redrive_core::event::Event;
-use redrive_core::gate::{BatchSize, Notice, Permit};
+use redrive_core::gate::{BatchSize, Permit};
 use redrive_core::id::{ItemSeq, RunId, StageNo};
 use redrive_core::item::Item;
 use redrive_core::plan::Plan;
@@ -28,13 +28,17 @@ use redrive_core::usage::Usage;
 use redrive_store::{Change, ClaimedItem, Result, RunRow};
 
 use crate::handler::Request;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, StageWork};
 use crate::shared;
-use gates::GateDesk;
+use crate::worker::gate_set::GateSet;
 
 /// Names a call that has been handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(u64);
+pub struct CallId {
+    /// The run it is for.
+    pub run: RunId,
+    no: u64,
+}
 
 /// A call to be made.
 #[derive(Debug, Clone)]
@@ -75,9 +79,9 @@ pub struct Desk {
     calls: BTreeMap<CallId, OpenCall>,
     /// Parts of batches that are being taken apart, waiting for their gate.
     parts: VecDeque<OpenCall>,
-    gates: Vec<GateDesk>,
-    gates_stale: bool,
-    notices: Vec<(Arc<str>, Notice)>,
+    gates: GateSet,
+    /// Where each of the pipeline's gates is among the worker's.
+    gate_at: Vec<usize>,
     last_call: u64,
     ended: VecDeque<Ended>,
     in_commit: Vec<Sent>,
@@ -89,6 +93,8 @@ pub struct Desk {
     halt: Option<Halt>,
     halt_saved: bool,
     bereft: BTreeSet<ItemSeq>,
+    /// Other runs have calls to the same handlers.
+    among_others: bool,
 }
 
 #[derive(Default)]
@@ -163,6 +169,9 @@ impl Desk {
     pub fn new(run: RunId, recipe: Arc<Recipe>, budget: SharedBudget) -> Self {
         let stages =
             recipe.stages.iter().map(|_| StageDesk { drained: true, ..StageDesk::default() }).collect();
+        let gates = GateSet::default();
+        // Nothing is read, so that nothing can be unreadable.
+        let gate_at = gates.open(&recipe.gates, &[], &[], Timestamp(0)).unwrap_or_default();
         Self {
             run,
             edition: 0,
@@ -170,9 +179,8 @@ impl Desk {
             unsaved: 0,
             plan: recipe.plan.clone(),
             parts: VecDeque::new(),
-            gates: gates::gates(&recipe, "", Timestamp(0)),
-            gates_stale: false,
-            notices: Vec::new(),
+            gates,
+            gate_at,
             recipe,
             stages,
             calls: BTreeMap::new(),
@@ -184,7 +192,33 @@ impl Desk {
             halt: None,
             halt_saved: true,
             bereft: BTreeSet::new(),
+            among_others: false,
         }
+    }
+
+    /// The same desk beside those of other runs, which have calls to the same handlers: it makes no more calls at once than
+    /// it holds places for.
+    #[must_use]
+    pub fn among_others(self) -> Self {
+        Self { among_others: true, ..self }
+    }
+
+    /// How a stage does its work.
+    pub(super) fn work(&self, stage: StageNo) -> Option<&StageWork> {
+        self.recipe.work(stage)
+    }
+
+    /// How many calls at once the items in hand at a stage make.
+    #[must_use]
+    pub fn places_held(&self, stage: StageNo) -> usize {
+        let (Some(desk), Some(work)) = (self.stages.get(stage.index()), self.work(stage)) else { return 0 };
+        let batches = (desk.ready.len() + desk.items_calling).div_ceil(work.batch.max(1));
+        batches.max(desk.calling)
+    }
+
+    /// The clock was put back: what is known about the sizes of batches holds from now on.
+    pub fn clock_put_back(&mut self, now: Timestamp) {
+        self.stages.iter_mut().for_each(|stage| stage.batch.set_right(now));
     }
 
     /// The same desk for this edition of the run's pipeline.

@@ -1,12 +1,13 @@
 //! Recording what ended and claiming what can be started, in one go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use redrive_core::event::Transition;
 use redrive_core::id::StageNo;
-use redrive_core::item::Payload;
+use redrive_core::item::{Payload, State};
 use redrive_core::time::Timestamp;
-use redrive_store::{Claim, Claimed, ClaimedItem, Error, Slot, Turn, Turned};
+use redrive_store::{Claim, Claimed, ClaimedItem, Commit, Error, Slot, Turn, Turned};
 
 use super::WorkerLoop;
 use crate::crash;
@@ -28,7 +29,8 @@ impl<D: Driver> WorkerLoop<D> {
             let held = self.store.held(self.driver.worker(), after, self.settings.page).await?;
             let Some(last) = held.last() else { break };
             after = Some(last.seq);
-            let lost = held.into_iter().filter(|item| !self.desk.holds(item));
+            let run = self.desk.run();
+            let lost = held.into_iter().filter(|item| item.run == run && !self.desk.holds(item));
             unknown.extend(lost.map(|item| ClaimedItem { item, payload: Payload::from([]) }));
         }
         if !unknown.is_empty() {
@@ -44,28 +46,23 @@ impl<D: Driver> WorkerLoop<D> {
         let now = env.clock.now();
         let commit = self.desk.commit(now, || env.dice.draw());
         let mut slots = self.desk.wants(now);
-        let gates = self.desk.gates_to_save(now);
+        let gates = self.desk.gates().to_save(now);
         let step = Step::Turns {
             changes: commit.as_ref().map_or(0, |commit| commit.changes.len()),
             gates: &gates,
             wants: &slots,
         };
         self.driver.observe(step, &self.desk, now);
-        let just_claimed = self.claimed_at <= now && now.since(self.claimed_at) < GATHER;
-        self.held_back = just_claimed && self.desk.is_busy(&slots);
-        if self.held_back {
-            slots.clear();
-        } else if !slots.is_empty() {
-            self.claimed_at = now;
-        }
+        self.hold_back(&mut slots, commit.as_ref(), now);
         let commit = commit.filter(|_| slots.is_empty() || !self.driver.omits(Part::Record));
         let worker = self.driver.worker();
         let claim = (!slots.is_empty()).then(|| Claim { worker, slots: slots.clone(), now });
-        let turn = Turn { commit, gates, claim };
+        let turn = Turn { commit, gates: gates.clone(), claim };
         if turn.is_empty() {
+            self.ring_others();
             return Ok(());
         }
-        let (records, saves, claims) = (turn.commit.is_some(), !turn.gates.is_empty(), turn.claim.is_some());
+        let (records, saves, claims) = (turn.commit.is_some(), !gates.is_empty(), turn.claim.is_some());
         crash::points([
             (records, "record.before_commit"),
             (saves, "gates.before_save"),
@@ -77,12 +74,13 @@ impl<D: Driver> WorkerLoop<D> {
             (saves, "gates.after_save"),
             (claims, "claim.after"),
         ]);
-        self.gates_saved(saves.then_some(turned.gates), now);
+        self.gates_saved(&gates, turned.gates, now);
         // What is recorded is known to be so before a failed claim is looked into.
         let recorded = turned.applied.map(|applied| if records { self.desk.committed(&applied) } else { 0 });
         if claims {
             self.accept(&slots, turned.claimed, now).await?;
         }
+        self.ring_others();
         let stale = recorded?;
         if stale > 0 {
             self.observe(Step::Disturbed);
@@ -92,6 +90,61 @@ impl<D: Driver> WorkerLoop<D> {
             );
         }
         Ok(())
+    }
+
+    /// Leaves out of a claim what would bring little or belongs to other runs: places that are gathered first, stages that
+    /// are known to have nothing, and what goes beyond the run's share.
+    fn hold_back(&mut self, slots: &mut Vec<Slot>, commit: Option<&Commit>, now: Timestamp) {
+        let just_claimed = self.claimed_at <= now && now.since(self.claimed_at) < GATHER;
+        self.held_back = just_claimed && self.desk.is_busy(slots);
+        self.crowded = false;
+        if self.held_back {
+            slots.clear();
+        }
+        if let Some(mates) = self.mates.clone() {
+            self.hear_of_work(commit, now);
+            let wanted = slots.len();
+            slots.retain(|slot| !self.quiet.contains(&slot.stage));
+            self.claimed_nothing |= wanted > 0 && slots.is_empty();
+            self.crowded = mates.places.share_out(mates.rank, &self.desk, slots);
+        }
+        if !slots.is_empty() {
+            self.claimed_at = now;
+        }
+    }
+
+    /// Stages that something comes to, or becomes due at, have something to be claimed.
+    fn hear_of_work(&mut self, commit: Option<&Commit>, now: Timestamp) {
+        if self.next_due.is_some_and(|due| due <= now) {
+            self.quiet.clear();
+        }
+        for change in commit.iter().flat_map(|commit| &commit.changes) {
+            let Transition { after, children, .. } = &change.transition;
+            if children.is_some() {
+                self.quiet.clear();
+            }
+            if matches!(after.state, State::Waiting { due, .. } if due <= now) {
+                self.quiet.remove(&after.stage);
+            }
+        }
+    }
+
+    /// The stages that gave all that was asked of them, and may have more. The others have nothing due now.
+    fn full_slots(&mut self, slots: &[Slot], claimed: &[ClaimedItem]) -> BTreeSet<StageNo> {
+        let got = |slot: &Slot| claimed.iter().filter(|claimed| claimed.item.stage == slot.stage).count();
+        let (full, empty): (Vec<&Slot>, _) = slots.iter().partition(|slot| got(slot) >= slot.limit);
+        if self.mates.is_some() {
+            self.quiet.extend(empty.into_iter().map(|slot| slot.stage));
+        }
+        full.into_iter().map(|slot| slot.stage).collect()
+    }
+
+    /// Lets other runs know that there is a place for them.
+    pub(super) fn ring_others(&mut self) {
+        let Some(mates) = &self.mates else { return };
+        for run in mates.places.served_next(self.desk.run()) {
+            self.driver.ring(run);
+        }
     }
 
     async fn accept(
@@ -108,7 +161,9 @@ impl<D: Driver> WorkerLoop<D> {
             tracing::warn!(%item, %key, what, "the content of an item is damaged; it is dead");
         }
         self.desk.accept_damaged(claimed.damaged);
-        self.next_due = claimed.next_due;
+        // Stages that were not asked may have something later.
+        let unasked = self.next_due.filter(|due| !self.quiet.is_empty() && *due > now);
+        self.next_due = claimed.next_due.into_iter().chain(unasked).min();
         if claimed.outdated {
             self.desk.stop(Halt::Outdated);
         }
@@ -123,7 +178,11 @@ impl<D: Driver> WorkerLoop<D> {
             );
         }
         self.recall(&claimed.items, &mut known).await;
+        let full = self.full_slots(slots, &claimed.items);
         self.desk.accept(slots, claimed.items, known, now);
+        if let Some(mates) = &self.mates {
+            mates.places.holds(mates.rank, &self.desk, &full);
+        }
         Ok(())
     }
 

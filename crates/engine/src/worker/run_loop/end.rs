@@ -28,11 +28,15 @@ impl<D: Driver> WorkerLoop<D> {
         if !(halted || self.claimed_nothing || held_up) {
             return Ok(None);
         }
-        let (store, run) = (&self.store, self.desk.run());
+        let (store, run) = (self.store.clone(), self.desk.run());
         // Asked for first: a source that comes to its end between the questions must not look like one nobody reads.
         let admitting = self.driver.is_admitting();
         let Some(row) = store.run(run).await? else { return Ok(Some(Ending::Finished)) };
-        let live = crate::counts::live_items(&**store, run).await?;
+        let nothing_left = self.mates.is_some() && self.claimed_nothing && self.next_due.is_none();
+        if nothing_left && row.admitted_all && !admitting && self.finish(&row).await? {
+            return Ok(Some(Ending::Finished));
+        }
+        let live = crate::counts::live_items(&*store, run).await?;
         if row.admitted_all && !admitting && live == 0 && self.finish(&row).await? {
             return Ok(Some(Ending::Finished));
         }
@@ -57,6 +61,8 @@ impl<D: Driver> WorkerLoop<D> {
         }
         match (row.admitted_all && !admitting, live) {
             (true, _) => self.only_late_retries(live).await,
+            // Among others a run whose source nobody reads here is left until something is due.
+            (false, 1..) if !admitting && self.mates.is_some() => self.only_late_retries(live).await,
             // The source is not read to its end, and nobody here reads it.
             (false, 0) if !admitting => Ok(Some(Ending::Stopped)),
             (false, _) => Ok(None),
@@ -64,15 +70,25 @@ impl<D: Driver> WorkerLoop<D> {
     }
 
     /// Marks the run as finished; `false` when somebody sent items back since they were counted.
-    async fn finish(&self, row: &RunRow) -> Result<bool, Error> {
+    async fn finish(&mut self, row: &RunRow) -> Result<bool, Error> {
         if row.finished_at.is_some() || row.control == Control::Cancelled {
             return Ok(true);
         }
         crash::point("run.before_finish");
         let finished_at = Some(Some(self.env.clock.now()));
-        let change = RunChange { finished_at, ..RunChange::default() };
+        // A run among others is not written to once more when it is left.
+        let (budget, idle) = match self.mates {
+            Some(_) => {
+                (self.desk.save_budget(), self.idle_ms.map(|before_ms| Pause { since: None, before_ms }))
+            }
+            None => (None, None),
+        };
+        let change = RunChange { finished_at, budget, idle, ..RunChange::default() };
         let row = self.store.change_run(row.id, change).await?;
         crash::point("run.after_finish");
+        if self.mates.is_some() {
+            self.desk.hear_budget(&row)?;
+        }
         Ok(row.finished_at.is_some())
     }
 
@@ -113,8 +129,9 @@ impl<D: Driver> WorkerLoop<D> {
         (opens > now.after(max_wait)).then_some(opens)
     }
 
-    /// Leaves nothing behind: what is held is given back, the worker retires.
-    pub(super) async fn close(&mut self, ending: &Result<Ending, Error>) {
+    /// Leaves nothing behind: what is held is given back, and the worker retires, unless it has other runs. `false` when
+    /// something may still be held.
+    pub(super) async fn close(&mut self, ending: &Result<Ending, Error>) -> bool {
         self.break_off();
         // What a lost claim may have given would otherwise be taken for the leavings of a crash.
         if self.must_reconcile {
@@ -139,19 +156,34 @@ impl<D: Driver> WorkerLoop<D> {
                 }
             }
         }
-        self.leave_gates().await;
-        let (store, run) = (self.store.clone(), self.desk.run());
-        let idle = leave(&*store, run, self.driver.worker(), self.idle_ms, env.clock.now()).await;
-        if let Err(error) = leave_budget(&*store, &mut self.desk, idle).await {
-            tracing::warn!(%error, "could not save the failure budget");
+        let finished = self.mates.is_some() && matches!(ending, Ok(Ending::Finished));
+        if let Some(mates) = self.mates.clone() {
+            mates.places.leave(mates.rank);
+            self.ring_others();
+        } else {
+            self.leave_gates().await;
+        }
+        if !finished {
+            self.leave_run().await;
         }
         crash::point("stop.after_release");
         // A worker that could not record its end is lost, not stopped: others then take back what it held.
         let clean = ending.is_ok() && self.desk.is_idle() && !self.must_reconcile;
-        let how = if clean { Retired::Stopped } else { Retired::Lost };
-        match self.store.retire(self.driver.worker(), how).await {
-            Ok(()) => self.observe(Step::Left(how)),
-            Err(error) => tracing::warn!(%error, "could not retire the worker"),
+        if self.mates.is_none() {
+            let how = if clean { Retired::Stopped } else { Retired::Lost };
+            match self.store.retire(self.driver.worker(), how).await {
+                Ok(()) => self.observe(Step::Left(how)),
+                Err(error) => tracing::warn!(%error, "could not retire the worker"),
+            }
+        }
+        clean
+    }
+
+    async fn leave_run(&mut self) {
+        let (store, run, now) = (self.store.clone(), self.desk.run(), self.env.clock.now());
+        let idle = leave(&*store, run, self.driver.worker(), self.idle_ms, now).await;
+        if let Err(error) = leave_budget(&*store, &mut self.desk, idle).await {
+            tracing::warn!(%error, "could not save the failure budget");
         }
     }
 }
@@ -162,14 +194,18 @@ impl<D: Driver> WorkerLoop<D> {
 /// # Errors
 /// When the store fails.
 pub async fn leave_idle(store: &dyn Store, row: &RunRow, now: Timestamp) -> Result<Option<i64>, Error> {
-    if row.finished_at.is_some() {
-        return Ok(None);
+    let before = idle_before(row, now);
+    if let Some(before_ms) = before.filter(|_| row.idle.since.is_some()) {
+        let idle = Some(Pause { since: None, before_ms });
+        store.change_run(row.id, RunChange { idle, ..RunChange::default() }).await?;
     }
-    let Some(since) = row.idle.since else { return Ok(Some(row.idle.before_ms)) };
-    let before_ms = row.idle.before_ms.saturating_add(millis(now.since(since)));
-    let idle = Some(Pause { since: None, before_ms });
-    store.change_run(row.id, RunChange { idle, ..RunChange::default() }).await?;
-    Ok(Some(before_ms))
+    Ok(before)
+}
+
+/// How long a run was left alone so far; `None` for a run that has ended.
+pub fn idle_before(row: &RunRow, now: Timestamp) -> Option<i64> {
+    let last = row.idle.since.map_or(0, |since| millis(now.since(since)));
+    row.finished_at.is_none().then(|| row.idle.before_ms.saturating_add(last))
 }
 
 /// Writes down, when a worker leaves a run, what it knows of the failure budget, and whether nobody is at the run now.

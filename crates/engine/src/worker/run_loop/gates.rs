@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use redrive_core::gate::Notice;
 use redrive_core::time::Timestamp;
-use redrive_store::{Applied, Error, GateRow};
+use redrive_store::{Applied, Error, GateRow, Store};
 
 use super::WorkerLoop;
 use crate::worker::driver::{Driver, Step};
+use crate::worker::gate_set::GateSet;
 
 /// How often what others wrote about gates is read.
 const READ_EVERY: Duration = Duration::from_millis(250);
@@ -18,35 +19,39 @@ impl<D: Driver> WorkerLoop<D> {
         if self.recipe.gates.is_empty() {
             return Ok(());
         }
-        let due = now.since(self.gates_read_at) >= READ_EVERY || self.gates_read_at > now;
-        if due || self.desk.gates_stale() {
+        let read_at = self.desk.gates().read_at();
+        let due = read_at.is_none_or(|at| now.since(at) >= READ_EVERY || at > now);
+        if due || self.desk.gates().is_stale() {
             let rows = self.store.gates().await?;
             self.hear(rows, now)?;
-            self.gates_read_at = now;
         }
         Ok(())
     }
 
     fn hear(&mut self, mut rows: Vec<GateRow>, now: Timestamp) -> Result<(), Error> {
         self.driver.observe(Step::GatesRead { rows: &mut rows, first: false }, &self.desk, now);
-        self.desk.hear_gates(&rows, now)
+        self.desk.gates().hear(&rows, now)
     }
 
     /// What others should know is written, or is told again: a gate is never a reason to stop.
-    pub(super) fn gates_saved(&mut self, saved: Option<Result<Vec<Applied>, Error>>, now: Timestamp) {
-        match saved {
-            None => {}
-            Some(Ok(applied)) => self.desk.gates_saved(Some(&applied), now),
-            Some(Err(error)) => {
-                tracing::warn!(%error, "could not save what was found about a gate");
-                self.desk.gates_saved(None, now);
-            }
+    pub(super) fn gates_saved(
+        &mut self,
+        sent: &[GateRow],
+        saved: Result<Vec<Applied>, Error>,
+        now: Timestamp,
+    ) {
+        if sent.is_empty() {
+            return;
         }
+        let saved = saved.inspect_err(|error| {
+            tracing::warn!(%error, "could not save what was found about a gate");
+        });
+        self.desk.gates().saved(sent, saved.as_deref().ok(), now);
     }
 
     /// Tells people, once, what they should know.
     pub(super) fn tell_notices(&mut self) {
-        for (gate, notice) in self.desk.take_notices() {
+        for (gate, notice) in self.desk.gates().take_notices() {
             self.observe(Step::Noticed(&notice));
             match notice {
                 Notice::Paused(why) => {
@@ -66,26 +71,42 @@ impl<D: Driver> WorkerLoop<D> {
     /// Leaves what was found, and the worker's share, to the others.
     pub(super) async fn leave_gates(&mut self) {
         let now = self.env.clock.now();
-        for _ in 0..3 {
-            if self.desk.gates_stale()
-                && let Ok(rows) = self.store.gates().await
-                && let Err(error) = self.hear(rows, now)
-            {
+        let (driver, desk) = (&mut self.driver, &self.desk);
+        let read = &mut |rows: &mut Vec<GateRow>| {
+            driver.observe(Step::GatesRead { rows, first: false }, desk, now);
+        };
+        leave_gates(&*self.store, desk.gates(), read, now).await;
+    }
+}
+
+/// Leaves what a worker found about gates, and its share, to the others. `read` is told what was read.
+pub async fn leave_gates(
+    store: &dyn Store,
+    gates: &GateSet,
+    read: &mut (dyn FnMut(&mut Vec<GateRow>) + Send),
+    now: Timestamp,
+) {
+    for _ in 0..3 {
+        if gates.is_stale()
+            && let Ok(mut rows) = store.gates().await
+        {
+            read(&mut rows);
+            if let Err(error) = gates.hear(&rows, now) {
                 tracing::warn!(%error, "could not save what was found about the gates");
                 return;
             }
-            let rows = self.desk.leave_gates(now);
-            if rows.is_empty() {
+        }
+        let rows = gates.leave(now);
+        if rows.is_empty() {
+            return;
+        }
+        match store.save_gates(rows.clone()).await {
+            Ok(applied) if applied.iter().all(|applied| *applied == Applied::Done) => return,
+            // Those that were written are not counted again when the others are.
+            Ok(applied) => gates.saved(&rows, Some(&applied), now),
+            Err(error) => {
+                tracing::warn!(%error, "could not save what was found about the gates");
                 return;
-            }
-            match self.store.save_gates(rows).await {
-                Ok(applied) if applied.iter().all(|applied| *applied == Applied::Done) => return,
-                // Those that were written are not counted again when the others are.
-                Ok(applied) => self.desk.gates_saved(Some(&applied), now),
-                Err(error) => {
-                    tracing::warn!(%error, "could not save what was found about the gates");
-                    return;
-                }
             }
         }
     }

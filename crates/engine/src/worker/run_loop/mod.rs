@@ -9,13 +9,17 @@ mod end;
 mod gates;
 mod wait;
 
-use end::leave_idle;
+use end::{idle_before, leave_idle};
+pub(super) use gates::leave_gates;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::budget::Budget;
 use redrive_core::event::Transition;
+use redrive_core::id::StageNo;
+use redrive_core::pool::Rank;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{Error, RunRow, Store};
@@ -23,6 +27,8 @@ use redrive_store::{Error, RunRow, Store};
 use super::clock::ClockWatch;
 use super::desk::{Desk, Halt};
 use super::driver::{Driver, Part, Step, Stop};
+use super::gate_set::GateSet;
+use super::places::PlaceSet;
 use crate::env::Env;
 use crate::handler::RunMemory;
 use crate::maintain;
@@ -81,7 +87,20 @@ pub enum Ending {
     Stopped,
 }
 
-/// What a worker works with.
+/// What a run shares with the other runs of its worker.
+#[derive(Clone)]
+pub struct Mates {
+    /// The worker's gates.
+    pub gates: GateSet,
+    /// The places for calls.
+    pub places: PlaceSet,
+    /// Where the run stands among the others.
+    pub rank: Rank,
+    /// Something is due: that is begun with, and the run is looked after a tick later.
+    pub begins_at_once: bool,
+}
+
+/// What a worker works with, on one run.
 pub struct Workplace {
     /// Where the items are.
     pub store: Arc<dyn Store>,
@@ -91,6 +110,8 @@ pub struct Workplace {
     pub env: Env,
     /// Behaviour.
     pub settings: Settings,
+    /// What the run shares with the worker's other runs; `None` when it is its only one, and the worker leaves with it.
+    pub mates: Option<Mates>,
 }
 
 /// The moving parts of a worker.
@@ -109,7 +130,12 @@ struct WorkerLoop<D> {
     claimed_at: Timestamp,
     held_back: bool,
     swept_at: Timestamp,
-    gates_read_at: Timestamp,
+    /// What the run shares with the worker's other runs.
+    mates: Option<Mates>,
+    /// Stages that had nothing due when they were last asked, and where nothing has come since that is known here.
+    quiet: BTreeSet<StageNo>,
+    /// Other runs have the places that could be used.
+    crowded: bool,
     /// For how long nobody was at the run before; `None` when it had ended already.
     idle_ms: Option<i64>,
     clock: ClockWatch,
@@ -120,7 +146,7 @@ struct WorkerLoop<D> {
 /// # Errors
 /// When the store fails and stays so for longer than the settings' patience.
 pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result<Ending, Error> {
-    let Workplace { store, recipe, env, settings } = at;
+    let Workplace { store, recipe, env, settings, mates } = at;
     shared::budget(&run)?;
     if run.budget.as_deref().is_some_and(Budget::starts_anew) {
         tracing::warn!(run = %run.id, "the saved failure budget is of another version, and starts anew");
@@ -130,15 +156,14 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
         work.handler.remember(RunMemory { store: store.clone(), run: run.id, stage });
     }
     let now = env.clock.now();
-    let idle_ms = leave_idle(&*store, &run, now).await?;
-    let me = driver.worker().to_string();
-    let mut desk = Desk::of(&run, recipe.clone(), &me)?;
-    if !recipe.gates.is_empty() {
-        let mut rows = store.gates().await?;
-        driver.observe(Step::GatesRead { rows: &mut rows, first: true }, &desk, now);
-        let live: Vec<String> = store.workers().await?.iter().map(|worker| worker.id.to_string()).collect();
-        desk = desk.with_gates(&me, &live, &rows, now)?;
-    }
+    let idle_ms = match &mates {
+        Some(_) => idle_before(&run, now),
+        None => leave_idle(&*store, &run, now).await?,
+    };
+    let desk = open_desk(&*store, &run, &recipe, mates.as_ref(), &mut driver, now).await?;
+    // What is due is begun with at once, and the rest of the run looked at soon after.
+    let later = mates.as_ref().is_some_and(|mates| mates.begins_at_once);
+    let clock = if later { ClockWatch::patient(&env, settings.tick) } else { ClockWatch::default() };
     let mut work = WorkerLoop {
         store,
         recipe,
@@ -147,20 +172,49 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
         driver,
         desk,
         next_due: None,
-        looked_at: Timestamp(i64::MIN),
+        looked_at: if later { now } else { Timestamp(i64::MIN) },
         patience: Patience::default(),
         must_reconcile: false,
         claimed_nothing: false,
         claimed_at: Timestamp(i64::MIN),
         held_back: false,
         swept_at: Timestamp(i64::MIN),
-        gates_read_at: now,
+        mates,
+        quiet: BTreeSet::new(),
+        crowded: false,
         idle_ms,
-        clock: ClockWatch::default(),
+        clock,
     };
     let ending = work.run().await;
-    work.close(&ending).await;
+    let clean = work.close(&ending).await;
+    if work.mates.is_some() && ending.is_ok() && !clean {
+        let what = format!("what was held of run {} could not be given back", run.id);
+        return Err(Error::Unavailable(what));
+    }
     ending
+}
+
+/// A desk for a run, with its gates: the worker's, or its own.
+async fn open_desk(
+    store: &dyn Store,
+    run: &RunRow,
+    recipe: &Arc<Recipe>,
+    mates: Option<&Mates>,
+    driver: &mut impl Driver,
+    now: Timestamp,
+) -> Result<Desk, Error> {
+    let me = driver.worker().to_string();
+    let desk = Desk::of(run, recipe.clone(), &me)?;
+    let gates = mates.map_or_else(|| GateSet::new(&me), |mates| mates.gates.clone());
+    let (mut rows, mut live) = (Vec::new(), Vec::new());
+    if gates.lacks(&recipe.gates) {
+        rows = store.gates().await?;
+        driver.observe(Step::GatesRead { rows: &mut rows, first: true }, &desk, now);
+        live = store.workers().await?.iter().map(|worker| worker.id.to_string()).collect();
+    }
+    let at = gates.open(&recipe.gates, &live, &rows, now)?;
+    let desk = desk.sharing(gates, at);
+    Ok(if mates.is_some() { desk.among_others() } else { desk })
 }
 
 impl<D: Driver> WorkerLoop<D> {
@@ -191,12 +245,14 @@ impl<D: Driver> WorkerLoop<D> {
             }
         }
         if !self.driver.omits(Part::Clock) {
+            self.desk.gates().look_at_clock(&self.env);
             self.clock.look(&*self.store, &mut self.desk, &self.env).await?;
         }
         self.observe(Step::Looked);
         if now.since(self.looked_at) >= self.settings.tick || self.looked_at > now {
             self.look_after(now).await?;
             self.looked_at = now;
+            self.quiet.clear();
         }
         self.hear_gates(now).await?;
         self.record_and_claim().await?;
@@ -208,7 +264,10 @@ impl<D: Driver> WorkerLoop<D> {
             let joined = maintain::join_among(&*self.store, bereft, &plan, &self.env, told).await?;
             // Parents that go on were not there to be claimed a moment ago: without another look they, and the end of
             // the run, would wait for the next tick.
-            self.claimed_nothing &= joined == 0;
+            if joined > 0 {
+                self.claimed_nothing = false;
+                self.quiet.clear();
+            }
         }
         self.ending().await
     }

@@ -20,7 +20,8 @@ impl<D: Driver> WorkerLoop<D> {
     pub(super) async fn wait(&mut self) {
         let now = self.env.clock.now();
         let room = !self.desk.wants(now).is_empty();
-        let idle = !self.desk.has_records() && (self.claimed_nothing || self.held_back || !room);
+        let idle =
+            !self.desk.has_records() && (self.claimed_nothing || self.held_back || self.crowded || !room);
         if !idle {
             self.take_answers();
             if self.desk.is_calling() && !self.desk.has_records() {
@@ -37,17 +38,24 @@ impl<D: Driver> WorkerLoop<D> {
         // A gate that holds something up is looked at again when it may let it through.
         let opens = self.desk.opens_at(now);
         let until = opens.map_or(until, |opens| opens.since(now).min(until));
-        let until = if self.desk.gates_urgent() { Duration::ZERO } else { until };
+        let until = if self.desk.gates().is_urgent() { Duration::ZERO } else { until };
         self.observe(Step::Idle { opens });
         self.driver.wait(until.max(Duration::from_millis(1))).await;
         self.claimed_nothing = false;
-        self.take_answers();
+        if !self.take_answers() {
+            // It is not known what ended the wait: something may have come to any stage.
+            self.quiet.clear();
+        }
     }
 
-    fn take_answers(&mut self) {
+    /// Takes in the answers that have come; `false` when none has.
+    fn take_answers(&mut self) -> bool {
+        let mut any = false;
         while let Some((id, answer)) = self.driver.answered() {
             self.desk.finished(id, answer, self.env.clock.now());
+            any = true;
         }
+        any
     }
 
     pub(super) fn break_off(&mut self) {
