@@ -70,10 +70,10 @@ pub(crate) async fn run_and_operation_change_with_the_items(store: Arc<dyn Store
     let world = World::new(store).await;
     world.admit(&["a"]).await;
     let held = world.claim_one(SPLIT).await;
-    let control = Some((Control::PausedQuota, Some("no credit".to_owned())));
+    let pause = RunChange::ask(Control::PausedQuota, Some("no credit".to_owned()), world.now);
     let commit = Commit {
         changes: vec![world.decide(&held, failed(Class::Quota, "pay")).into()],
-        run: Some((world.run, RunChange { control, ..RunChange::default() })),
+        run: Some((world.run, pause)),
         operation: Some(new_operation(OperationKind::Cancel)),
         now: world.now,
         ..Commit::default()

@@ -69,9 +69,9 @@ pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {
         uncancelled: false,
     };
     assert_eq!(list(of_a, None, 9).await, [ids[2], ids[0]]);
-    let finished = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+    let finished = RunChange::finished(START);
     store.change_run(ids[3], finished).await.expect("change");
-    let cancelled = RunChange { control: Some((Control::Cancelled, None)), ..RunChange::default() };
+    let cancelled = RunChange::ask(Control::Cancelled, None, START);
     store.change_run(ids[1], cancelled).await.expect("change");
     assert_eq!(list(RunFilter { unfinished: true, ..all() }, None, 9).await, [ids[2], ids[0]]);
     assert_eq!(list(RunFilter { pipeline: Some("x".to_owned()), ..all() }, None, 9).await, []);

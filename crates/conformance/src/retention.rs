@@ -173,7 +173,7 @@ pub(crate) async fn a_purge_takes_kept_outputs_with_it(store: Arc<dyn Store>) {
         let output = Event::Finished(Verdict::Output(Some(Arc::from(&b"output"[..]))));
         let transition = world.decide(&held.item, output);
         kept.push(transition.after.clone());
-        let change = Change { transition, output: Some(key(n)), fact: None };
+        let change = Change { transition, output: Some(key(n)) };
         let commit = Commit { changes: vec![change], now: world.now, ..Commit::default() };
         world.store.commit(commit).await.expect("commit");
     }
@@ -370,6 +370,6 @@ async fn purge(world: &World, item: &Item) {
 }
 
 async fn finish(world: &World) {
-    let change = RunChange { finished_at: Some(Some(world.now)), ..RunChange::default() };
+    let change = RunChange::finished(world.now);
     world.store.change_run(world.run, change).await.expect("change");
 }

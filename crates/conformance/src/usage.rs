@@ -151,7 +151,7 @@ pub(crate) async fn a_pruned_run_leaves_no_counters_of_usage(store: Arc<dyn Stor
         let held = world.claim_one(SPLIT).await;
         happen(world, &held, failed(Class::Final, "no"), Some(used(10, 1, None))).await;
     }
-    let finished = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+    let finished = RunChange::finished(START);
     store.change_run(world.run, finished).await.expect("change");
     let pruned = store
         .prune(Prune {

@@ -5,15 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::fact::Facts;
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Content, Damage, Fact, GateRow, Group, History, ItemFilter, ItemQuery,
-    MemoryStore, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
-    RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkerRow,
+    Applied, Claim, Claimed, Commit, Content, Damage, GateRow, Group, History, ItemFilter, ItemQuery,
+    KeptFact, MemoryStore, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired,
+    RunChange, RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone,
+    TombstoneQuery, Turn, Turned, WorkerRow,
 };
 
 /// The mistake.
@@ -45,11 +46,13 @@ pub enum Plant {
     NoTombstones,
     /// Keeps due times that a clock wrote which was ahead.
     FutureDue,
+    /// Forgets to tell the world of an outcome.
+    LostFact,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -63,6 +66,7 @@ impl Plant {
         Self::LastBudgetWins,
         Self::NoTombstones,
         Self::FutureDue,
+        Self::LostFact,
     ];
 }
 
@@ -176,6 +180,9 @@ impl Store for Planted {
             }
             Plant::LostRecord if nth.is_multiple_of(5) => {
                 commit.changes.iter_mut().for_each(|change| change.transition.record = None);
+            }
+            Plant::LostFact if nth.is_multiple_of(5) => {
+                commit.changes.iter_mut().for_each(|change| change.transition.facts = Facts::default());
             }
             Plant::NoPause => commit.run = None,
             Plant::LastBudgetWins => {
@@ -316,7 +323,15 @@ impl Store for Planted {
         self.inner.save_gates(gates).await
     }
 
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {
+        self.inner.keep_facts(proposed).await
+    }
+
+    async fn drop_facts(&self) -> Result<()> {
+        self.inner.drop_facts().await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.inner.facts(limit).await
     }
 

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, ClaimedItem, Commit, Content, Damage, DamagedItem, Error, Fact, GateRow, Group,
-    History, ItemFilter, ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired,
-    RunChange, RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone,
+    Applied, Claim, Claimed, ClaimedItem, Commit, Content, Damage, DamagedItem, Error, GateRow, Group,
+    History, ItemFilter, ItemQuery, KeptFact, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result,
+    Retired, RunChange, RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone,
     TombstoneQuery, Turn, Turned, WorkerRow,
 };
 
@@ -397,7 +397,15 @@ impl Store for FaultyStore {
         .await
     }
 
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {
+        self.write(Verb::Other, "keep facts", self.inner.keep_facts(proposed), |_, _, _| Ok(())).await
+    }
+
+    async fn drop_facts(&self) -> Result<()> {
+        self.write(Verb::Other, "drop facts", self.inner.drop_facts(), |_, _, ()| Ok(())).await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.read(self.inner.facts(limit)).await
     }
 

@@ -31,6 +31,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 11, sql: include_str!("../migrations/0011_open_operations.sql") },
     Migration { number: 12, sql: include_str!("../migrations/0012_worker_runs.sql") },
     Migration { number: 13, sql: include_str!("../migrations/0013_edition.sql") },
+    Migration { number: 15, sql: include_str!("../migrations/0015_facts.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

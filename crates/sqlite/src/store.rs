@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Content, Damage, Error, Fact, GateRow, Group, History, ItemFilter,
-    ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
+    Applied, Claim, Claimed, Commit, Content, Damage, Error, GateRow, Group, History, ItemFilter, ItemQuery,
+    KeptFact, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
     RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
     WorkerRow,
 };
@@ -369,7 +369,15 @@ impl Store for SqliteStore {
         self.write(gates.len(), move |tx| gate::save(tx, &gates)).await
     }
 
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {
+        self.write(1, move |tx| outbox::open(tx, proposed)).await
+    }
+
+    async fn drop_facts(&self) -> Result<()> {
+        self.write(1, outbox::close).await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.read(move |conn| outbox::oldest(conn, limit)).await
     }
 

@@ -8,6 +8,7 @@ pub mod index;
 pub mod memory;
 pub mod query;
 pub mod request;
+pub mod rule;
 pub mod run;
 mod store;
 
@@ -16,12 +17,12 @@ pub use index::Index;
 pub use memory::MemoryStore;
 pub use query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 pub use request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, Fact, OutputKey, Prune,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, KeptFact, OutputKey, Prune,
     Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
-    GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause, Retired, RunChange,
-    RunFilter, RunRow, WorkerRow,
+    ControlChange, GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause, Retired,
+    RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};
 

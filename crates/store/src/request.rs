@@ -1,7 +1,8 @@
 //! What the writing verbs are asked and what they answer.
 
 use redrive_core::event::Transition;
-use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::fact::Fact;
+use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::reading::Reading;
@@ -177,20 +178,18 @@ pub struct Commit {
     pub now: Timestamp,
 }
 
-/// One transition and what goes with it.
+/// One transition and what goes with it. What the world is told of it is in the transition.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// The transition.
     pub transition: Transition,
     /// Keeps the transition's payload as the stage's output for this input.
     pub output: Option<OutputKey>,
-    /// Tells the world.
-    pub fact: Option<Fact>,
 }
 
 impl From<Transition> for Change {
     fn from(transition: Transition) -> Self {
-        Self { transition, output: None, fact: None }
+        Self { transition, output: None }
     }
 }
 
@@ -211,17 +210,21 @@ impl OutputKey {
     }
 }
 
-/// Something the world is told; kept until the relay has passed it on.
+/// Something the world is told, kept until the relay has passed it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fact {
-    /// Its number; 0 until it is written.
+pub struct KeptFact {
+    /// Its number, given once.
     pub id: FactId,
-    /// The item it is about.
-    pub item: ItemId,
-    /// What happened.
-    pub what: String,
-    /// More about it, as JSON.
-    pub body: String,
+    /// The fact.
+    pub fact: Fact,
+}
+
+impl KeptFact {
+    /// The name by which the world knows it again when it is passed on twice.
+    #[must_use]
+    pub fn message_id(&self, store: StoreId) -> String {
+        format!("{store}-{}", self.id.0)
+    }
 }
 
 /// What became of one change.

@@ -69,23 +69,63 @@ pub struct Pause {
     pub before_ms: i64,
 }
 
+/// What is asked of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlChange {
+    /// What.
+    pub control: Control,
+    /// Why, in words.
+    pub reason: Option<String>,
+    /// When it was asked.
+    pub at: Timestamp,
+}
+
+/// Whether a run has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Its last item finished then.
+    Finished(Timestamp),
+    /// It goes on.
+    GoesOn,
+}
+
 /// Changes to a run; what is `None` stays.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunChange {
     /// What is asked of it now, and why.
-    pub control: Option<(Control, Option<String>)>,
+    pub control: Option<ControlChange>,
     /// A failure budget to be kept; not written where another one is kept than it was made from.
     pub budget: Option<BudgetChange>,
     /// New text of the pipeline file; another text than before makes another edition of it.
     pub definition: Option<String>,
-    /// When its last item finished, or that it goes on.
-    pub finished_at: Option<Option<Timestamp>>,
+    /// That its last item finished, or that it goes on.
+    pub end: Option<RunEnd>,
     /// How long it was kept from going on.
     pub pause: Option<Pause>,
     /// How long nobody was at it.
     pub idle: Option<Pause>,
     /// A fact that a stage found out: kept unless one is kept under that name.
     pub learn: Option<(String, u64)>,
+}
+
+impl RunChange {
+    /// Asks something of a run.
+    #[must_use]
+    pub fn ask(control: Control, reason: Option<String>, at: Timestamp) -> Self {
+        Self { control: Some(ControlChange { control, reason, at }), ..Self::default() }
+    }
+
+    /// Says that a run's last item finished.
+    #[must_use]
+    pub fn finished(at: Timestamp) -> Self {
+        Self { end: Some(RunEnd::Finished(at)), ..Self::default() }
+    }
+
+    /// Says that a run goes on.
+    #[must_use]
+    pub fn goes_on() -> Self {
+        Self { end: Some(RunEnd::GoesOn), ..Self::default() }
+    }
 }
 
 /// Which runs to list.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
@@ -13,7 +13,7 @@ use crate::Result;
 use crate::index::Index;
 use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 use crate::request::{
-    Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
+    Applied, Claim, Claimed, Commit, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
     Turn, Turned,
 };
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
@@ -124,9 +124,14 @@ pub trait Store: Send + Sync {
     /// then grows by one.
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>>;
 
+    /// Has facts kept from now on, whoever writes, each in the transaction of what it tells of. Returns the store's name: the
+    /// proposed one, unless it has one.
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId>;
+    /// Has no more facts kept, as it is at first. Those that are kept stay until they are passed on.
+    async fn drop_facts(&self) -> Result<()>;
     /// Reads facts that have not been passed on, by number. Where several write at once, a fact can turn up after one with a
     /// larger number was read.
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>>;
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>>;
     /// Forgets these facts, and no others: they have been passed on. One that is not there is forgotten already.
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()>;
     /// Sees to it that what was removed is in no file of the store any more, or that room is given back. Nothing that can be

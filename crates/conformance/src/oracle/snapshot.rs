@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redrive_core::event::ChildTally;
+use redrive_core::fact::Fact;
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::tally::Metric;
@@ -68,7 +69,7 @@ pub(super) struct Snapshot {
     groups: Vec<Group>,
     workers: Vec<WorkerRow>,
     gates: Vec<GateRow>,
-    facts: Vec<(ItemId, String, String)>,
+    facts: Vec<Fact>,
     tombstones: Vec<Tombstone>,
     outputs: Vec<Option<ContentHash>>,
 }
@@ -118,7 +119,7 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
         workers: store.workers().await.expect("workers"),
         gates: store.gates().await.expect("gates"),
         tombstones: tombstones.into_iter().map(|one| Tombstone { seq: ItemSeq(0), ..one }).collect(),
-        facts: facts.into_iter().map(|fact| (fact.item, fact.what, fact.body)).collect(),
+        facts: facts.into_iter().map(|kept| kept.fact).collect(),
         outputs: outputs.into_iter().map(|output| output.map(|payload| mark(&payload))).collect(),
     }
 }

@@ -130,7 +130,7 @@ pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<
     let (mut row, edit) = take_over(floor, row, &pipeline, request.keep_passed).await?;
     if row.finished_at.is_some() {
         // It is in use: what was forgotten by its age would be done again.
-        let opened = RunChange { finished_at: Some(None), ..RunChange::default() };
+        let opened = RunChange::goes_on();
         row = floor.store.change_run(run, opened).await?;
     }
     // What is given on standard input or by a pipe is always read; what is known of it is not admitted twice.

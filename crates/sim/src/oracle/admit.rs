@@ -158,6 +158,7 @@ impl Oracle {
                 self.ids.remove(&known.item.id);
                 self.purged.insert(seq, (known.item.id, place(&known.item)));
                 self.stand(&known.item, -1);
+                self.untold.purged(&known.item);
                 self.add(known.item.stage, Metric::Purged(known.item.state.kind()), 1);
                 went += 1;
             }
@@ -212,6 +213,7 @@ impl Oracle {
     fn keep(&mut self, item: Item, payload: Payload) {
         self.add(item.stage, Metric::Admitted, 1);
         self.stand(&item, 1);
+        self.untold.admitted(&item);
         self.hub.score(|score| score.items += 1);
         self.admitted.insert(item.id);
         self.ids.insert(item.id, item.seq);

@@ -34,7 +34,11 @@ impl Oracle {
         }
         self.counters(store)?;
         self.writes += 1;
-        if self.writes.is_multiple_of(EVERY) { self.whole(store, false) } else { Ok(()) }
+        if !self.writes.is_multiple_of(EVERY) {
+            return Ok(());
+        }
+        self.told(store)?;
+        self.whole(store, false)
     }
 
     /// Checks one item against the laws. Some may be broken for a moment, between two steps of one act.

@@ -1,6 +1,7 @@
 //! Writing transitions.
 
 use redrive_core::event::Transition;
+use redrive_core::fact::Fact;
 use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::{Entry, Item};
 use redrive_core::tally::Deltas;
@@ -12,8 +13,9 @@ use crate::content;
 use crate::error::Result;
 use crate::row::Fields;
 use crate::sequence::Sequence;
+use crate::verb::outbox::Outbox;
 use crate::verb::submit::insert;
-use crate::verb::{counter, history, index, operation, outbox, output, run};
+use crate::verb::{counter, history, index, operation, output, run};
 
 /// The columns that a transition can change. Key, origin, parent and the like stay for ever.
 macro_rules! moved_columns {
@@ -137,7 +139,7 @@ struct Desk<'tx> {
     record: CachedStatement<'tx>,
     deltas: Deltas,
     items: Sequence,
-    facts: Sequence,
+    outbox: Outbox,
     effects: index::Effects,
 }
 
@@ -149,18 +151,19 @@ impl<'tx> Desk<'tx> {
             record: tx.prepare_cached(history::INSERT_ATTEMPT)?,
             deltas: Deltas::default(),
             items: Sequence::items(),
-            facts: Sequence::facts(),
+            outbox: Outbox::of(tx)?,
             effects: index::Effects::default(),
         })
     }
 
     fn apply(&mut self, change: &Change, now: Timestamp) -> Result<Applied> {
-        let Change { transition, output, fact } = change;
+        let Change { transition, output } = change;
         let after = &transition.after;
         if !self.move_item(transition)? {
             return Ok(Applied::Stale);
         }
         self.deltas.transition(transition);
+        self.outbox.tell(self.tx, Fact::of_transition(transition))?;
         if let Some(record) = &transition.record {
             history::add_attempt(&mut self.record, after.seq, record)?;
         }
@@ -175,9 +178,6 @@ impl<'tx> Desk<'tx> {
         }
         if let (Some(key), Some(payload)) = (output, &transition.payload) {
             output::keep(self.tx, key, after, payload)?;
-        }
-        if let Some(fact) = fact {
-            outbox::add(self.tx, self.facts.next(self.tx)?, fact)?;
         }
         Ok(Applied::Done)
     }
@@ -220,6 +220,7 @@ impl<'tx> Desk<'tx> {
             let item = entry.item(new, ItemSeq(self.items.next(self.tx)?), id, version);
             insert(self.tx, &item, new)?;
             self.deltas.admitted(&item);
+            self.outbox.tell(self.tx, Fact::of_admitted(&item))?;
         }
         Ok(())
     }
@@ -227,7 +228,7 @@ impl<'tx> Desk<'tx> {
     fn finish(self) -> Result<()> {
         self.effects.finish(self.tx)?;
         self.items.save(self.tx)?;
-        self.facts.save(self.tx)?;
+        self.outbox.finish(self.tx)?;
         counter::add(self.tx, &self.deltas)
     }
 }

@@ -1,12 +1,15 @@
 //! Removing finished items for good.
 
+use redrive_core::fact::Fact;
 use redrive_core::id::{ItemSeq, OperationId, Rev};
+use redrive_core::item::Item;
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
 use redrive_store::Operation;
 use rusqlite::Connection;
 
 use crate::error::Result;
+use crate::verb::outbox::Outbox;
 use crate::verb::{counter, item, operation, output, tombstone};
 
 /// Removes finished items that still have that change number, with all their descendants, leaving tombstones.
@@ -18,6 +21,7 @@ pub(crate) fn purge(
 ) -> Result<u64> {
     let by = operation::save(tx, by)?;
     let mut deltas = Deltas::default();
+    let mut outbox = Outbox::of(tx)?;
     let mut gone = 0;
     for (seq, rev) in items {
         let still =
@@ -26,9 +30,14 @@ pub(crate) fn purge(
             continue;
         }
         for seq in family(tx, *seq)? {
-            gone += bury(tx, seq, by, now, &mut deltas)?;
+            let Some(item) = item::one(tx, seq)? else { continue };
+            bury(tx, &item, by, now)?;
+            deltas.purged(&item);
+            outbox.tell(tx, Fact::of_purged(&item, now))?;
+            gone += 1;
         }
     }
+    outbox.finish(tx)?;
     counter::add(tx, &deltas)?;
     Ok(gone)
 }
@@ -47,13 +56,10 @@ fn family(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
     Ok(family)
 }
 
-fn bury(tx: &Connection, seq: ItemSeq, by: OperationId, now: Timestamp, deltas: &mut Deltas) -> Result<u64> {
-    let Some(item) = item::one(tx, seq)? else { return Ok(0) };
-    tombstone::set(tx, &item, by, now)?;
-    output::remove_of(tx, seq)?;
-    remove(tx, seq)?;
-    deltas.purged(&item);
-    Ok(1)
+fn bury(tx: &Connection, item: &Item, by: OperationId, now: Timestamp) -> Result<()> {
+    tombstone::set(tx, item, by, now)?;
+    output::remove_of(tx, item.seq)?;
+    remove(tx, item.seq)
 }
 
 /// Removes an item with its history. Its content is looked at when the store is pruned or scrubbed.

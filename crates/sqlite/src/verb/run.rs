@@ -1,15 +1,17 @@
 //! Runs.
 
+use redrive_core::fact::Fact;
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
+use redrive_store::rule::run::{ChangedRun, changed_run};
 use redrive_store::{Cursor, Error, NewRun, Pause, RunChange, RunFilter, RunRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::{Result, strange};
 use crate::row::limit as sql_limit;
-use crate::verb::counter;
 use crate::verb::item::collect;
+use crate::verb::{counter, outbox};
 
 macro_rules! run_columns {
     () => {
@@ -35,7 +37,9 @@ pub(crate) fn create(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<Ru
         new.folder,
         now.0
     ])?;
-    must(tx, RunId(tx.last_insert_rowid()))
+    let run = RunId(tx.last_insert_rowid());
+    outbox::tell(tx, [Fact::of_created(run, now)])?;
+    must(tx, run)
 }
 
 /// Finds the newest run of the same pipeline and source that can be gone on with, or adds it.
@@ -94,46 +98,32 @@ pub(crate) fn goes_on(conn: &Connection, run: RunId) -> Result<Option<u32>> {
 
 /// Changes a run.
 pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<RunRow> {
-    let (control, reason) = match &change.control {
-        Some((control, reason)) if !is_cancelled(tx, run)? => (Some(control.code()), reason.as_deref()),
-        Some(_) | None => (None, None),
-    };
-    let (finish, finished_at) = match change.finished_at {
-        Some(Some(_)) if counter::any_live(tx, run)? => (true, None),
-        Some(at) => (true, at.map(|at| at.0)),
-        None => (false, None),
-    };
+    let ChangedRun { row, facts } =
+        changed_run(must(tx, run)?, change.clone(), || counter::any_live(tx, run))?;
+    let learnt = serde_json::to_string(&row.learnt).map_err(|error| strange("list of facts", error))?;
     tx.prepare_cached(
-        "UPDATE run SET reason = CASE WHEN ?2 IS NULL THEN reason ELSE ?3 END, control = coalesce(?2, control),
-                budget = CASE WHEN ?4 IS NOT NULL AND budget IS ?14 THEN ?4 ELSE budget END,
-                edition = edition + (coalesce(?5, definition) <> definition), definition = coalesce(?5, definition),
-                finished_at = CASE WHEN ?6 THEN ?7 ELSE finished_at END,
-                paused_since = CASE WHEN ?8 THEN ?9 ELSE paused_since END,
-                paused_ms = CASE WHEN ?8 THEN ?10 ELSE paused_ms END,
-                idle_since = CASE WHEN ?11 THEN ?12 ELSE idle_since END,
-                idle_ms = CASE WHEN ?11 THEN ?13 ELSE idle_ms END
+        "UPDATE run SET control = ?2, reason = ?3, budget = ?4, edition = ?5, definition = ?6, finished_at = ?7,
+                paused_since = ?8, paused_ms = ?9, idle_since = ?10, idle_ms = ?11, learnt = ?12
          WHERE id = ?1",
     )?
     .execute(params![
         run.0,
-        control,
-        reason,
-        change.budget.as_ref().map(|budget| &budget.becomes),
-        change.definition,
-        finish,
-        finished_at,
-        change.pause.is_some(),
-        change.pause.and_then(|pause| pause.since).map(|since| since.0),
-        change.pause.map(|pause| pause.before_ms),
-        change.idle.is_some(),
-        change.idle.and_then(|idle| idle.since).map(|since| since.0),
-        change.idle.map(|idle| idle.before_ms),
-        change.budget.as_ref().and_then(|budget| budget.was.as_ref()),
+        row.control.code(),
+        row.reason,
+        row.budget,
+        row.edition,
+        row.spec.definition,
+        row.finished_at.map(|at| at.0),
+        row.pause.since.map(|since| since.0),
+        row.pause.before_ms,
+        row.idle.since.map(|since| since.0),
+        row.idle.before_ms,
+        learnt,
     ])?;
-    if let Some((name, number)) = &change.learn {
-        learn(tx, run, name, *number)?;
+    if !facts.is_empty() {
+        outbox::tell(tx, facts)?;
     }
-    must(tx, run)
+    Ok(row)
 }
 
 /// Begins a reading of a run's source, and gives its number.
@@ -157,18 +147,6 @@ pub(crate) fn require_reading(conn: &Connection, run: RunId, number: u32) -> Res
     if reading > number {
         return Err(Error::Overtaken { reading }.into());
     }
-    Ok(())
-}
-
-/// Keeps a fact, unless one is kept under that name.
-fn learn(tx: &Connection, run: RunId, name: &str, number: u64) -> Result<()> {
-    let mut learnt = must(tx, run)?.learnt;
-    if learnt.contains_key(name) {
-        return Ok(());
-    }
-    learnt.insert(name.to_owned(), number);
-    let text = serde_json::to_string(&learnt).map_err(|error| strange("fact", error))?;
-    tx.prepare_cached("UPDATE run SET learnt = ?2 WHERE id = ?1")?.execute(params![run.0, text])?;
     Ok(())
 }
 

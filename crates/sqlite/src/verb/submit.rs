@@ -1,5 +1,6 @@
 //! Admitting items.
 
+use redrive_core::fact::Fact;
 use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::{Entry, Item, NewItem, StateKind};
 use redrive_core::tally::Deltas;
@@ -10,6 +11,7 @@ use crate::content;
 use crate::error::Result;
 use crate::row::Fields;
 use crate::sequence::Sequence;
+use crate::verb::outbox::Outbox;
 use crate::verb::{commit, counter, item, run, tombstone};
 
 /// Admits items to a run.
@@ -27,6 +29,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
     }
     let mut deltas = Deltas::default();
     let mut numbers = Sequence::items();
+    let mut outbox = Outbox::of(tx)?;
     let mut answers = Vec::with_capacity(submit.items.len());
     let entry = Entry {
         run: submit.run,
@@ -59,11 +62,13 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
                 let item = entry.item(new, ItemSeq(numbers.next(tx)?), id, version);
                 insert(tx, &item, new)?;
                 deltas.admitted(&item);
+                outbox.tell(tx, Fact::of_admitted(&item))?;
                 Submitted::Admitted(id)
             }
         });
     }
     numbers.save(tx)?;
+    outbox.finish(tx)?;
     counter::add(tx, &deltas)?;
     run::goes_on_with_live(tx, submit.run)?;
     let changed = answers.iter().any(|answer| matches!(answer, Submitted::Changed(_)));

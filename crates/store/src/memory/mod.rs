@@ -1,6 +1,7 @@
 //! The store that specifies all others: plain maps behind one lock, written to be read.
 
 mod index;
+mod outbox;
 mod read;
 mod state;
 mod write;
@@ -9,14 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 
 use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
 use crate::request::{
-    Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
+    Applied, Claim, Claimed, Commit, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
     Turn, Turned,
 };
 use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
@@ -215,15 +216,21 @@ impl Store for MemoryStore {
         Ok(self.change()?.save_gates(gates))
     }
 
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
-        Ok(self.lock().facts.values().take(limit).cloned().collect())
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {
+        Ok(self.change()?.outbox.open(proposed))
+    }
+
+    async fn drop_facts(&self) -> Result<()> {
+        self.change()?.outbox.close();
+        Ok(())
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
+        Ok(self.lock().outbox.oldest(limit))
     }
 
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {
-        let mut state = self.change()?;
-        for fact in facts {
-            state.facts.remove(&fact);
-        }
+        self.change()?.outbox.passed_on(&facts);
         Ok(())
     }
 

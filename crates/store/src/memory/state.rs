@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use redrive_core::id::{FactId, ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
+use redrive_core::fact::Fact;
+use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Deltas, Metric};
 use redrive_core::time::Timestamp;
 
 use crate::query::{History, Tombstone};
-use crate::request::{Applied, Fact, OutputKey};
+use crate::request::{Applied, OutputKey};
+use crate::rule::run::{ChangedRun, changed_run};
 use crate::run::{
     GateRow, NewRun, NewWorker, Operation, OperationState, Pause, Retired, RunChange, RunFilter, RunRow,
     WorkerRow,
@@ -26,7 +28,7 @@ pub(super) struct State {
     pub(super) config_counters: BTreeMap<(RunId, StageNo, i64, Metric), i64>,
     /// Each with the run and the item that wrote it last, and is forgotten with either.
     pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, Payload)>,
-    pub(super) facts: BTreeMap<FactId, Fact>,
+    pub(super) outbox: super::outbox::Outbox,
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) gates: BTreeMap<String, GateRow>,
     pub(super) index: super::index::Kept,
@@ -35,7 +37,6 @@ pub(super) struct State {
     next_worker: i64,
     next_operation: i64,
     pub(super) last_item: i64,
-    pub(super) last_fact: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -72,36 +73,17 @@ impl State {
             learnt: BTreeMap::new(),
         };
         self.runs.insert(row.id, row.clone());
+        self.outbox.tell([Fact::of_created(row.id, now)]);
         row
     }
 
     pub(super) fn change_run(&mut self, run: RunId, change: RunChange) -> Result<RunRow> {
-        let live = self.any_live(run);
-        let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
-        if let Some((control, reason)) = change.control
-            && row.control != Control::Cancelled
-        {
-            row.control = control;
-            row.reason = reason;
-        }
-        if let Some(budget) = change.budget
-            && row.budget == budget.was
-        {
-            row.budget = Some(budget.becomes);
-        }
-        if let Some(definition) = change.definition.filter(|text| *text != row.spec.definition) {
-            row.edition += 1;
-            row.spec.definition = definition;
-        }
-        if let Some(finished_at) = change.finished_at {
-            row.finished_at = finished_at.filter(|_| !live);
-        }
-        row.pause = change.pause.unwrap_or(row.pause);
-        row.idle = change.idle.unwrap_or(row.idle);
-        if let Some((name, number)) = change.learn {
-            row.learnt.entry(name).or_insert(number);
-        }
-        Ok(row.clone())
+        let row = self.runs.get(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
+        let ChangedRun { row, facts } =
+            changed_run(row.clone(), change, || Ok::<_, Error>(self.any_live(run)))?;
+        self.outbox.tell(facts);
+        self.runs.insert(run, row.clone());
+        Ok(row)
     }
 
     pub(super) fn begin_reading(&mut self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {

@@ -1,7 +1,8 @@
 //! The verbs that change items.
 
 use redrive_core::event::{Children, Transition};
-use redrive_core::id::{FactId, ItemId, ItemSeq, OperationId, Rev, RunId};
+use redrive_core::fact::Fact;
+use redrive_core::id::{ItemId, ItemSeq, OperationId, Rev, RunId};
 use redrive_core::item::{Entry, Item, Lane, NewItem, State as ItemState, StateKind};
 use redrive_core::order::{Candidate, pick};
 use redrive_core::status::Control;
@@ -119,6 +120,7 @@ impl State {
         self.last_item += 1;
         let item = entry.item(&new, ItemSeq(self.last_item), id, new.version());
         deltas.admitted(&item);
+        self.outbox.tell(Fact::of_admitted(&item));
         self.keep(Kept { item, payload: new.payload, history: History::default() });
     }
 
@@ -243,16 +245,12 @@ impl State {
     }
 
     fn apply(&mut self, change: Change, deltas: &mut Deltas, now: Timestamp) {
-        let Change { transition, output, fact } = change;
+        let Change { transition, output } = change;
         deltas.transition(&transition);
+        self.outbox.tell(Fact::of_transition(&transition));
         let Transition { after, payload, record, children, effect, mark, .. } = transition;
         if let (Some(key), Some(payload)) = (output, &payload) {
             self.outputs.insert(key, (after.run, after.seq, payload.clone()));
-        }
-        if let Some(mut fact) = fact {
-            self.last_fact += 1;
-            fact.id = FactId(self.last_fact);
-            self.facts.insert(fact.id, fact);
         }
         if let Some(effect) = effect {
             self.index.apply(effect);
@@ -305,6 +303,7 @@ impl State {
                 if let Some(kept) = self.items.remove(&seq) {
                     self.ids.remove(&kept.item.id);
                     deltas.purged(&kept.item);
+                    self.outbox.tell(Fact::of_purged(&kept.item, now));
                     self.outputs.retain(|_, (_, by, _)| *by != seq);
                     self.bury(&kept.item, operation, now);
                     gone += 1;

@@ -69,8 +69,7 @@ impl<D: Driver> WorkerLoop<D> {
             return Ok(true);
         }
         crash::point("run.before_finish");
-        let finished_at = Some(Some(self.env.clock.now()));
-        let change = RunChange { finished_at, ..RunChange::default() };
+        let change = RunChange::finished(self.env.clock.now());
         let row = self.store.change_run(row.id, change).await?;
         crash::point("run.after_finish");
         Ok(row.finished_at.is_some())
