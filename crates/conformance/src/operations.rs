@@ -9,7 +9,7 @@ use redrive_core::id::{ItemSeq, OperationId, RunId};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Commit, Error, Operation, OperationKind, OperationState, Pause, RunChange, Store,
+    Applied, BegunRun, Commit, Error, Operation, OperationKind, OperationState, Pause, RunChange, Store,
 };
 
 use crate::world::{SPLIT, START, World, new_operation};
@@ -241,12 +241,12 @@ pub(crate) async fn a_run_with_unfinished_items_is_not_finished(store: Arc<dyn S
 pub(crate) async fn an_unfinished_run_is_begun_once(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let begin = |source: &str| world.store.begin_run(crate::world::new_run(source), false, START);
-    let (row, created) = begin("source").await.expect("begun");
+    let BegunRun { row, created } = begin("source").await.expect("begun");
     assert_eq!((row.id, created), (world.run, false), "the one that is there");
-    let (other, created) = begin("elsewhere").await.expect("begun");
+    let BegunRun { row: other, created } = begin("elsewhere").await.expect("begun");
     assert!(created && other.id != world.run);
     let finish = RunChange::finished(START);
     world.store.change_run(world.run, finish).await.expect("change");
-    let (next, created) = begin("source").await.expect("begun");
+    let BegunRun { row: next, created } = begin("source").await.expect("begun");
     assert!(created && next.id != world.run, "a finished run is not gone on with");
 }

@@ -7,7 +7,7 @@ use redrive_core::failure::Class;
 use redrive_core::id::{FactId, RunId, StoreId};
 use redrive_core::item::LastFailure;
 use redrive_core::status::Control;
-use redrive_store::{Applied, Change, Commit, Error, KeptFact, OperationKind, RunChange, Store};
+use redrive_store::{Applied, Change, Commit, Error, ItemRev, KeptFact, OperationKind, RunChange, Store};
 
 use crate::world::{PART, SPLIT, START, STORE, World, failed, new_operation, passed, split};
 
@@ -120,7 +120,7 @@ pub(crate) async fn every_other_end_and_beginning_is_told(store: Arc<dyn Store>)
     let killed = world.happen(&live, Event::Killed { why: "so".to_owned() }).await;
     let anew = world.happen(&killed, Event::Reconfigured).await;
     let ended = world.happen(&anew, Event::CancelRequested).await;
-    let wanted = vec![(ended.seq, ended.rev)];
+    let wanted = vec![ItemRev::from(&ended)];
     let operation = new_operation(OperationKind::Purge);
     assert_eq!(world.store.purge(wanted, operation, world.now).await, Ok(1));
     world.admit(&["b"]).await;

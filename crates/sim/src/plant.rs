@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::fact::Facts;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, StoreId, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Content, Damage, GateRow, Group, History, ItemFilter, ItemQuery,
-    KeptFact, MemoryStore, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired,
-    RunChange, RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone,
-    TombstoneQuery, Turn, Turned, WorkerRow,
+    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, GateRow, Group, History,
+    ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun, NewWorker, NextDue,
+    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
+    Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
+    WorkerRow,
 };
 
 /// The mistake.
@@ -116,7 +117,7 @@ impl Store for Planted {
         self.inner.change_run(run, change).await
     }
 
-    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<BegunRun> {
         self.inner.begin_run(new, finished, now).await
     }
 
@@ -221,7 +222,7 @@ impl Store for Planted {
         self.inner.held(worker, after, limit).await
     }
 
-    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<Settled>> {
         self.inner.settled(run, limit).await
     }
 
@@ -237,7 +238,7 @@ impl Store for Planted {
         self.inner.payload(seq).await
     }
 
-    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>> {
         self.inner.contents(items, most).await
     }
 
@@ -249,19 +250,23 @@ impl Store for Planted {
         self.inner.children(parent).await
     }
 
-    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+    async fn counters(&self, run: RunId) -> Result<Vec<Counter>> {
         let mut counters = self.inner.counters(run).await?;
         if self.plant == Plant::WrongCounter
             && self.commits.load(Ordering::SeqCst) > 20
             && let Some(first) =
-                counters.iter_mut().find(|(_, metric, _)| matches!(metric, Metric::Outcome(_)))
+                counters.iter_mut().find(|counter| matches!(counter.metric, Metric::Outcome(_)))
         {
-            first.2 += 1;
+            first.n += 1;
         }
         Ok(counters)
     }
 
-    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+    async fn counters_of_all(&self, runs: RunSet) -> Result<Vec<RunCounters>> {
+        self.inner.counters_of_all(runs).await
+    }
+
+    async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>> {
         self.inner.config_counters(run).await
     }
 
@@ -270,7 +275,7 @@ impl Store for Planted {
         if self.plant == Plant::FutureDue { Ok(Vec::new()) } else { self.inner.ahead(run, than, limit).await }
     }
 
-    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+    async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.inner.next_due(run).await
     }
 
@@ -282,7 +287,7 @@ impl Store for Planted {
         self.inner.outputs(keys).await
     }
 
-    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+    async fn purge(&self, items: Vec<ItemRev>, operation: Operation, now: Timestamp) -> Result<u64> {
         self.inner.purge(items, operation, now).await
     }
 

@@ -15,14 +15,17 @@ mod store;
 pub use error::Error;
 pub use index::Index;
 pub use memory::MemoryStore;
-pub use query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
+pub use query::{
+    ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue, RunCounters,
+    RunSet, Settled, Tombstone, TombstoneQuery,
+};
 pub use request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, KeptFact, OutputKey, Prune,
-    Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, ItemRev, KeptFact, OutputKey,
+    Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
-    ControlChange, GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause, Retired,
-    RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
+    BegunRun, ControlChange, GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause,
+    Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};
 

@@ -2,11 +2,12 @@
 
 use redrive_core::event::Transition;
 use redrive_core::fact::Fact;
-use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, RunId, StageNo, StoreId, WorkerId};
+use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, Rev, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
+use serde::Serialize;
 
 use crate::run::{GateRow, Operation, RunChange};
 use crate::{Error, Result};
@@ -211,7 +212,7 @@ impl OutputKey {
 }
 
 /// Something the world is told, kept until the relay has passed it on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct KeptFact {
     /// Its number, given once.
     pub id: FactId,
@@ -224,6 +225,21 @@ impl KeptFact {
     #[must_use]
     pub fn message_id(&self, store: StoreId) -> String {
         format!("{store}-{}", self.id.0)
+    }
+}
+
+/// An item as it was seen: what was decided for it holds while it has this change number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemRev {
+    /// The item.
+    pub seq: ItemSeq,
+    /// Its change number.
+    pub rev: Rev,
+}
+
+impl From<&Item> for ItemRev {
+    fn from(item: &Item) -> Self {
+        Self { seq: item.seq, rev: item.rev }
     }
 }
 
@@ -285,6 +301,3 @@ pub struct Scrubbed {
     /// What could not be done, and what to do about it.
     pub left: Option<String>,
 }
-
-/// Where a page of items goes on.
-pub type After = Option<ItemSeq>;

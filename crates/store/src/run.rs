@@ -9,7 +9,7 @@ use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// A run to be created.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NewRun {
     /// Name of its pipeline.
     pub pipeline: String,
@@ -26,7 +26,7 @@ pub struct NewRun {
 }
 
 /// A run as it is kept. Its status is derived, see [`redrive_core::status::run_status`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunRow {
     /// Its number.
     pub id: RunId,
@@ -60,8 +60,17 @@ pub struct RunRow {
     pub learnt: BTreeMap<String, u64>,
 }
 
+/// A run that is gone on with, or that was created for want of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BegunRun {
+    /// The run.
+    pub row: RunRow,
+    /// Whether it was created.
+    pub created: bool,
+}
+
 /// How long a run was kept from going on (deadlines do not run meanwhile), or nobody was at it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Pause {
     /// Since when it is so now.
     pub since: Option<Timestamp>,
@@ -151,7 +160,7 @@ impl RunFilter {
 }
 
 /// A worker that comes up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewWorker {
     /// Name for people.
     pub name: String,
@@ -162,7 +171,7 @@ pub struct NewWorker {
 }
 
 /// A worker that has not been retired.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkerRow {
     /// Its number.
     pub id: WorkerId,
@@ -218,7 +227,7 @@ pub enum OperationState {
 }
 
 /// An operation on many items: durable, resumable, and its own audit record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Operation {
     /// Its number; 0 until it is saved.
     pub id: OperationId,
@@ -243,7 +252,7 @@ pub struct Operation {
 }
 
 /// A gate as it is kept: what workers and processes share about one dependency.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateRow {
     /// Its name.
     pub name: String,

@@ -14,8 +14,8 @@ use redrive_core::plan::Plan;
 use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Change, Claim, Claimed, Commit, Cursor, OperationKind, OutputKey, Prune, RunChange, Slot, Store,
-    Submit, Submitted,
+    Applied, Change, Claim, Claimed, Commit, Cursor, ItemRev, OperationKind, OutputKey, Prune, RunChange,
+    Slot, Store, Submit, Submitted,
 };
 
 use super::dice::Dice;
@@ -277,8 +277,10 @@ impl Lives {
         let mut gone = [0; 2];
         for (store, gone) in self.stores.iter().zip(&mut gone) {
             let items = Items::of(&**store, self.run).await;
-            let wanted =
-                chosen.iter().map(|id| &items.by_id[id]).map(|item| (item.seq, Rev(item.rev.0 - off)));
+            let wanted = chosen
+                .iter()
+                .map(|id| &items.by_id[id])
+                .map(|item| ItemRev { seq: item.seq, rev: Rev(item.rev.0 - off) });
             let operation = new_operation(OperationKind::Purge);
             *gone = store.purge(wanted.collect(), operation, self.now).await.expect("purge");
         }

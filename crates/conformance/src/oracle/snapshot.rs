@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use redrive_core::event::ChildTally;
 use redrive_core::fact::Fact;
-use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, WorkerId};
 use redrive_core::item::Item;
-use redrive_core::tally::Metric;
+use redrive_core::tally::Counter;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{
-    GateRow, Group, History, ItemFilter, ItemQuery, OutputKey, RunRow, Store, Tombstone, TombstoneQuery,
-    WorkerRow,
+    ConfigCounter, GateRow, Group, History, ItemFilter, ItemQuery, NextDue, OutputKey, RunCounters, RunRow,
+    RunSet, Store, Tombstone, TombstoneQuery, WorkerRow,
 };
 
 /// An item without row numbers.
@@ -60,9 +60,10 @@ pub(super) struct Snapshot {
     payloads: BTreeMap<ItemId, Option<ContentHash>>,
     histories: BTreeMap<ItemId, History>,
     tallies: BTreeMap<ItemId, ChildTally>,
-    counters: Vec<(StageNo, Metric, i64)>,
-    config_counters: Vec<(StageNo, i64, Metric, i64)>,
-    next_due: (Option<Timestamp>, bool),
+    counters: Vec<Counter>,
+    counters_of_all: Vec<RunCounters>,
+    config_counters: Vec<ConfigCounter>,
+    next_due: NextDue,
     settled: Vec<(Plain, ChildTally)>,
     orphans: Vec<Plain>,
     held: Vec<Plain>,
@@ -110,9 +111,10 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
         histories,
         tallies,
         counters: store.counters(view.run).await.expect("counters"),
+        counters_of_all: store.counters_of_all(RunSet::All).await.expect("counters"),
         config_counters: store.config_counters(view.run).await.expect("counters"),
         next_due: store.next_due(view.run).await.expect("next due"),
-        settled: settled.into_iter().map(|(item, tally)| (items.plain(&item), tally)).collect(),
+        settled: settled.into_iter().map(|one| (items.plain(&one.item), one.children)).collect(),
         orphans: items.plains(&store.orphans(view.run, view.now, 99).await.expect("orphans")),
         held: items.plains(&held),
         groups: store.groups(dead, 99).await.expect("groups"),

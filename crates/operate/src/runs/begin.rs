@@ -9,7 +9,7 @@ use redrive_engine::report::RunReport;
 use redrive_engine::source::Source;
 use redrive_engine::{admin, crash};
 use redrive_pipeline::{Definition, SourceKind};
-use redrive_store::{NewRun, RunChange, RunRow};
+use redrive_store::{BegunRun, NewRun, RunChange, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::edit::{Changed, Edit, compare, take_over};
@@ -168,7 +168,7 @@ async fn find_or_create(
         return Ok(Found { row, created: true, other: None });
     }
     // An index knows itself what has changed since its last run.
-    let (row, created) = store.begin_run(new.clone(), index.is_none(), now).await?;
+    let BegunRun { row, created } = store.begin_run(new.clone(), index.is_none(), now).await?;
     let other = match created || row.finished_at.is_none() {
         true => None,
         false => cannot_go_on(&row, definition, request.keep_passed),
@@ -176,7 +176,7 @@ async fn find_or_create(
     if other.is_none() {
         return Ok(Found { row, created, other });
     }
-    let (row, created) = store.begin_run(new, false, now).await?;
+    let BegunRun { row, created } = store.begin_run(new, false, now).await?;
     Ok(Found { row, created, other })
 }
 

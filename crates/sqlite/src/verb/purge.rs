@@ -1,11 +1,11 @@
 //! Removing finished items for good.
 
 use redrive_core::fact::Fact;
-use redrive_core::id::{ItemSeq, OperationId, Rev};
+use redrive_core::id::{ItemSeq, OperationId};
 use redrive_core::item::Item;
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
-use redrive_store::Operation;
+use redrive_store::{ItemRev, Operation};
 use rusqlite::Connection;
 
 use crate::error::Result;
@@ -13,17 +13,12 @@ use crate::verb::outbox::Outbox;
 use crate::verb::{counter, item, operation, output, tombstone};
 
 /// Removes finished items that still have that change number, with all their descendants, leaving tombstones.
-pub(crate) fn purge(
-    tx: &Connection,
-    items: &[(ItemSeq, Rev)],
-    by: &Operation,
-    now: Timestamp,
-) -> Result<u64> {
+pub(crate) fn purge(tx: &Connection, items: &[ItemRev], by: &Operation, now: Timestamp) -> Result<u64> {
     let by = operation::save(tx, by)?;
     let mut deltas = Deltas::default();
     let mut outbox = Outbox::of(tx)?;
     let mut gone = 0;
-    for (seq, rev) in items {
+    for ItemRev { seq, rev } in items {
         let still =
             item::one(tx, *seq)?.is_some_and(|item| item.rev == *rev && item.state.kind().is_terminal());
         if !still {

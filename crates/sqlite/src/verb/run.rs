@@ -5,7 +5,7 @@ use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::rule::run::{ChangedRun, changed_run};
-use redrive_store::{Cursor, Error, NewRun, Pause, RunChange, RunFilter, RunRow};
+use redrive_store::{BegunRun, Cursor, Error, NewRun, Pause, RunChange, RunFilter, RunRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::{Result, strange};
@@ -43,10 +43,10 @@ pub(crate) fn create(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<Ru
 }
 
 /// Finds the newest run of the same pipeline and source that can be gone on with, or adds it.
-pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestamp) -> Result<BegunRun> {
     match list(tx, &RunFilter::going_on(new, finished), None, 1)?.pop() {
-        Some(row) => Ok((row, false)),
-        None => Ok((create(tx, new, now)?, true)),
+        Some(row) => Ok(BegunRun { row, created: false }),
+        None => Ok(BegunRun { row: create(tx, new, now)?, created: true }),
     }
 }
 

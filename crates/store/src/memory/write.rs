@@ -2,7 +2,7 @@
 
 use redrive_core::event::{Children, Transition};
 use redrive_core::fact::Fact;
-use redrive_core::id::{ItemId, ItemSeq, OperationId, Rev, RunId};
+use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId};
 use redrive_core::item::{Entry, Item, Lane, NewItem, State as ItemState, StateKind};
 use redrive_core::order::{Candidate, pick};
 use redrive_core::status::Control;
@@ -12,8 +12,8 @@ use redrive_core::time::Timestamp;
 use super::state::{Kept, State};
 use crate::query::{History, Tombstone};
 use crate::request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Prune, Pruned, Slot, Submit, Submitted, Turn,
-    Turned,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, ItemRev, Prune, Pruned, Slot, Submit, Submitted,
+    Turn, Turned,
 };
 use crate::run::Operation;
 use crate::{Error, Result};
@@ -287,11 +287,11 @@ impl State {
         }
     }
 
-    pub(super) fn purge(&mut self, items: &[(ItemSeq, Rev)], operation: Operation, now: Timestamp) -> u64 {
+    pub(super) fn purge(&mut self, items: &[ItemRev], operation: Operation, now: Timestamp) -> u64 {
         let operation = self.save_operation(operation);
         let mut deltas = Deltas::default();
         let mut gone = 0;
-        for (seq, rev) in items {
+        for ItemRev { seq, rev } in items {
             let still = self
                 .items
                 .get(seq)

@@ -80,7 +80,7 @@ impl<D: Driver> WorkerLoop<D> {
             return Ok(None);
         };
         let counts = crate::counts::all_counts(&**store, self.desk.run()).await?;
-        let (next_due, _) = store.next_due(self.desk.run()).await?;
+        let next_due = store.next_due(self.desk.run()).await?.at;
         let late = next_due.filter(|due| *due > self.env.clock.now().after(max_wait));
         // Joining parents wait for children that wait: they are no reason to stay.
         Ok(late
@@ -97,8 +97,8 @@ impl<D: Driver> WorkerLoop<D> {
         let counters = self.store.counters(self.desk.run()).await?;
         let stages: Vec<StageNo> = counters
             .into_iter()
-            .filter(|(_, metric, n)| *metric == waiting && *n > 0)
-            .map(|(stage, ..)| stage)
+            .filter(|counter| counter.metric == waiting && counter.n > 0)
+            .map(|counter| counter.stage)
             .collect();
         let blocked: Option<Vec<Blocked>> =
             stages.into_iter().map(|stage| self.desk.blocked(stage, now)).collect();
