@@ -1,7 +1,8 @@
 //! Where items are kept: the [`Store`] trait, and the in-memory store that specifies it.
 //!
 //! A store is dumb. It commits transitions it is handed, in batches, each under the change number it was decided for. It
-//! never decides, never computes a wait and never reads a clock: every write is told the time.
+//! never decides, never computes a wait and never reads a clock: every write is told the time. What is left to be ruled, every store
+//! rules alike: [`rule`], and [`sql`] for those on a database.
 
 pub mod error;
 pub mod index;
@@ -10,6 +11,7 @@ pub mod query;
 pub mod request;
 pub mod rule;
 pub mod run;
+pub mod sql;
 mod store;
 
 pub use error::Error;

@@ -3,15 +3,16 @@
 use redrive_core::event::Transition;
 use redrive_core::fact::Fact;
 use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::{Entry, Item};
+use redrive_core::item::Item;
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
+use redrive_store::rule::item::entry_of_children;
+use redrive_store::sql::ItemColumns;
 use redrive_store::{Applied, Change, Commit};
 use rusqlite::{CachedStatement, Connection, params};
 
 use crate::content;
 use crate::error::Result;
-use crate::row::Fields;
 use crate::sequence::Sequence;
 use crate::verb::outbox::Outbox;
 use crate::verb::submit::insert;
@@ -186,7 +187,7 @@ impl<'tx> Desk<'tx> {
     fn move_item(&mut self, transition: &Transition) -> Result<bool> {
         let (item, guard) = (&transition.after, transition.guard);
         let Some(payload) = &transition.payload else {
-            let fields = Fields::of(item);
+            let fields = ItemColumns::from(item);
             return Ok(self.move_item.execute(moved!(item, guard, fields))? == 1);
         };
         // Guarded as well, or a stale worker's large content would be kept for nobody.
@@ -194,7 +195,7 @@ impl<'tx> Desk<'tx> {
             return Ok(false);
         }
         let columns = content::keep(self.tx, payload, None)?;
-        let fields = Fields::of(item);
+        let fields = ItemColumns::from(item);
         let mut update = self.tx.prepare_cached(MOVE_WITH_PAYLOAD)?;
         Ok(update.execute(moved!(item, guard, fields, columns.payload, columns.hash(), columns.sum))? == 1)
     }
@@ -207,8 +208,7 @@ impl<'tx> Desk<'tx> {
     fn admit_children(&mut self, transition: &Transition, now: Timestamp) -> Result<()> {
         let Some(children) = &transition.children else { return Ok(()) };
         let parent = &transition.after;
-        let (stage, deadline) = (children.stage, children.deadline);
-        let entry = Entry { run: parent.run, parent: Some(parent.seq), stage, reading: 0, deadline, now };
+        let entry = entry_of_children(parent, children, now);
         let mut there = self.tx.prepare_cached("SELECT 1 FROM item WHERE id = ?1")?;
         for new in &children.items {
             let version = new.version();

@@ -2,13 +2,13 @@
 
 use redrive_core::event::ChildTally;
 use redrive_core::id::{ItemSeq, RunId};
-use redrive_core::item::{Item, StateKind};
+use redrive_core::item::Item;
 use redrive_core::time::Timestamp;
-use redrive_store::{Content, ItemContent, NextDue, Settled};
+use redrive_store::{Content, ItemContent, NextDue, Settled, rule, sql};
 use rusqlite::{Connection, OptionalExtension, Row, Rows};
 
 use crate::content;
-use crate::error::{Result, strange};
+use crate::error::Result;
 use crate::row::{self, item_columns, limit as sql_limit};
 
 /// Reads all rows.
@@ -56,14 +56,9 @@ pub(crate) fn children(conn: &Connection, parent: ItemSeq) -> Result<ChildTally>
         conn.prepare_cached("SELECT state, count(*) FROM item WHERE parent = ?1 GROUP BY state")?;
     let mut rows = select.query([parent.0])?;
     while let Some(row) = rows.next()? {
-        let code: u8 = row.get(0)?;
+        let code: i64 = row.get(0)?;
         let n: u64 = row.get::<_, i64>(1)?.cast_unsigned();
-        match StateKind::from_code(code).ok_or_else(|| strange("state", code))? {
-            StateKind::Succeeded | StateKind::Filtered => tally.done += n,
-            StateKind::Dead => tally.dead += n,
-            StateKind::Cancelled | StateKind::Superseded => tally.gone += n,
-            StateKind::Waiting | StateKind::Running | StateKind::Joining => tally.live += n,
-        }
+        rule::item::tally(&mut tally, sql::state(code)?, n);
     }
     Ok(tally)
 }

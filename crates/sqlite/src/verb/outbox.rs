@@ -3,11 +3,11 @@
 use redrive_core::fact::{Fact, FactKind};
 use redrive_core::id::{FactId, ItemId, RunId, StageNo, StoreId};
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, KeptFact};
+use redrive_store::{Error, KeptFact, sql};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::Result;
-use crate::row::{class, limit as sql_limit};
+use crate::row::limit as sql_limit;
 use crate::sequence::Sequence;
 use crate::verb::item::collect;
 
@@ -106,7 +106,7 @@ fn read(row: &Row<'_>) -> Result<KeptFact> {
         attempt: row.get(7)?,
         at: Timestamp(row.get(8)?),
         due: row.get::<_, Option<i64>>(9)?.map(Timestamp),
-        class: row.get::<_, Option<i64>>(10)?.map(class).transpose()?,
+        class: row.get::<_, Option<i64>>(10)?.map(sql::class).transpose()?,
         reason: row.get(11)?,
     };
     Ok(KeptFact { id: FactId(row.get(0)?), fact })

@@ -1,11 +1,11 @@
 //! Removing finished items for good.
 
 use redrive_core::fact::Fact;
-use redrive_core::id::{ItemSeq, OperationId};
-use redrive_core::item::Item;
+use redrive_core::id::ItemSeq;
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
-use redrive_store::{ItemRev, Operation};
+use redrive_store::rule::item::may_purge;
+use redrive_store::{ItemRev, Operation, rule};
 use rusqlite::Connection;
 
 use crate::error::Result;
@@ -18,15 +18,15 @@ pub(crate) fn purge(tx: &Connection, items: &[ItemRev], by: &Operation, now: Tim
     let mut deltas = Deltas::default();
     let mut outbox = Outbox::of(tx)?;
     let mut gone = 0;
-    for ItemRev { seq, rev } in items {
-        let still =
-            item::one(tx, *seq)?.is_some_and(|item| item.rev == *rev && item.state.kind().is_terminal());
-        if !still {
+    for asked in items {
+        if !item::one(tx, asked.seq)?.is_some_and(|item| may_purge(&item, *asked)) {
             continue;
         }
-        for seq in family(tx, *seq)? {
+        for seq in family(tx, asked.seq)? {
             let Some(item) = item::one(tx, seq)? else { continue };
-            bury(tx, &item, by, now)?;
+            tombstone::set(tx, &rule::item::tombstone(&item, by, now))?;
+            output::remove_of(tx, seq)?;
+            remove(tx, seq)?;
             deltas.purged(&item);
             outbox.tell(tx, Fact::of_purged(&item, now))?;
             gone += 1;
@@ -49,12 +49,6 @@ fn family(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
         at += 1;
     }
     Ok(family)
-}
-
-fn bury(tx: &Connection, item: &Item, by: OperationId, now: Timestamp) -> Result<()> {
-    tombstone::set(tx, item, by, now)?;
-    output::remove_of(tx, item.seq)?;
-    remove(tx, item.seq)
 }
 
 /// Removes an item with its history. Its content is looked at when the store is pruned or scrubbed.

@@ -4,7 +4,7 @@ use redrive_core::fact::Fact;
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::rule::run::{ChangedRun, changed_run};
+use redrive_store::rule::run::{ChangedRun, Progress, begun_reading, changed_run, takes};
 use redrive_store::{BegunRun, Cursor, Error, NewRun, Pause, RunChange, RunFilter, RunRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -74,13 +74,17 @@ pub(crate) fn require(conn: &Connection, run: RunId) -> Result<()> {
     }
 }
 
-/// Refuses a run that does not exist or was cancelled.
-pub(crate) fn require_uncancelled(conn: &Connection, run: RunId) -> Result<()> {
-    require(conn, run)?;
-    if is_cancelled(conn, run)? {
-        return Err(Error::RunCancelled { run }.into());
-    }
-    Ok(())
+/// Refuses a run that does not exist or does not take what a reading of its source has.
+pub(crate) fn require_taking(conn: &Connection, run: RunId, submitted: u32) -> Result<()> {
+    let mut select = conn.prepare_cached("SELECT control, reading FROM run WHERE id = ?1")?;
+    let found: Option<(u8, u32)> =
+        select.query_row([run.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let (code, reading) = found.ok_or_else(|| missing(run))?;
+    Ok(takes(run, control(code)?, reading, submitted)?)
+}
+
+fn control(code: u8) -> Result<Control> {
+    Control::from_code(code).ok_or_else(|| strange("control", code))
 }
 
 /// Whether a run was cancelled, or is not there.
@@ -128,26 +132,20 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
 
 /// Begins a reading of a run's source, and gives its number.
 pub(crate) fn begin_reading(tx: &Connection, run: RunId, last: u32, position: Option<&str>) -> Result<u32> {
-    let reading = must(tx, run)?.reading;
-    if reading != last {
-        return Err(Error::Overtaken { reading }.into());
-    }
+    let row = begun_reading(must(tx, run)?, last, position.map(ToOwned::to_owned))?;
     tx.prepare_cached(
-        "UPDATE run SET reading = reading + 1, cursor = ?2, admitted_all = 0, duplicates = 0, finished_at = NULL
+        "UPDATE run SET reading = ?2, cursor = ?3, admitted_all = ?4, duplicates = ?5, finished_at = ?6
          WHERE id = ?1",
     )?
-    .execute((run.0, position))?;
-    Ok(must(tx, run)?.reading)
-}
-
-/// Refuses what an older reading of a run's source has.
-pub(crate) fn require_reading(conn: &Connection, run: RunId, number: u32) -> Result<()> {
-    let reading: u32 =
-        conn.prepare_cached("SELECT reading FROM run WHERE id = ?1")?.query_row([run.0], |row| row.get(0))?;
-    if reading > number {
-        return Err(Error::Overtaken { reading }.into());
-    }
-    Ok(())
+    .execute(params![
+        run.0,
+        row.reading,
+        row.cursor,
+        row.admitted_all,
+        row.duplicates.cast_signed(),
+        row.finished_at.map(|at| at.0),
+    ])?;
+    Ok(row.reading)
 }
 
 /// A run that was finished and has unfinished items again is not finished.
@@ -160,14 +158,16 @@ pub(crate) fn goes_on_with_live(tx: &Connection, run: RunId) -> Result<()> {
     Ok(())
 }
 
-/// Writes down how far a run's source is read, and how many more lines repeated an earlier one.
-pub(crate) fn advance(tx: &Connection, run: RunId, cursor: &Cursor, duplicates: u64) -> Result<()> {
-    tx.prepare_cached(
-        "UPDATE run SET cursor = CASE WHEN admitted_all THEN cursor ELSE ?2 END,
-                admitted_all = max(admitted_all, ?3), duplicates = duplicates + ?4
-         WHERE id = ?1",
-    )?
-    .execute(params![run.0, cursor.position, cursor.done, duplicates.cast_signed()])?;
+/// Writes down how far a run's source is read, and that so many lines of a submission repeated an earlier one.
+pub(crate) fn advance(tx: &Connection, run: RunId, cursor: &Cursor, repeated: u64) -> Result<()> {
+    let mut select = tx.prepare_cached("SELECT cursor, admitted_all, duplicates FROM run WHERE id = ?1")?;
+    let progress = select.query_row([run.0], |row| {
+        let duplicates = row.get::<_, i64>(2)?.cast_unsigned();
+        Ok(Progress { cursor: row.get(0)?, admitted_all: row.get(1)?, duplicates })
+    })?;
+    let progress = progress.after(cursor, repeated);
+    tx.prepare_cached("UPDATE run SET cursor = ?2, admitted_all = ?3, duplicates = ?4 WHERE id = ?1")?
+        .execute(params![run.0, progress.cursor, progress.admitted_all, progress.duplicates.cast_signed()])?;
     Ok(())
 }
 
@@ -200,7 +200,6 @@ pub(crate) fn list(
 }
 
 fn read(row: &Row<'_>) -> Result<RunRow> {
-    let control: u8 = row.get(7)?;
     Ok(RunRow {
         id: RunId(row.get(0)?),
         spec: NewRun {
@@ -211,7 +210,7 @@ fn read(row: &Row<'_>) -> Result<RunRow> {
             definition: row.get(5)?,
             folder: row.get(6)?,
         },
-        control: Control::from_code(control).ok_or_else(|| strange("control", control))?,
+        control: control(row.get(7)?)?,
         reason: row.get(8)?,
         cursor: row.get(9)?,
         admitted_all: row.get(10)?,

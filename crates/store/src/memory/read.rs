@@ -13,6 +13,7 @@ use crate::query::{
     ConfigCounter, Group, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, Tombstone,
     TombstoneQuery,
 };
+use crate::rule;
 use crate::run::{Operation, OperationState};
 
 impl State {
@@ -43,12 +44,7 @@ impl State {
     pub(super) fn children(&self, parent: ItemSeq) -> ChildTally {
         let mut tally = ChildTally::default();
         for item in self.each().filter(|item| item.parent == Some(parent)) {
-            match item.state.kind() {
-                StateKind::Succeeded | StateKind::Filtered => tally.done += 1,
-                StateKind::Dead => tally.dead += 1,
-                StateKind::Cancelled | StateKind::Superseded => tally.gone += 1,
-                StateKind::Waiting | StateKind::Running | StateKind::Joining => tally.live += 1,
-            }
+            rule::item::tally(&mut tally, item.state.kind(), 1);
         }
         tally
     }

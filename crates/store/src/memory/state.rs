@@ -11,10 +11,10 @@ use redrive_core::time::Timestamp;
 
 use crate::query::{History, Tombstone};
 use crate::request::{Applied, OutputKey};
-use crate::rule::run::{ChangedRun, changed_run};
+use crate::rule::operation::saved_state;
+use crate::rule::run::{ChangedRun, begun_reading, changed_run};
 use crate::run::{
-    GateRow, NewRun, NewWorker, Operation, OperationState, Pause, Retired, RunChange, RunFilter, RunRow,
-    WorkerRow,
+    GateRow, NewRun, NewWorker, Operation, Pause, Retired, RunChange, RunFilter, RunRow, WorkerRow,
 };
 use crate::{Error, Result};
 
@@ -88,14 +88,7 @@ impl State {
 
     pub(super) fn begin_reading(&mut self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
         let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
-        if row.reading != last {
-            return Err(Error::Overtaken { reading: row.reading });
-        }
-        row.reading += 1;
-        row.cursor = position;
-        row.admitted_all = false;
-        row.duplicates = 0;
-        row.finished_at = None;
+        *row = begun_reading(row.clone(), last, position)?;
         Ok(row.reading)
     }
 
@@ -167,10 +160,7 @@ impl State {
             operation.id = OperationId(self.next_operation);
         }
         let id = operation.id;
-        // Whoever works on it need not know yet that it was stopped.
-        if self.operations.get(&id).is_some_and(|known| known.state == OperationState::Cancelled) {
-            operation.state = OperationState::Cancelled;
-        }
+        operation.state = saved_state(self.operations.get(&id).map(|kept| kept.state), operation.state);
         self.operations.insert(id, operation);
         id
     }
