@@ -6,7 +6,7 @@ use redrive_core::event::{ChildTally, Event, Gone, Verdict};
 use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, ItemId, StageNo};
 use redrive_core::item::{Item, StateKind};
-use redrive_store::{Applied, ItemFilter, ItemQuery, Store};
+use redrive_store::{Applied, ItemFilter, ItemQuery, Settled, Store};
 
 use crate::world::{PART, SPLIT, STORE, World, failed, passed, split};
 
@@ -70,14 +70,23 @@ pub(crate) async fn settled_are_those_without_live_children(store: Arc<dyn Store
     assert!(settled().await.expect("settled").is_empty(), "a running child is live");
     world.happen(&parts[1].item, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
     let tally = ChildTally { done: 1, dead: 1, gone: 0, live: 0 };
-    assert_eq!(settled().await, Ok(vec![(first.clone(), tally)]));
+    assert_eq!(settled().await, Ok(vec![Settled { item: first.clone(), children: tally }]));
     world.happen(&parts[2].item, Event::CancelRequested).await;
     let gone = ChildTally { gone: 1, ..ChildTally::default() };
-    assert_eq!(settled().await, Ok(vec![(first.clone(), tally), (second.clone(), gone)]));
-    assert_eq!(world.store.settled(world.run, 1).await, Ok(vec![(first.clone(), tally)]));
+    assert_eq!(
+        settled().await,
+        Ok(vec![
+            Settled { item: first.clone(), children: tally },
+            Settled { item: second.clone(), children: gone }
+        ])
+    );
+    assert_eq!(
+        world.store.settled(world.run, 1).await,
+        Ok(vec![Settled { item: first.clone(), children: tally }])
+    );
     let joined = world.happen(&first, Event::ChildrenSettled(tally)).await;
     assert_eq!(joined.stage, STORE);
-    assert_eq!(settled().await, Ok(vec![(second, gone)]));
+    assert_eq!(settled().await, Ok(vec![Settled { item: second, children: gone }]));
     assert_eq!(world.store.history(first.seq).await.expect("history").marks[0].what, "joined");
     world.assert_counters().await;
 }

@@ -40,7 +40,7 @@ pub(crate) async fn a_paused_run_gives_nothing(store: Arc<dyn Store>) {
     let paused =
         [Control::Paused, Control::PausedBudget, Control::PausedQuota, Control::PausedOutage, Control::Go];
     for control in paused {
-        let change = RunChange { control: Some((control, None)), ..RunChange::default() };
+        let change = RunChange::ask(control, None, START);
         world.store.change_run(world.run, change).await.expect("change");
         let slots = vec![Slot { run: other, ..world.slot(SPLIT, 9) }, world.slot(SPLIT, 9)];
         let claimed = world.claim_slots(slots).await;

@@ -10,7 +10,7 @@ use redrive_core::id::{ContentHash, RunId};
 use redrive_core::item::{NewItem, Payload, StateKind};
 use redrive_core::status::Control;
 use redrive_store::{
-    Applied, Change, Commit, Content, Error, OperationKind, OutputKey, RunChange, Store, Submit,
+    Applied, Change, Commit, Content, Error, ItemRev, OperationKind, OutputKey, RunChange, Store, Submit,
 };
 
 use crate::world::{LEASE, SPLIT, STORE, World, failed, new_operation, new_worker, passed};
@@ -70,10 +70,10 @@ pub(crate) async fn run_and_operation_change_with_the_items(store: Arc<dyn Store
     let world = World::new(store).await;
     world.admit(&["a"]).await;
     let held = world.claim_one(SPLIT).await;
-    let control = Some((Control::PausedQuota, Some("no credit".to_owned())));
+    let pause = RunChange::ask(Control::PausedQuota, Some("no credit".to_owned()), world.now);
     let commit = Commit {
         changes: vec![world.decide(&held, failed(Class::Quota, "pay")).into()],
-        run: Some((world.run, RunChange { control, ..RunChange::default() })),
+        run: Some((world.run, pause)),
         operation: Some(new_operation(OperationKind::Cancel)),
         now: world.now,
         ..Commit::default()
@@ -105,7 +105,7 @@ pub(crate) async fn a_purged_item_is_stale(store: Arc<dyn Store>) {
     let dead = world.bury(&["a"], "no").await.remove(0);
     let late = world.decide(&dead, Event::Redriven { due: world.now, payload: None });
     let operation = new_operation(OperationKind::Purge);
-    assert_eq!(world.store.purge(vec![(dead.seq, dead.rev)], operation, world.now).await, Ok(1));
+    assert_eq!(world.store.purge(vec![ItemRev::from(&dead)], operation, world.now).await, Ok(1));
     assert_eq!(world.commit(vec![late]).await, [Applied::Stale]);
     assert!(world.items().await.is_empty());
 }
@@ -183,7 +183,7 @@ pub(crate) async fn contents_come_with_their_items_until_they_are_too_many(store
     let seqs: Vec<_> = all.iter().map(|item| item.seq).collect();
     let read = async |seqs: Vec<_>, most| {
         let found = world.store.contents(seqs, most).await.expect("contents");
-        found.into_iter().map(|(item, content)| (item, content.whole().expect("whole"))).collect::<Vec<_>>()
+        found.into_iter().map(|found| (found.item, found.content.whole().expect("whole"))).collect::<Vec<_>>()
     };
     let whole = read(seqs.clone(), usize::MAX).await;
     assert_eq!(whole.iter().map(|(item, _)| item).collect::<Vec<_>>(), all.iter().collect::<Vec<_>>());

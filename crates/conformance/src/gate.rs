@@ -136,7 +136,7 @@ pub(crate) async fn gates_outlive_the_runs_that_used_them(store: Arc<dyn Store>)
     let world = World::new(store.clone()).await;
     world.bury(&["a"], "no").await;
     assert_eq!(save(&*store, &[gate("llm", 0, "{}")]).await, [Applied::Done]);
-    let finished = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+    let finished = RunChange::finished(START);
     store.change_run(world.run, finished).await.expect("change");
     let pruned = store
         .prune(Prune { finished_before: Timestamp::MAX, with_dead: true, only: None, limit: 99 })

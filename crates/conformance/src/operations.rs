@@ -9,7 +9,7 @@ use redrive_core::id::{ItemSeq, OperationId, RunId};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Commit, Error, Operation, OperationKind, OperationState, Pause, RunChange, Store,
+    Applied, BegunRun, Commit, Error, Operation, OperationKind, OperationState, Pause, RunChange, Store,
 };
 
 use crate::world::{SPLIT, START, World, new_operation};
@@ -84,10 +84,8 @@ pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let change = |change| world.store.change_run(world.run, change);
     let text = |text: &str| Some(text.to_owned());
-    let control = Some((Control::PausedBudget, text("too many")));
-    let row = change(RunChange { control, budget: budget(None, "{}"), ..RunChange::default() })
-        .await
-        .expect("change");
+    let paused = RunChange::ask(Control::PausedBudget, text("too many"), START);
+    let row = change(RunChange { budget: budget(None, "{}"), ..paused }).await.expect("change");
     assert_eq!(
         (row.control, row.reason.clone(), row.budget.clone()),
         (Control::PausedBudget, text("too many"), text("{}"))
@@ -98,8 +96,7 @@ pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
         (Control::PausedBudget, text("too many"), text("{}"))
     );
     assert_eq!(row.spec.definition, "new");
-    let control = Some((Control::Go, None));
-    let row = change(RunChange { control, ..RunChange::default() }).await.expect("change");
+    let row = change(RunChange::ask(Control::Go, None, START)).await.expect("change");
     assert_eq!((row.control, row.reason.clone()), (Control::Go, None));
     assert_eq!((row.pause, row.idle), (Pause::default(), Pause::default()));
     let (pause, idle) = (Pause { since: Some(START), before_ms: 5 }, Pause { since: None, before_ms: 7 });
@@ -109,12 +106,11 @@ pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
     assert_eq!((row.pause, row.idle), (pause, idle));
     let row = change(RunChange { idle: Some(pause), ..RunChange::default() }).await.expect("change");
     assert_eq!(row.idle, pause);
-    let finished_at = Some(Some(START));
-    let row = change(RunChange { finished_at, ..RunChange::default() }).await.expect("change");
+    let row = change(RunChange::finished(START)).await.expect("change");
     assert_eq!((row.finished_at, row.idle), (Some(START), pause));
     let row = change(RunChange::default()).await.expect("change");
     assert_eq!(row.finished_at, Some(START));
-    let row = change(RunChange { finished_at: Some(None), ..RunChange::default() }).await.expect("change");
+    let row = change(RunChange::goes_on()).await.expect("change");
     assert_eq!(row.finished_at, None);
     assert_eq!(world.store.run(world.run).await, Ok(Some(row)));
 }
@@ -126,8 +122,8 @@ fn budget(was: Option<&str>, becomes: &str) -> Option<BudgetChange> {
 pub(crate) async fn a_budget_is_kept_only_over_the_one_it_was_made_from(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let save = |was: Option<&str>, becomes: &str, reason: &str| {
-        let control = Some((Control::Paused, Some(reason.to_owned())));
-        let change = RunChange { control, budget: budget(was, becomes), ..RunChange::default() };
+        let paused = RunChange::ask(Control::Paused, Some(reason.to_owned()), START);
+        let change = RunChange { budget: budget(was, becomes), ..paused };
         world.store.change_run(world.run, change)
     };
     let kept = async |was: Option<&str>, becomes: &str, reason: &str| {
@@ -210,7 +206,7 @@ pub(crate) async fn a_stopped_operation_stays_stopped(store: Arc<dyn Store>) {
 pub(crate) async fn a_cancelled_run_stays_cancelled_and_takes_nothing(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let dead = world.bury(&["a"], "no").await.remove(0);
-    let change = |control| RunChange { control: Some((control, None)), ..RunChange::default() };
+    let change = |control| RunChange::ask(control, None, START);
     world.store.change_run(world.run, change(Control::Cancelled)).await.expect("change");
     for control in [Control::Go, Control::PausedQuota] {
         let row = world.store.change_run(world.run, change(control)).await.expect("change");
@@ -232,7 +228,7 @@ pub(crate) async fn a_run_with_unfinished_items_is_not_finished(store: Arc<dyn S
     let world = World::new(store).await;
     world.admit(&["a"]).await;
     let finish = || {
-        let change = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+        let change = RunChange::finished(START);
         world.store.change_run(world.run, change)
     };
     assert_eq!(finish().await.expect("change").finished_at, None);
@@ -245,12 +241,12 @@ pub(crate) async fn a_run_with_unfinished_items_is_not_finished(store: Arc<dyn S
 pub(crate) async fn an_unfinished_run_is_begun_once(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let begin = |source: &str| world.store.begin_run(crate::world::new_run(source), false, START);
-    let (row, created) = begin("source").await.expect("begun");
+    let BegunRun { row, created } = begin("source").await.expect("begun");
     assert_eq!((row.id, created), (world.run, false), "the one that is there");
-    let (other, created) = begin("elsewhere").await.expect("begun");
+    let BegunRun { row: other, created } = begin("elsewhere").await.expect("begun");
     assert!(created && other.id != world.run);
-    let finish = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+    let finish = RunChange::finished(START);
     world.store.change_run(world.run, finish).await.expect("change");
-    let (next, created) = begin("source").await.expect("begun");
+    let BegunRun { row: next, created } = begin("source").await.expect("begun");
     assert!(created && next.id != world.run, "a finished run is not gone on with");
 }

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use redrive_core::event::Event;
 use redrive_core::failure::Class;
+use redrive_core::id::RunId;
 use redrive_core::status::Control;
-use redrive_store::{ItemFilter, ItemQuery, RunChange, RunFilter, Store};
+use redrive_store::{
+    ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, Store, Submit,
+};
 
 use crate::world::{SPLIT, START, World, failed, new_run, passed, split};
 
@@ -69,9 +72,9 @@ pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {
         uncancelled: false,
     };
     assert_eq!(list(of_a, None, 9).await, [ids[2], ids[0]]);
-    let finished = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+    let finished = RunChange::finished(START);
     store.change_run(ids[3], finished).await.expect("change");
-    let cancelled = RunChange { control: Some((Control::Cancelled, None)), ..RunChange::default() };
+    let cancelled = RunChange::ask(Control::Cancelled, None, START);
     store.change_run(ids[1], cancelled).await.expect("change");
     assert_eq!(list(RunFilter { unfinished: true, ..all() }, None, 9).await, [ids[2], ids[0]]);
     assert_eq!(list(RunFilter { pipeline: Some("x".to_owned()), ..all() }, None, 9).await, []);
@@ -79,17 +82,49 @@ pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {
 
 pub(crate) async fn next_due_of_a_run_is_its_earliest(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
-    assert_eq!(world.store.next_due(world.run).await, Ok((None, false)));
+    assert_eq!(world.store.next_due(world.run).await, Ok(NextDue { at: None, any_fresh: false }));
     world.admit(&["a", "b"]).await;
-    assert_eq!(world.store.next_due(world.run).await, Ok((Some(START), true)));
+    assert_eq!(world.store.next_due(world.run).await, Ok(NextDue { at: Some(START), any_fresh: true }));
     let held = world.claim(SPLIT, 2).await;
-    assert_eq!(world.store.next_due(world.run).await, Ok((None, false)));
+    assert_eq!(world.store.next_due(world.run).await, Ok(NextDue { at: None, any_fresh: false }));
     let later = world.happen(&held[0].item, failed(Class::Retryable, "oops")).await;
     let redrive_core::item::State::Waiting { due, .. } = later.state else { panic!("it waits") };
-    assert_eq!(world.store.next_due(world.run).await, Ok((Some(due), false)), "only a retry is left");
+    assert_eq!(
+        world.store.next_due(world.run).await,
+        Ok(NextDue { at: Some(due), any_fresh: false }),
+        "only a retry is left"
+    );
     world.advance(Duration::from_millis(10));
     world.happen(&held[1].item, passed()).await;
-    assert_eq!(world.store.next_due(world.run).await, Ok((Some(world.now), true)), "at any stage");
+    assert_eq!(
+        world.store.next_due(world.run).await,
+        Ok(NextDue { at: Some(world.now), any_fresh: true }),
+        "at any stage"
+    );
     let other = world.store.create_run(new_run("other"), START).await.expect("run").id;
-    assert_eq!(world.store.next_due(other).await, Ok((None, false)));
+    assert_eq!(world.store.next_due(other).await, Ok(NextDue { at: None, any_fresh: false }));
+}
+
+pub(crate) async fn counters_of_many_runs_are_those_of_each(store: Arc<dyn Store>) {
+    let world = World::new(store.clone()).await;
+    assert_eq!(store.counters_of_all(RunSet::All).await, Ok(Vec::new()));
+    let mut runs = vec![world.run];
+    for source in ["second", "third", "empty"] {
+        runs.push(store.create_run(new_run(source), START).await.expect("a run").id);
+    }
+    for (run, keys) in runs.iter().zip([&["a", "b"][..], &["c"], &["d"]]) {
+        let submission = Submit { run: *run, ..world.submission(keys) };
+        store.submit(submission).await.expect("submit");
+    }
+    let held = world.claim_one(SPLIT).await;
+    world.happen(&held, failed(Class::Final, "no")).await;
+    let mut each = Vec::new();
+    for run in &runs[..3] {
+        each.push(RunCounters { run: *run, counters: store.counters(*run).await.expect("counters") });
+    }
+    assert_eq!(store.counters_of_all(RunSet::All).await, Ok(each.clone()), "by run, the empty one left out");
+    let some = vec![runs[2], runs[0], RunId(4_711), runs[3], runs[0]];
+    let [first, _, third] = <[RunCounters; 3]>::try_from(each).expect("three");
+    assert_eq!(store.counters_of_all(RunSet::Of(some)).await, Ok(vec![first, third]));
+    assert_eq!(store.counters_of_all(RunSet::Of(Vec::new())).await, Ok(Vec::new()));
 }

@@ -10,8 +10,8 @@ use redrive_core::id::{ContentHash, ItemSeq, Rev, StageNo};
 use redrive_core::item::{Item, NewItem, Payload, StateKind};
 use redrive_core::tally::{Metric, place};
 use redrive_store::{
-    Applied, Change, Commit, Operation, OperationKind, OperationState, OutputKey, Prune, RunChange, Scrub,
-    Store, Submit, Submitted, Tombstone, TombstoneQuery,
+    Applied, Change, Commit, ItemRev, Operation, OperationKind, OperationState, OutputKey, Prune, RunChange,
+    Scrub, Store, Submit, Submitted, Tombstone, TombstoneQuery,
 };
 
 use crate::world::{PART, SPLIT, START, World, failed, new_operation, passed, split};
@@ -26,7 +26,7 @@ pub(crate) async fn purge_takes_descendants_and_is_counted(store: Arc<dyn Store>
     let dead = world.happen(&parent, Event::Killed { why: "enough".to_owned() }).await;
     let mut operation = new_operation(OperationKind::Purge);
     operation.changed = 1;
-    let gone = world.store.purge(vec![(dead.seq, dead.rev)], operation, world.now).await;
+    let gone = world.store.purge(vec![ItemRev::from(&dead)], operation, world.now).await;
     assert_eq!(gone, Ok(3), "the item, its dead child and its waiting child");
     let left = world.items().await;
     assert_eq!(left.iter().map(|item| item.seq).collect::<Vec<_>>(), [held[1].item.seq]);
@@ -56,10 +56,10 @@ pub(crate) async fn purge_leaves_what_changed_or_is_not_finished(store: Arc<dyn 
     let waiting = world.admit(&["c"]).await.remove(0);
     world.happen(&dead[0], Event::Redriven { due: world.now, payload: None }).await;
     let wanted = vec![
-        (dead[0].seq, dead[0].rev),
-        (dead[1].seq, Rev(dead[1].rev.0 - 1)),
-        (waiting.seq, waiting.rev),
-        (ItemSeq(4_711), Rev(0)),
+        ItemRev::from(&dead[0]),
+        ItemRev { rev: Rev(dead[1].rev.0 - 1), ..ItemRev::from(&dead[1]) },
+        ItemRev::from(&waiting),
+        ItemRev { seq: ItemSeq(4_711), rev: Rev(0) },
     ];
     let mut operation = new_operation(OperationKind::Purge);
     operation.state = OperationState::Done;
@@ -78,7 +78,7 @@ pub(crate) async fn tombstones_tell_what_was_purged(store: Arc<dyn Store>) {
     let operation = new_operation(OperationKind::Purge);
     let id = world.store.save_operation(operation.clone()).await.expect("saved");
     let operation = Operation { id, ..operation };
-    let all = dead.iter().map(|item| (item.seq, item.rev)).collect();
+    let all = dead.iter().map(ItemRev::from).collect();
     assert_eq!(world.store.purge(all, operation, world.now).await, Ok(2));
     let expected = |item: &Item| Tombstone {
         seq: item.seq,
@@ -173,7 +173,7 @@ pub(crate) async fn a_purge_takes_kept_outputs_with_it(store: Arc<dyn Store>) {
         let output = Event::Finished(Verdict::Output(Some(Arc::from(&b"output"[..]))));
         let transition = world.decide(&held.item, output);
         kept.push(transition.after.clone());
-        let change = Change { transition, output: Some(key(n)), fact: None };
+        let change = Change { transition, output: Some(key(n)) };
         let commit = Commit { changes: vec![change], now: world.now, ..Commit::default() };
         world.store.commit(commit).await.expect("commit");
     }
@@ -366,10 +366,10 @@ async fn tombstones(world: &World, query: TombstoneQuery) -> Vec<Tombstone> {
 
 async fn purge(world: &World, item: &Item) {
     let operation = new_operation(OperationKind::Purge);
-    assert_eq!(world.store.purge(vec![(item.seq, item.rev)], operation, world.now).await, Ok(1));
+    assert_eq!(world.store.purge(vec![ItemRev::from(item)], operation, world.now).await, Ok(1));
 }
 
 async fn finish(world: &World) {
-    let change = RunChange { finished_at: Some(Some(world.now)), ..RunChange::default() };
+    let change = RunChange::finished(world.now);
     world.store.change_run(world.run, change).await.expect("change");
 }

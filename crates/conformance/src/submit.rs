@@ -198,7 +198,7 @@ pub(crate) async fn a_reading_opens_a_finished_run_and_counts_repeated_lines_ane
     let world = World::new(store).await;
     let cursor = Cursor { position: "9".to_owned(), done: true, duplicates: 3 };
     world.store.submit(Submit { cursor: Some(cursor), ..world.submission(&[]) }).await.expect("submit");
-    let finished = RunChange { finished_at: Some(Some(world.now)), ..RunChange::default() };
+    let finished = RunChange::finished(world.now);
     assert!(world.store.change_run(world.run, finished).await.expect("changed").finished_at.is_some());
     world.store.begin_reading(world.run, 0, None).await.expect("begun");
     let row = row(&world).await;

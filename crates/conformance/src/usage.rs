@@ -11,7 +11,7 @@ use redrive_core::item::{Item, State};
 use redrive_core::policy::Cause;
 use redrive_core::tally::Metric;
 use redrive_core::usage::Usage;
-use redrive_store::{Applied, OperationKind, Prune, RunChange, Store};
+use redrive_store::{Applied, ItemRev, OperationKind, Prune, RunChange, Store};
 
 use crate::world::{SPLIT, START, STORE, World, failed, new_operation, passed};
 
@@ -138,7 +138,7 @@ pub(crate) async fn a_purge_leaves_what_was_consumed(store: Arc<dyn Store>) {
     }
     let dead = world.items().await.remove(0);
     let operation = new_operation(OperationKind::Purge);
-    assert_eq!(world.store.purge(vec![(dead.seq, dead.rev)], operation, world.now).await, Ok(1));
+    assert_eq!(world.store.purge(vec![ItemRev::from(&dead)], operation, world.now).await, Ok(1));
     assert_eq!(counted(&world, SPLIT).await, [20, 2, 6, 0], "what was paid stays paid");
     assert_eq!(usages(&world, &dead).await, []);
 }
@@ -151,7 +151,7 @@ pub(crate) async fn a_pruned_run_leaves_no_counters_of_usage(store: Arc<dyn Stor
         let held = world.claim_one(SPLIT).await;
         happen(world, &held, failed(Class::Final, "no"), Some(used(10, 1, None))).await;
     }
-    let finished = RunChange { finished_at: Some(Some(START)), ..RunChange::default() };
+    let finished = RunChange::finished(START);
     store.change_run(world.run, finished).await.expect("change");
     let pruned = store
         .prune(Prune {

@@ -225,7 +225,7 @@ impl World {
 
     pub(crate) async fn counters(&self) -> BTreeMap<(StageNo, Metric), i64> {
         let counters = self.store.counters(self.run).await.expect("counters");
-        counters.into_iter().map(|(stage, metric, n)| ((stage, metric), n)).collect()
+        counters.into_iter().map(|counter| ((counter.stage, counter.metric), counter.n)).collect()
     }
 
     /// Counts the items and attempts themselves and compares. Not for runs that something was purged from.
@@ -282,8 +282,10 @@ impl World {
         });
         assert_eq!(kept, counted, "counters and a recount");
         let kept = self.store.config_counters(self.run).await.expect("counters");
-        let kept: BTreeMap<_, _> =
-            kept.into_iter().map(|(stage, config, metric, n)| ((stage, config, metric), n)).collect();
+        let kept: BTreeMap<_, _> = kept
+            .into_iter()
+            .map(|one| ((one.counter.stage, one.config, one.counter.metric), one.counter.n))
+            .collect();
         assert_eq!(kept, by_config, "counters by configuration and a recount");
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::attempt::{AttemptFailure, AttemptRecord, Outcome};
 use crate::draw::Draw;
 use crate::event::{ChildTally, Children, Event, Gone, Joined, Mark, Transition, Verdict};
+use crate::fact::{Facts, Happened, follow};
 use crate::failure::{Class, Failure, Kind};
 use crate::id::{ItemId, StageNo, WorkerId};
 use crate::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
@@ -54,24 +55,10 @@ pub fn decide(item: &Item, event: Event, plan: &Plan, at: Moment) -> Result<Tran
         return Err(illegal(item, "its stage is not in this version of the pipeline"));
     };
     let desk = Desk { item, stage, plan, at };
-    match event {
-        Event::Claimed { worker } => desk.claimed(worker),
-        Event::Finished(verdict) => desk.finished(verdict),
-        Event::Released => desk.released(),
-        Event::Interrupted => desk.interrupted(),
-        Event::LeaseExpired => desk.lease_expired(),
-        Event::DeadlinePassed => desk.deadline_passed(),
-        Event::ContentDamaged { what } => desk.content_damaged(&what),
-        Event::ClockSteppedBack => desk.clock_stepped_back(),
-        Event::ChildrenSettled(tally) => desk.children_settled(tally),
-        Event::ChildReopened { stage } => desk.child_reopened(stage),
-        Event::CancelRequested => desk.cancelled(),
-        Event::Superseded(gone) => desk.superseded(gone),
-        Event::Reconfigured => desk.reconfigured(),
-        Event::Restored { payload } => desk.restored(payload),
-        Event::Redriven { due, payload } => desk.redriven(due, payload),
-        Event::Killed { why } => desk.killed(&why),
-    }
+    let happened = Happened::of(&event);
+    let mut next = desk.transition(event)?;
+    next.facts = follow(happened, item, &next);
+    Ok(next)
 }
 
 fn illegal(item: &Item, what: &'static str) -> Illegal {
@@ -87,6 +74,27 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
+    fn transition(&self, event: Event) -> Result<Transition, Illegal> {
+        match event {
+            Event::Claimed { worker } => self.claimed(worker),
+            Event::Finished(verdict) => self.finished(verdict),
+            Event::Released => self.released(),
+            Event::Interrupted => self.interrupted(),
+            Event::LeaseExpired => self.lease_expired(),
+            Event::DeadlinePassed => self.deadline_passed(),
+            Event::ContentDamaged { what } => self.content_damaged(&what),
+            Event::ClockSteppedBack => self.clock_stepped_back(),
+            Event::ChildrenSettled(tally) => self.children_settled(tally),
+            Event::ChildReopened { stage } => self.child_reopened(stage),
+            Event::CancelRequested => self.cancelled(),
+            Event::Superseded(gone) => self.superseded(gone),
+            Event::Reconfigured => self.reconfigured(),
+            Event::Restored { payload } => self.restored(payload),
+            Event::Redriven { due, payload } => self.redriven(due, payload),
+            Event::Killed { why } => self.killed(&why),
+        }
+    }
+
     fn illegal<T>(&self, what: &'static str) -> Result<T, Illegal> {
         Err(illegal(self.item, what))
     }
@@ -125,6 +133,7 @@ impl Desk<'_> {
             effect: None,
             mark: None,
             healed: None,
+            facts: Facts::default(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::attempt::AttemptRecord;
+use crate::fact::Facts;
 use crate::failure::Failure;
 use crate::id::{Rev, StageNo, WorkerId};
 use crate::index::Effect;
@@ -169,6 +170,8 @@ pub struct Transition {
     pub mark: Option<Mark>,
     /// From first failure to passing the stage, for an item that passed after failing.
     pub healed: Option<Duration>,
+    /// What the world is told of it.
+    pub facts: Facts,
 }
 
 /// Where an item stands, as counters see it.

@@ -73,6 +73,16 @@ pub struct ItemSeq(pub i64);
 #[serde(transparent)]
 pub struct FactId(pub i64);
 
+/// The name of a store among all stores, for the world: with a fact's number it names that fact for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreId(pub u64);
+
+impl fmt::Display for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
 /// A stage's index in its pipeline, counted depth first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -14,7 +14,7 @@ use crate::event::{ChildTally, Mark, Place};
 use crate::id::{ItemId, RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
 use crate::plan::Plan;
-use crate::tally::{Metric, consumed, place, unpassed};
+use crate::tally::{Counter, Metric, consumed, place, unpassed};
 use crate::time::Timestamp;
 
 /// The laws.
@@ -333,9 +333,9 @@ impl Census {
 
     /// Compares with the kept counters of one run.
     #[must_use]
-    pub fn compare(&self, run: RunId, kept: &[(StageNo, Metric, i64)]) -> Vec<Violation> {
+    pub fn compare(&self, run: RunId, kept: &[Counter]) -> Vec<Violation> {
         let sum = |wanted: &dyn Fn(Metric) -> bool| -> i64 {
-            kept.iter().filter(|(_, metric, _)| wanted(*metric)).map(|(_, _, n)| n).sum()
+            kept.iter().filter(|counter| wanted(counter.metric)).map(|counter| counter.n).sum()
         };
         let purged = sum(&|metric| matches!(metric, Metric::Purged(_)));
         let forgotten = sum(&|metric| matches!(metric, Metric::Forgotten(_)));
@@ -343,7 +343,7 @@ impl Census {
         let mut broken = Vec::new();
         let mut differ = |what: String| broken.push(Violation { law: Law::L1, item: None, what });
         let kept_now: BTreeMap<_, _> =
-            kept.iter().map(|(stage, metric, n)| ((run, *stage, *metric), *n)).collect();
+            kept.iter().map(|counter| ((run, counter.stage, counter.metric), counter.n)).collect();
         let keys = kept_now.keys().chain(self.counted.keys().filter(|(of, _, _)| *of == run));
         let mut keys: Vec<_> = keys.filter(|(_, _, metric)| self.comparable(*metric, gone)).collect();
         keys.sort_unstable();

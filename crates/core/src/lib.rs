@@ -12,6 +12,7 @@ pub mod classify;
 pub mod decide;
 pub mod draw;
 pub mod event;
+pub mod fact;
 pub mod failure;
 pub mod fingerprint;
 pub mod gate;

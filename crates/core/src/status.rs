@@ -95,7 +95,7 @@ impl Control {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    fn status(self) -> Option<RunStatus> {
+    pub(crate) fn status(self) -> Option<RunStatus> {
         match self {
             Self::Go => None,
             Self::Paused => Some(RunStatus::Paused),

@@ -123,6 +123,17 @@ impl Metric {
     }
 }
 
+/// One counter of a run, as it is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counter {
+    /// The stage.
+    pub stage: StageNo,
+    /// What is counted.
+    pub metric: Metric,
+    /// How many, or how much.
+    pub n: i64,
+}
+
 /// Reason and class of a dead item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeadMark {

@@ -9,7 +9,7 @@ use redrive_core::item::{Entry, Item, NewItem, StateKind};
 use redrive_core::laws::{Census, Law};
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::preset;
-use redrive_core::tally::{Deltas, Metric};
+use redrive_core::tally::{Counter, Deltas, Metric};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
 
@@ -30,7 +30,7 @@ fn plan() -> Plan {
 }
 
 /// One item that passed after consuming this, with the counters that were kept on the way.
-fn life(usage: Option<Usage>) -> (Item, AttemptRecord, Vec<(StageNo, Metric, i64)>) {
+fn life(usage: Option<Usage>) -> (Item, AttemptRecord, Vec<Counter>) {
     let (plan, at) = (plan(), Moment { now: Timestamp(5), draw: Draw::MIDDLE });
     let new = NewItem::new("a", *b"x", 0);
     let entry =
@@ -47,7 +47,7 @@ fn life(usage: Option<Usage>) -> (Item, AttemptRecord, Vec<(StageNo, Metric, i64
     record.usage = usage;
     let record = record.clone();
     deltas.transition(&done);
-    let kept = deltas.iter().map(|((_, stage, metric), n)| (stage, metric, n)).collect();
+    let kept = deltas.iter().map(|((_, stage, metric), n)| Counter { stage, metric, n }).collect();
     (done.after, record, kept)
 }
 
@@ -78,15 +78,15 @@ fn a_counter_of_usage_that_is_off_breaks_a_law_until_something_was_purged() {
         census.observe(&item, &[record]);
         for at in 0..kept.len() {
             let told = [Metric::TokensIn, Metric::TokensOut, Metric::NanoUsd, Metric::UnpricedTokens];
-            if !told.contains(&kept[at].1) {
+            if !told.contains(&kept[at].metric) {
                 continue;
             }
             let mut wrong = kept.clone();
-            wrong[at].2 += 1;
+            wrong[at].n += 1;
             let broken = census.compare(RUN, &wrong);
             assert!(matches!(&broken[..], [one] if one.law == Law::L1), "{broken:?}");
             let mut purged = wrong;
-            purged.push((StageNo(0), Metric::Purged(StateKind::Dead), 1));
+            purged.push(Counter { stage: StageNo(0), metric: Metric::Purged(StateKind::Dead), n: 1 });
             let broken = census.compare(RUN, &purged);
             assert!(broken.iter().all(|one| !one.what.contains("okens")), "{broken:?}");
             off += 1;
@@ -101,10 +101,10 @@ fn a_purged_item_without_a_tombstone_or_a_tombstone_without_a_purge_breaks_conse
     let mut deltas = Deltas::default();
     deltas.purged(&item);
     let was = redrive_core::tally::place(&item);
-    kept.extend(deltas.iter().map(|((_, stage, metric), n)| (stage, metric, n)));
+    kept.extend(deltas.iter().map(|((_, stage, metric), n)| Counter { stage, metric, n }));
     // What was added and taken away is no counter any more, as in a store.
     let stood = Metric::State(was.kind);
-    kept.retain(|(_, metric, _)| *metric != stood);
+    kept.retain(|counter| counter.metric != stood);
     let compare = |tombstones: &[Option<redrive_core::event::Place>]| {
         let mut census = Census::default();
         tombstones.iter().for_each(|was| census.observe_tombstone(RUN, *was));

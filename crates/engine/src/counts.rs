@@ -3,13 +3,27 @@
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::plan::Plan;
 use redrive_core::status::Counts;
-use redrive_core::tally::Metric;
-use redrive_store::{Result, Store};
+use redrive_core::tally::{Counter, Metric};
+use redrive_store::{Result, RunCounters, RunSet, Store};
+
+/// The counters of some runs, read in one go.
+pub(crate) struct CountersOf(Vec<RunCounters>);
+
+impl CountersOf {
+    pub(crate) async fn read(store: &dyn Store, runs: Vec<RunId>) -> Result<Self> {
+        store.counters_of_all(RunSet::Of(runs)).await.map(Self)
+    }
+
+    /// Those of one of the runs.
+    pub(crate) fn of(&self, run: RunId) -> &[Counter] {
+        self.0.iter().find(|counters| counters.run == run).map_or(&[], |counters| &counters.counters)
+    }
+}
 
 /// Adds up the state counters of the stages that are wanted.
-pub(crate) fn counts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageNo) -> bool) -> Counts {
+pub(crate) fn counts(counters: &[Counter], wanted: impl Fn(StageNo) -> bool) -> Counts {
     let mut counts = Counts::default();
-    for (_, metric, n) in counters.iter().filter(|(stage, _, _)| wanted(*stage)) {
+    for Counter { metric, n, .. } in counters.iter().filter(|counter| wanted(counter.stage)) {
         let n = u64::try_from(*n).unwrap_or(0);
         match metric {
             Metric::State(kind) => *counts.of(*kind) += n,
@@ -22,9 +36,9 @@ pub(crate) fn counts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageN
 }
 
 /// Counts of the run's own items as its status sees them: what was purged still counts as what it was.
-pub(crate) fn judged_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
+pub(crate) fn judged_counts(counters: &[Counter], plan: &Plan) -> Counts {
     let mut counts = own_counts(counters, plan);
-    for (stage, metric, n) in counters {
+    for Counter { stage, metric, n } in counters {
         if let (Metric::Purged(kind) | Metric::Forgotten(kind), true) = (metric, is_own(plan, *stage)) {
             let n = u64::try_from(*n).unwrap_or(0);
             *counts.of(*kind) += n;
@@ -55,6 +69,6 @@ pub async fn live_items(store: &dyn Store, run: RunId) -> Result<u64> {
 }
 
 /// Counts of the run's own items, those that were not expanded from another.
-pub(crate) fn own_counts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Counts {
+pub(crate) fn own_counts(counters: &[Counter], plan: &Plan) -> Counts {
     counts(counters, |stage| is_own(plan, stage))
 }

@@ -130,7 +130,7 @@ async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
     let env =
         Env { clock: clock.clone(), dice: Arc::new(Seeded::new(1)), processes: Arc::new(SystemProcesses) };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
-    let (row, _) = store.begin_run(new_run(), false, clock.now()).await.expect("begun");
+    let row = store.begin_run(new_run(), false, clock.now()).await.expect("begun").row;
     let (recipe, wake) = (Arc::new(recipe), Arc::new(Notify::new()));
     let admitting = Arc::new(AtomicBool::new(true));
     let (teller, stop) = watch::channel(Stop::No);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use redrive_core::event::{Place, Transition};
+use redrive_core::fact::Facts;
 use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::index::{Chunk, ChunkPlace, DocKey, Effect, KeptVector, Publish, VectorKey};
 use redrive_core::item::{Item, NewItem};
@@ -81,9 +82,10 @@ impl World {
             effect: Some(effect),
             mark: None,
             healed: None,
+            facts: Facts::default(),
         };
         let commit = Commit {
-            changes: vec![Change { transition, output: None, fact: None }],
+            changes: vec![Change { transition, output: None }],
             all_or_nothing: true,
             unless_cancelled: None,
             run: None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_core::id::{ItemSeq, RunId, StageNo};
 use redrive_core::status::{Control, RunStatus};
-use redrive_core::tally::Metric;
+use redrive_core::tally::Counter;
 use redrive_engine::report::{ResultOutcome, ResultReader, StageOutputs, Wanted};
 use redrive_store::RunRow;
 use serde::{Deserialize, Serialize};
@@ -143,7 +143,7 @@ impl Follow<'_> {
     async fn until_the_end(mut self, taker: &mut dyn Taker, mut stop: watch::Receiver<bool>) -> Result<bool> {
         let (floor, mut row) = (self.results.floor, self.results.known.row.clone());
         let clock = &floor.env.clock;
-        let mut seen: Option<Vec<(StageNo, Metric, i64)>> = None;
+        let mut seen: Option<Vec<Counter>> = None;
         let mut told = None;
         loop {
             // The end is read before the items, so that nothing that ended before it is missed.

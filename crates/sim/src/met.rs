@@ -135,6 +135,8 @@ met! {
     Killed = "killed",
     /// Dead items were removed.
     Purge = "purge",
+    /// What the world is told was compared with what happened.
+    Told = "facts told",
     /// An item died of its deadline.
     Expired = "deadline passed",
     /// An item was quarantined.

@@ -155,9 +155,10 @@ impl Operator {
             Act::Pause => {
                 let row = self.store.run(self.run).await?;
                 let Some(row) = row.filter(|row| row.control == Control::Go) else { return Ok(()) };
-                let control = Some((Control::Paused, Some("simulated".to_owned())));
-                let pause = Some(Pause { since: Some(self.env.clock.now()), ..row.pause });
-                let change = RunChange { control, pause, ..RunChange::default() };
+                let now = self.env.clock.now();
+                let pause = Some(Pause { since: Some(now), ..row.pause });
+                let asked = RunChange::ask(Control::Paused, Some("simulated".to_owned()), now);
+                let change = RunChange { pause, ..asked };
                 self.store.change_run(self.run, change).await.map(drop)
             }
             Act::Resume => admin::resume(&self.store, self.run, self.env.clock.now()).await.map(drop),

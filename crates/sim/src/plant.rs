@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::fact::Facts;
+use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Content, Damage, Fact, GateRow, Group, History, ItemFilter, ItemQuery,
-    MemoryStore, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
-    RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, GateRow, Group, History,
+    ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun, NewWorker, NextDue,
+    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
+    Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
+    WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -45,11 +47,13 @@ pub enum Plant {
     NoTombstones,
     /// Keeps due times that a clock wrote which was ahead.
     FutureDue,
+    /// Forgets to tell the world of an outcome.
+    LostFact,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -63,6 +67,7 @@ impl Plant {
         Self::LastBudgetWins,
         Self::NoTombstones,
         Self::FutureDue,
+        Self::LostFact,
     ];
 }
 
@@ -112,7 +117,7 @@ impl Store for Planted {
         self.inner.change_run(run, change).await
     }
 
-    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<BegunRun> {
         self.inner.begin_run(new, finished, now).await
     }
 
@@ -185,6 +190,9 @@ impl Store for Planted {
             Plant::LostRecord if nth.is_multiple_of(5) => {
                 commit.changes.iter_mut().for_each(|change| change.transition.record = None);
             }
+            Plant::LostFact if nth.is_multiple_of(5) => {
+                commit.changes.iter_mut().for_each(|change| change.transition.facts = Facts::default());
+            }
             Plant::NoPause => commit.run = None,
             Plant::LastBudgetWins => {
                 if let Some((run, change)) = &mut commit.run {
@@ -222,7 +230,7 @@ impl Store for Planted {
         self.inner.held(worker, after, limit).await
     }
 
-    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<Settled>> {
         self.inner.settled(run, limit).await
     }
 
@@ -238,7 +246,7 @@ impl Store for Planted {
         self.inner.payload(seq).await
     }
 
-    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>> {
         self.inner.contents(items, most).await
     }
 
@@ -250,19 +258,23 @@ impl Store for Planted {
         self.inner.children(parent).await
     }
 
-    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+    async fn counters(&self, run: RunId) -> Result<Vec<Counter>> {
         let mut counters = self.inner.counters(run).await?;
         if self.plant == Plant::WrongCounter
             && self.commits.load(Ordering::SeqCst) > 20
             && let Some(first) =
-                counters.iter_mut().find(|(_, metric, _)| matches!(metric, Metric::Outcome(_)))
+                counters.iter_mut().find(|counter| matches!(counter.metric, Metric::Outcome(_)))
         {
-            first.2 += 1;
+            first.n += 1;
         }
         Ok(counters)
     }
 
-    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+    async fn counters_of_all(&self, runs: RunSet) -> Result<Vec<RunCounters>> {
+        self.inner.counters_of_all(runs).await
+    }
+
+    async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>> {
         self.inner.config_counters(run).await
     }
 
@@ -271,7 +283,7 @@ impl Store for Planted {
         if self.plant == Plant::FutureDue { Ok(Vec::new()) } else { self.inner.ahead(run, than, limit).await }
     }
 
-    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+    async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.inner.next_due(run).await
     }
 
@@ -283,7 +295,7 @@ impl Store for Planted {
         self.inner.outputs(keys).await
     }
 
-    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+    async fn purge(&self, items: Vec<ItemRev>, operation: Operation, now: Timestamp) -> Result<u64> {
         self.inner.purge(items, operation, now).await
     }
 
@@ -324,7 +336,15 @@ impl Store for Planted {
         self.inner.save_gates(gates).await
     }
 
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {
+        self.inner.keep_facts(proposed).await
+    }
+
+    async fn drop_facts(&self) -> Result<()> {
+        self.inner.drop_facts().await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.inner.facts(limit).await
     }
 

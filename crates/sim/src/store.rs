@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
-use redrive_core::tally::Metric;
+use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, ClaimedItem, Commit, Content, Damage, DamagedItem, Error, Fact, GateRow, Group,
-    History, ItemFilter, ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired,
-    RunChange, RunFilter, RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone,
-    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, Damage, DamagedItem,
+    Error, GateRow, Group, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker,
+    NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow,
+    RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
+    Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -200,9 +201,9 @@ impl Store for FaultyStore {
         self.write(Verb::Other, "change_run", work, |oracle, _, row| oracle.on_run_changed(&asked, row)).await
     }
 
-    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<BegunRun> {
         let work = self.inner.begin_run(new, finished, now);
-        self.write(Verb::Other, "begin_run", work, |oracle, _, (row, _)| oracle.on_run(row)).await
+        self.write(Verb::Other, "begin_run", work, |oracle, _, begun| oracle.on_run(&begun.row)).await
     }
 
     async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
@@ -313,7 +314,7 @@ impl Store for FaultyStore {
         self.read(self.inner.held(worker, after, limit)).await
     }
 
-    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<Settled>> {
         self.read(self.inner.settled(run, limit)).await
     }
 
@@ -329,7 +330,7 @@ impl Store for FaultyStore {
         self.read(self.inner.payload(seq)).await
     }
 
-    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>> {
         self.read(self.inner.contents(items, most)).await
     }
 
@@ -341,11 +342,15 @@ impl Store for FaultyStore {
         self.read(self.inner.children(parent)).await
     }
 
-    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+    async fn counters(&self, run: RunId) -> Result<Vec<Counter>> {
         self.read(self.inner.counters(run)).await
     }
 
-    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+    async fn counters_of_all(&self, runs: RunSet) -> Result<Vec<RunCounters>> {
+        self.read(self.inner.counters_of_all(runs)).await
+    }
+
+    async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>> {
         self.read(self.inner.config_counters(run)).await
     }
 
@@ -353,7 +358,7 @@ impl Store for FaultyStore {
         self.read(self.inner.ahead(run, than, limit)).await
     }
 
-    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+    async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.read(self.inner.next_due(run)).await
     }
 
@@ -365,7 +370,7 @@ impl Store for FaultyStore {
         self.read(self.inner.outputs(keys)).await
     }
 
-    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+    async fn purge(&self, items: Vec<ItemRev>, operation: Operation, now: Timestamp) -> Result<u64> {
         let asked = items.clone();
         let work = self.inner.purge(items, operation, now);
         self.write(Verb::Other, "purge", work, |oracle, store, gone| oracle.on_purge(store, &asked, *gone))
@@ -405,7 +410,15 @@ impl Store for FaultyStore {
         .await
     }
 
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {
+        self.write(Verb::Other, "keep facts", self.inner.keep_facts(proposed), |_, _, _| Ok(())).await
+    }
+
+    async fn drop_facts(&self) -> Result<()> {
+        self.write(Verb::Other, "drop facts", self.inner.drop_facts(), |_, _, ()| Ok(())).await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.read(self.inner.facts(limit)).await
     }
 

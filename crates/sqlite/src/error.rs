@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use redrive_store::Error;
+use redrive_store::sql::Unknown;
 use rusqlite::ErrorCode;
 
 /// What a verb can fail with, before it is known which file it happened to.
@@ -31,6 +32,12 @@ impl From<rusqlite::types::FromSqlError> for Fault {
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<Unknown> for Fault {
+    fn from(unknown: Unknown) -> Self {
+        strange(unknown.what, unknown.code)
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 12, sql: include_str!("../migrations/0012_worker_runs.sql") },
     Migration { number: 13, sql: include_str!("../migrations/0013_edition.sql") },
     Migration { number: 14, sql: include_str!("../migrations/0014_work_list.sql") },
+    Migration { number: 15, sql: include_str!("../migrations/0015_facts.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
@@ -130,7 +131,7 @@ mod tests {
     use redrive_core::id::{ItemSeq, RunId, StageNo, WorkerId};
     use redrive_core::item::StateKind;
     use redrive_core::policy::Cause;
-    use redrive_core::tally::Metric;
+    use redrive_core::tally::{Counter, Metric};
     use redrive_core::time::Timestamp;
 
     use super::*;
@@ -248,11 +249,12 @@ mod tests {
         .unwrap_or_else(|error| panic!("{error}"));
         drop(old);
         let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
-        let purged = |stage, n| (StageNo(stage), Metric::Purged(StateKind::Dead), n);
+        let counter = |stage, metric, n| Counter { stage: StageNo(stage), metric, n };
+        let purged = |stage, n| counter(stage, Metric::Purged(StateKind::Dead), n);
         let kept = counter::of_run(&new, RunId(1)).unwrap();
-        assert_eq!(kept, [(StageNo(0), Metric::Admitted, 5), purged(0, 1), purged(1, 1)]);
+        assert_eq!(kept, [counter(0, Metric::Admitted, 5), purged(0, 1), purged(1, 1)]);
         let kept = counter::of_run(&new, RunId(2)).unwrap();
-        assert_eq!(kept, [purged(0, 1), (StageNo(0), Metric::Forgotten(StateKind::Dead), 2)]);
+        assert_eq!(kept, [purged(0, 1), counter(0, Metric::Forgotten(StateKind::Dead), 2)]);
         let ids = |run| {
             let query =
                 redrive_store::TombstoneQuery { run: Some(RunId(run)), limit: 9, ..Default::default() };
@@ -322,7 +324,7 @@ mod tests {
         drop(old);
         let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
         let kept: Vec<_> =
-            counter::of_run(&new, RunId(1)).unwrap().into_iter().map(|(_, m, n)| (m, n)).collect();
+            counter::of_run(&new, RunId(1)).unwrap().into_iter().map(|one| (one.metric, one.n)).collect();
         let expected = [
             (Metric::DeadAfter(1), 1),
             (Metric::OpenAfter(2), 1),
@@ -333,7 +335,7 @@ mod tests {
         let by_config: Vec<_> = counter::by_config(&new, RunId(1))
             .unwrap()
             .into_iter()
-            .map(|(_, config, m, n)| (config, m, n))
+            .map(|one| (one.config, one.counter.metric, one.counter.n))
             .collect();
         let outcomes = [Outcome::Succeeded, Outcome::Failed, Outcome::Throttled, Outcome::Crashed];
         let mut expected: Vec<_> = outcomes.map(|outcome| (77, Metric::Outcome(outcome), 1)).to_vec();

@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
-use redrive_core::tally::Metric;
+use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Claim, Claimed, Commit, Content, Damage, Error, Fact, GateRow, Group, History, ItemFilter,
-    ItemQuery, NewRun, NewWorker, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunFilter,
-    RunRow, Scrub, Scrubbed, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
-    WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, Error, GateRow, Group,
+    History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker, NextDue, Operation,
+    OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub,
+    Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList,
+    WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -222,7 +223,7 @@ impl Store for SqliteStore {
         self.write(1, move |tx| run::create(tx, &new, now)).await
     }
 
-    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<BegunRun> {
         self.write(1, move |tx| run::begin(tx, &new, finished, now)).await
     }
 
@@ -293,7 +294,7 @@ impl Store for SqliteStore {
         self.read(move |conn| worker::held(conn, worker, after, limit)).await
     }
 
-    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<Settled>> {
         self.read(move |conn| item::settled(conn, run, limit)).await
     }
 
@@ -309,7 +310,7 @@ impl Store for SqliteStore {
         self.read(move |conn| item::payload(conn, seq)).await
     }
 
-    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>> {
         self.read(move |conn| item::contents(conn, &items, most)).await
     }
 
@@ -321,11 +322,15 @@ impl Store for SqliteStore {
         self.read(move |conn| item::children(conn, parent)).await
     }
 
-    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+    async fn counters(&self, run: RunId) -> Result<Vec<Counter>> {
         self.read(move |conn| counter::of_run(conn, run)).await
     }
 
-    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+    async fn counters_of_all(&self, runs: RunSet) -> Result<Vec<RunCounters>> {
+        self.read(move |conn| counter::of_all(conn, &runs)).await
+    }
+
+    async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>> {
         self.read(move |conn| counter::by_config(conn, run)).await
     }
 
@@ -333,7 +338,7 @@ impl Store for SqliteStore {
         self.read(move |conn| item::ahead(conn, run, than, limit)).await
     }
 
-    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+    async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.read(move |conn| item::next_due(conn, run)).await
     }
 
@@ -345,7 +350,7 @@ impl Store for SqliteStore {
         self.read(move |conn| output::find(conn, &keys)).await
     }
 
-    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+    async fn purge(&self, items: Vec<ItemRev>, operation: Operation, now: Timestamp) -> Result<u64> {
         self.write(items.len(), move |tx| purge::purge(tx, &items, &operation, now)).await
     }
 
@@ -377,7 +382,15 @@ impl Store for SqliteStore {
         self.write(gates.len(), move |tx| gate::save(tx, &gates)).await
     }
 
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {
+        self.write(1, move |tx| outbox::open(tx, proposed)).await
+    }
+
+    async fn drop_facts(&self) -> Result<()> {
+        self.write(1, outbox::close).await
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.read(move |conn| outbox::oldest(conn, limit)).await
     }
 

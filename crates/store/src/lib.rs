@@ -1,28 +1,34 @@
 //! Where items are kept: the [`Store`] trait, and the in-memory store that specifies it.
 //!
 //! A store is dumb. It commits transitions it is handed, in batches, each under the change number it was decided for. It
-//! never decides, never computes a wait and never reads a clock: every write is told the time.
+//! never decides, never computes a wait and never reads a clock: every write is told the time. What is left to be ruled, every store
+//! rules alike: [`rule`], and [`sql`] for those on a database.
 
 pub mod error;
 pub mod index;
 pub mod memory;
 pub mod query;
 pub mod request;
+pub mod rule;
 pub mod run;
+pub mod sql;
 mod store;
 pub mod work;
 
 pub use error::Error;
 pub use index::Index;
 pub use memory::MemoryStore;
-pub use query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
+pub use query::{
+    ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue, RunCounters,
+    RunSet, Settled, Tombstone, TombstoneQuery,
+};
 pub use request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, Fact, OutputKey, Prune,
-    Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, ItemRev, KeptFact, OutputKey,
+    Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
-    GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause, Retired, RunChange,
-    RunFilter, RunRow, WorkerRow,
+    BegunRun, ControlChange, GateRow, NewRun, NewWorker, Operation, OperationKind, OperationState, Pause,
+    Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};
 pub use work::{Has, OpenRun, RunState, WorkFilter, WorkList, WorkPosition, WorkQuery};

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use redrive_core::attempt::AttemptRecord;
-use redrive_core::event::{Mark, Place};
+use redrive_core::event::{ChildTally, Mark, Place};
 use redrive_core::failure::Class;
 use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo};
 use redrive_core::item::{DeadReason, Item, Payload, StateKind};
 use redrive_core::reading::Reading;
+use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +118,60 @@ impl Content {
             Self::Damaged(_) => 0,
         }
     }
+}
+
+/// An item with its content, as both are at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemContent {
+    /// The item.
+    pub item: Item,
+    /// Its content.
+    pub content: Content,
+}
+
+/// A joining item none of whose children is live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settled {
+    /// The item.
+    pub item: Item,
+    /// How its children ended.
+    pub children: ChildTally,
+}
+
+/// When something of a run is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct NextDue {
+    /// When the next waiting item is; `None` when none waits.
+    pub at: Option<Timestamp>,
+    /// Whether any waiting item was never tried.
+    pub any_fresh: bool,
+}
+
+/// One counter of a run's attempts, for one configuration of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConfigCounter {
+    /// Mark of the stage's configuration.
+    pub config: i64,
+    /// The counter.
+    pub counter: Counter,
+}
+
+/// Which runs' counters are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunSet {
+    /// Those of every run.
+    All,
+    /// Those of these runs.
+    Of(Vec<RunId>),
+}
+
+/// The counters of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunCounters {
+    /// The run.
+    pub run: RunId,
+    /// Its counters that are not zero, by stage and metric.
+    pub counters: Vec<Counter>,
 }
 
 /// Something that a store holds and that is not as it was written.

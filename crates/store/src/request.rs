@@ -1,11 +1,13 @@
 //! What the writing verbs are asked and what they answer.
 
 use redrive_core::event::Transition;
-use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::fact::Fact;
+use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, Rev, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
+use serde::Serialize;
 
 use crate::run::{GateRow, Operation, RunChange};
 use crate::{Error, Result};
@@ -177,20 +179,18 @@ pub struct Commit {
     pub now: Timestamp,
 }
 
-/// One transition and what goes with it.
+/// One transition and what goes with it. What the world is told of it is in the transition.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// The transition.
     pub transition: Transition,
     /// Keeps the transition's payload as the stage's output for this input.
     pub output: Option<OutputKey>,
-    /// Tells the world.
-    pub fact: Option<Fact>,
 }
 
 impl From<Transition> for Change {
     fn from(transition: Transition) -> Self {
-        Self { transition, output: None, fact: None }
+        Self { transition, output: None }
     }
 }
 
@@ -211,17 +211,36 @@ impl OutputKey {
     }
 }
 
-/// Something the world is told; kept until the relay has passed it on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fact {
-    /// Its number; 0 until it is written.
+/// Something the world is told, kept until the relay has passed it on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KeptFact {
+    /// Its number, given once.
     pub id: FactId,
-    /// The item it is about.
-    pub item: ItemId,
-    /// What happened.
-    pub what: String,
-    /// More about it, as JSON.
-    pub body: String,
+    /// The fact.
+    pub fact: Fact,
+}
+
+impl KeptFact {
+    /// The name by which the world knows it again when it is passed on twice.
+    #[must_use]
+    pub fn message_id(&self, store: StoreId) -> String {
+        format!("{store}-{}", self.id.0)
+    }
+}
+
+/// An item as it was seen: what was decided for it holds while it has this change number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemRev {
+    /// The item.
+    pub seq: ItemSeq,
+    /// Its change number.
+    pub rev: Rev,
+}
+
+impl From<&Item> for ItemRev {
+    fn from(item: &Item) -> Self {
+        Self { seq: item.seq, rev: item.rev }
+    }
 }
 
 /// What became of one change.
@@ -282,6 +301,3 @@ pub struct Scrubbed {
     /// What could not be done, and what to do about it.
     pub left: Option<String>,
 }
-
-/// Where a page of items goes on.
-pub type After = Option<ItemSeq>;

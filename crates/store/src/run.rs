@@ -9,7 +9,7 @@ use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// A run to be created.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NewRun {
     /// Name of its pipeline.
     pub pipeline: String,
@@ -26,7 +26,7 @@ pub struct NewRun {
 }
 
 /// A run as it is kept. Its status is derived, see [`redrive_core::status::run_status`].
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunRow {
     /// Its number.
     pub id: RunId,
@@ -60,8 +60,17 @@ pub struct RunRow {
     pub learnt: BTreeMap<String, u64>,
 }
 
+/// A run that is gone on with, or that was created for want of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BegunRun {
+    /// The run.
+    pub row: RunRow,
+    /// Whether it was created.
+    pub created: bool,
+}
+
 /// How long a run was kept from going on (deadlines do not run meanwhile), or nobody was at it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Pause {
     /// Since when it is so now.
     pub since: Option<Timestamp>,
@@ -69,23 +78,63 @@ pub struct Pause {
     pub before_ms: i64,
 }
 
+/// What is asked of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControlChange {
+    /// What.
+    pub control: Control,
+    /// Why, in words.
+    pub reason: Option<String>,
+    /// When it was asked.
+    pub at: Timestamp,
+}
+
+/// Whether a run has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Its last item finished then.
+    Finished(Timestamp),
+    /// It goes on.
+    GoesOn,
+}
+
 /// Changes to a run; what is `None` stays.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunChange {
     /// What is asked of it now, and why.
-    pub control: Option<(Control, Option<String>)>,
+    pub control: Option<ControlChange>,
     /// A failure budget to be kept; not written where another one is kept than it was made from.
     pub budget: Option<BudgetChange>,
     /// New text of the pipeline file; another text than before makes another edition of it.
     pub definition: Option<String>,
-    /// When its last item finished, or that it goes on.
-    pub finished_at: Option<Option<Timestamp>>,
+    /// That its last item finished, or that it goes on.
+    pub end: Option<RunEnd>,
     /// How long it was kept from going on.
     pub pause: Option<Pause>,
     /// How long nobody was at it.
     pub idle: Option<Pause>,
     /// A fact that a stage found out: kept unless one is kept under that name.
     pub learn: Option<(String, u64)>,
+}
+
+impl RunChange {
+    /// Asks something of a run.
+    #[must_use]
+    pub fn ask(control: Control, reason: Option<String>, at: Timestamp) -> Self {
+        Self { control: Some(ControlChange { control, reason, at }), ..Self::default() }
+    }
+
+    /// Says that a run's last item finished.
+    #[must_use]
+    pub fn finished(at: Timestamp) -> Self {
+        Self { end: Some(RunEnd::Finished(at)), ..Self::default() }
+    }
+
+    /// Says that a run goes on.
+    #[must_use]
+    pub fn goes_on() -> Self {
+        Self { end: Some(RunEnd::GoesOn), ..Self::default() }
+    }
 }
 
 /// Which runs to list.
@@ -111,7 +160,7 @@ impl RunFilter {
 }
 
 /// A worker that comes up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NewWorker {
     /// Name for people.
     pub name: String,
@@ -122,7 +171,7 @@ pub struct NewWorker {
 }
 
 /// A worker that has not been retired.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct WorkerRow {
     /// Its number.
     pub id: WorkerId,
@@ -178,7 +227,7 @@ pub enum OperationState {
 }
 
 /// An operation on many items: durable, resumable, and its own audit record.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Operation {
     /// Its number; 0 until it is saved.
     pub id: OperationId,
@@ -203,7 +252,7 @@ pub struct Operation {
 }
 
 /// A gate as it is kept: what workers and processes share about one dependency.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateRow {
     /// Its name.
     pub name: String,

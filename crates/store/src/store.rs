@@ -4,19 +4,24 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
-use redrive_core::tally::Metric;
+use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 
 use crate::Result;
 use crate::index::Index;
-use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
-use crate::request::{
-    Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
-    Turn, Turned,
+use crate::query::{
+    ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue, RunCounters,
+    RunSet, Settled, Tombstone, TombstoneQuery,
 };
-use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::request::{
+    Applied, Claim, Claimed, Commit, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit,
+    Submitted, Turn, Turned,
+};
+use crate::run::{
+    BegunRun, GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+};
 use crate::work::{WorkList, WorkQuery};
 
 /// Where items are kept. Every writing verb is one transaction and durable when it answers `Ok`.
@@ -26,11 +31,10 @@ use crate::work::{WorkList, WorkQuery};
 pub trait Store: Send + Sync {
     /// Creates a run.
     async fn create_run(&self, new: NewRun, now: Timestamp) -> Result<RunRow>;
-    /// Finds the newest run of the same pipeline and source that can be gone on with, or creates it; `true` when it was
-    /// created. A finished run can be gone on with only where `finished` says so, a cancelled one never.
+    /// Finds the newest run of the same pipeline and source that can be gone on with, or creates it. A finished run can be gone on with only where `finished` says so, a cancelled one never.
     ///
     /// Both are one transaction, so that two that begin at the same moment work on one run.
-    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)>;
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<BegunRun>;
     /// Changes a run and returns it as it then is. A cancelled run stays cancelled, and a run with unfinished items is
     /// not marked as finished, whatever is asked.
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow>;
@@ -83,8 +87,8 @@ pub trait Store: Send + Sync {
     /// Reads waiting items of a run that are due later than `than` and were last changed later than that, too: a clock that
     /// was ahead of that moment wrote them.
     async fn ahead(&self, run: RunId, than: Timestamp, limit: usize) -> Result<Vec<Item>>;
-    /// Reads joining items of a run none of whose children is live, with how the children ended.
-    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>>;
+    /// Reads joining items of a run none of whose children is live.
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<Settled>>;
 
     /// Reads items.
     async fn items(&self, query: ItemQuery) -> Result<Vec<Item>>;
@@ -94,17 +98,19 @@ pub trait Store: Send + Sync {
     async fn payload(&self, seq: ItemSeq) -> Result<Option<Content>>;
     /// Reads items with their contents, in the order asked for, each pair as it is at one moment. What is not there is left
     /// out. At least one is read, and no more after `most` bytes: ask for the rest again.
-    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>>;
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>>;
     /// Reads an item's history.
     async fn history(&self, seq: ItemSeq) -> Result<History>;
     /// Counts an item's children by how they stand.
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally>;
-    /// Reads the maintained counters of a run.
-    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>>;
+    /// Reads the maintained counters of a run that are not zero, by stage and metric.
+    async fn counters(&self, run: RunId) -> Result<Vec<Counter>>;
+    /// Reads the counters of many runs in one go, by run; a run without any is left out.
+    async fn counters_of_all(&self, runs: RunSet) -> Result<Vec<RunCounters>>;
     /// Reads the maintained counters of a run's attempts, by stage and mark of its configuration.
-    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>>;
-    /// Reads when the next waiting item of a run is due, and whether any waiting item was never tried.
-    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)>;
+    async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>>;
+    /// Reads when the next waiting item of a run is due.
+    async fn next_due(&self, run: RunId) -> Result<NextDue>;
     /// Reads the largest groups of dead items.
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>>;
     /// Looks up kept outputs. One that is damaged is not there: it can be made again.
@@ -112,7 +118,7 @@ pub trait Store: Send + Sync {
 
     /// Removes finished items that still have that change number, with all their descendants and the outputs they
     /// wrote last, leaving tombstones, and saves the operation's progress in the same transaction. Returns how many items went in all.
-    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64>;
+    async fn purge(&self, items: Vec<ItemRev>, operation: Operation, now: Timestamp) -> Result<u64>;
     /// Reads what is left of purged items.
     async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>>;
     /// Saves an operation; a new one (number 0) gets its number. One that was stopped stays so.
@@ -130,9 +136,14 @@ pub trait Store: Send + Sync {
     /// then grows by one.
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>>;
 
+    /// Has facts kept from now on, whoever writes, each in the transaction of what it tells of. Returns the store's name: the
+    /// proposed one, unless it has one.
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId>;
+    /// Has no more facts kept, as it is at first. Those that are kept stay until they are passed on.
+    async fn drop_facts(&self) -> Result<()>;
     /// Reads facts that have not been passed on, by number. Where several write at once, a fact can turn up after one with a
     /// larger number was read.
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>>;
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>>;
     /// Forgets these facts, and no others: they have been passed on. One that is not there is forgotten already.
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()>;
     /// Sees to it that what was removed is in no file of the store any more, or that room is given back. Nothing that can be

@@ -145,7 +145,7 @@ async fn starved(
     run: RunId,
     now: Timestamp,
 ) -> Result<Option<Finding>, Error> {
-    let (next, _) = store.next_due(run).await?;
+    let next = store.next_due(run).await?.at;
     Ok(next.filter(|due| now.0 - due.0 > 60_000).map(|due| {
         good(
             "waiting",

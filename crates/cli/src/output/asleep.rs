@@ -82,7 +82,7 @@ async fn sleep(
         return Ok(None);
     }
     let soon = now.after(WORTH_TELLING);
-    let (next_due, _) = store.next_due(run).await?;
+    let next_due = store.next_due(run).await?.at;
     let rows = if gates.is_empty() { Vec::new() } else { store.gates().await? };
     let standing = |row: &GateRow| {
         GateState::read_at(&row.state, row.updated_at, now).ok().map(|gate| gate.standing(now))

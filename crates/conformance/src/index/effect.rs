@@ -13,6 +13,7 @@ use redrive_store::{Applied, Change, Commit, Error, Retired, RunChange, Submit};
 
 use super::Both;
 use super::shelf::{Shelf, doc, keep, key_of, seen, version};
+use crate::world::START;
 
 /// A shelf with a published document and a vector that no chunk uses, and one effect of each kind that would change it.
 async fn prepared(both: Arc<dyn Both>) -> (Shelf, Vec<Effect>) {
@@ -122,8 +123,7 @@ pub(super) async fn a_cancelled_run_writes_nothing_into_the_index(both: Arc<dyn 
     let (mut shelf, effects) = prepared(both).await;
     let before = look(&shelf).await;
     let changes = changes(&mut shelf, effects).await;
-    let control = Some((Control::Cancelled, None));
-    let cancel = RunChange { control, ..RunChange::default() };
+    let cancel = RunChange::ask(Control::Cancelled, None, START);
     shelf.both.change_run(shelf.world.run, cancel).await.expect("cancel");
     let unless_cancelled = Some(shelf.world.run);
     let commit = Commit { changes, unless_cancelled, now: shelf.world.now, ..Commit::default() };

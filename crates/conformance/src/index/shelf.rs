@@ -233,7 +233,7 @@ impl Shelf {
 
     /// Finishes the run, or lets it go on.
     pub(super) async fn finish(&self, finished: bool) {
-        let change = RunChange { finished_at: Some(finished.then_some(START)), ..RunChange::default() };
+        let change = if finished { RunChange::finished(START) } else { RunChange::goes_on() };
         let row = self.both.change_run(self.world.run, change).await.expect("change");
         assert_eq!(row.finished_at.is_some(), finished);
     }

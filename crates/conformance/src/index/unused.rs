@@ -62,11 +62,11 @@ pub(super) async fn no_vector_goes_while_a_run_is_unfinished(both: Arc<dyn Both>
     shelf.finish(true).await;
     let second = shelf.both.create_run(new_run("another"), START).await.expect("a run").id;
     assert_eq!(shelf.both.drop_unused_vectors(99).await, Ok(0), "whosever run it is");
-    let paused = RunChange { control: Some((Control::Paused, None)), ..RunChange::default() };
+    let paused = RunChange::ask(Control::Paused, None, START);
     shelf.both.change_run(second, paused).await.expect("pause");
     assert_eq!(shelf.both.drop_unused_vectors(99).await, Ok(0), "a paused run goes on some day");
     assert_eq!(kept(&shelf, &["unused"]).await, [true]);
-    let cancelled = RunChange { control: Some((Control::Cancelled, None)), ..RunChange::default() };
+    let cancelled = RunChange::ask(Control::Cancelled, None, START);
     shelf.both.change_run(second, cancelled).await.expect("cancel");
     assert_eq!(shelf.both.drop_unused_vectors(99).await, Ok(1), "a cancelled one does not");
 }

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use redrive_core::budget::BudgetChange;
 use redrive_core::event::Transition;
-use redrive_core::id::{ContentHash, FactId, ItemId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{ContentHash, ItemId, Rev, RunId, StageNo, StoreId, WorkerId};
 use redrive_core::item::{NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::plan::Plan;
 use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, Change, Claim, Claimed, Commit, Cursor, Fact, OperationKind, OutputKey, Prune, RunChange, Slot,
-    Store, Submit, Submitted,
+    Applied, Change, Claim, Claimed, Commit, Cursor, ItemRev, OperationKind, OutputKey, Prune, RunChange,
+    Slot, Store, Submit, Submitted,
 };
 
 use super::dice::Dice;
@@ -45,6 +45,7 @@ impl Lives {
         let source = format!("seed {seed}");
         let mut runs = Vec::new();
         for store in &stores {
+            tells(&**store, seed.is_multiple_of(2)).await;
             runs.push(store.create_run(new_run(&source), START).await.expect("run").id);
         }
         assert_eq!(runs[0], runs[1], "both stores were empty at first");
@@ -112,7 +113,7 @@ impl Lives {
         let operations = [self.stores[0].operations(5).await, self.stores[1].operations(5).await];
         self.same("operations", operations);
         if self.dice.one_in(3) {
-            let change = RunChange { finished_at: Some(Some(self.now)), ..RunChange::default() };
+            let change = RunChange::finished(self.now);
             let mut forgotten = [(0, 0); 2];
             for (store, sum) in self.stores.iter().zip(&mut forgotten) {
                 store.change_run(self.run, change.clone()).await.expect("change");
@@ -246,9 +247,8 @@ impl Lives {
         let mut commits = [const { Vec::new() }; 2];
         for pair in pairs {
             let output = self.dice.one_in(3).then(|| self.outputs[self.dice.index(self.outputs.len())]);
-            let fact = self.dice.one_in(3).then(|| fact(&pair[0]));
             for (changes, transition) in commits.iter_mut().zip(pair.clone()) {
-                changes.push(Change { transition, output, fact: fact.clone() });
+                changes.push(Change { transition, output });
             }
             if self.dice.one_in(3) {
                 self.old.push(pair);
@@ -277,8 +277,10 @@ impl Lives {
         let mut gone = [0; 2];
         for (store, gone) in self.stores.iter().zip(&mut gone) {
             let items = Items::of(&**store, self.run).await;
-            let wanted =
-                chosen.iter().map(|id| &items.by_id[id]).map(|item| (item.seq, Rev(item.rev.0 - off)));
+            let wanted = chosen
+                .iter()
+                .map(|id| &items.by_id[id])
+                .map(|item| ItemRev { seq: item.seq, rev: Rev(item.rev.0 - off) });
             let operation = new_operation(OperationKind::Purge);
             *gone = store.purge(wanted.collect(), operation, self.now).await.expect("purge");
         }
@@ -289,9 +291,15 @@ impl Lives {
     }
 }
 
-fn fact(transition: &Transition) -> Fact {
-    let body = format!("{{\"rev\":{}}}", transition.after.rev.0);
-    Fact { id: FactId(0), item: transition.after.id, what: "moved".to_owned(), body }
+/// Has facts kept or not, and none left from before.
+async fn tells(store: &dyn Store, keeps: bool) {
+    let left = store.facts(usize::MAX).await.expect("facts");
+    store.facts_passed_on(left.iter().map(|kept| kept.id).collect()).await.expect("passed on");
+    if keeps {
+        store.keep_facts(StoreId(1)).await.expect("kept");
+    } else {
+        store.drop_facts().await.expect("dropped");
+    }
 }
 
 /// An answer without row numbers.

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::fact::Fact;
+use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, WorkerId};
 use redrive_core::item::Item;
-use redrive_core::tally::Metric;
+use redrive_core::tally::Counter;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{
-    GateRow, Group, History, ItemFilter, ItemQuery, OutputKey, RunRow, Store, Tombstone, TombstoneQuery,
-    WorkerRow,
+    ConfigCounter, GateRow, Group, History, ItemFilter, ItemQuery, NextDue, OutputKey, RunCounters, RunRow,
+    RunSet, Store, Tombstone, TombstoneQuery, WorkerRow,
 };
 
 /// An item without row numbers.
@@ -59,16 +60,17 @@ pub(super) struct Snapshot {
     payloads: BTreeMap<ItemId, Option<ContentHash>>,
     histories: BTreeMap<ItemId, History>,
     tallies: BTreeMap<ItemId, ChildTally>,
-    counters: Vec<(StageNo, Metric, i64)>,
-    config_counters: Vec<(StageNo, i64, Metric, i64)>,
-    next_due: (Option<Timestamp>, bool),
+    counters: Vec<Counter>,
+    counters_of_all: Vec<RunCounters>,
+    config_counters: Vec<ConfigCounter>,
+    next_due: NextDue,
     settled: Vec<(Plain, ChildTally)>,
     orphans: Vec<Plain>,
     held: Vec<Plain>,
     groups: Vec<Group>,
     workers: Vec<WorkerRow>,
     gates: Vec<GateRow>,
-    facts: Vec<(ItemId, String, String)>,
+    facts: Vec<Fact>,
     tombstones: Vec<Tombstone>,
     outputs: Vec<Option<ContentHash>>,
 }
@@ -109,16 +111,17 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
         histories,
         tallies,
         counters: store.counters(view.run).await.expect("counters"),
+        counters_of_all: store.counters_of_all(RunSet::All).await.expect("counters"),
         config_counters: store.config_counters(view.run).await.expect("counters"),
         next_due: store.next_due(view.run).await.expect("next due"),
-        settled: settled.into_iter().map(|(item, tally)| (items.plain(&item), tally)).collect(),
+        settled: settled.into_iter().map(|one| (items.plain(&one.item), one.children)).collect(),
         orphans: items.plains(&store.orphans(view.run, view.now, 99).await.expect("orphans")),
         held: items.plains(&held),
         groups: store.groups(dead, 99).await.expect("groups"),
         workers: store.workers().await.expect("workers"),
         gates: store.gates().await.expect("gates"),
         tombstones: tombstones.into_iter().map(|one| Tombstone { seq: ItemSeq(0), ..one }).collect(),
-        facts: facts.into_iter().map(|fact| (fact.item, fact.what, fact.body)).collect(),
+        facts: facts.into_iter().map(|kept| kept.fact).collect(),
         outputs: outputs.into_iter().map(|output| output.map(|payload| mark(&payload))).collect(),
     }
 }

@@ -18,9 +18,7 @@ use crate::env::Env;
 /// When the store fails; the run is cancelled all the same once the first step is done.
 pub async fn cancel(store: &dyn Store, run: RunId, plan: &Plan, actor: &str, env: &Env) -> Result<Done> {
     let reason = Some(format!("cancelled by {actor}"));
-    store
-        .change_run(run, RunChange { control: Some((Control::Cancelled, reason)), ..RunChange::default() })
-        .await?;
+    store.change_run(run, RunChange::ask(Control::Cancelled, reason, env.clock.now())).await?;
     let operation = open(store, &Request::Cancel { run }, actor, env.clock.now()).await?;
     go_on(store, run, plan, operation, env).await
 }
@@ -61,7 +59,6 @@ pub(super) async fn go_on(
             }
         }
     }
-    let finished_at = Some(Some(env.clock.now()));
-    store.change_run(run, RunChange { finished_at, ..RunChange::default() }).await?;
+    store.change_run(run, RunChange::finished(env.clock.now())).await?;
     close(store, operation, env.clock.now()).await
 }

@@ -12,7 +12,6 @@ use redrive_store::{Error, Pause, Result, RunChange, RunRow, Store};
 pub async fn pause(store: &dyn Store, run: RunId, why: String, now: Timestamp) -> Result<RunRow> {
     let row = store.run(run).await?.ok_or_else(|| Error::NotFound(format!("run {run}")))?;
     let pause = Pause { since: row.pause.since.or(Some(now)), ..row.pause };
-    let change =
-        RunChange { control: Some((Control::Paused, Some(why))), pause: Some(pause), ..RunChange::default() };
+    let change = RunChange { pause: Some(pause), ..RunChange::ask(Control::Paused, Some(why), now) };
     store.change_run(run, change).await
 }

@@ -1,7 +1,7 @@
 //! Dead items are removed, with everything that came from them; a tombstone stays.
 
 use redrive_core::item::{Item, State};
-use redrive_store::{ItemFilter, ItemQuery, Operation, Result, Store};
+use redrive_store::{ItemFilter, ItemQuery, ItemRev, Operation, Result, Store};
 
 use super::{Done, PAGE, Request, close, dead, is_open, open};
 use crate::crash;
@@ -47,7 +47,7 @@ pub(super) async fn go_on(
             if awaited(store, item).await? {
                 operation.skipped += 1;
             } else {
-                items.push((item.seq, item.rev));
+                items.push(ItemRev::from(item));
             }
         }
         operation.changed += store.purge(items, operation.clone(), now).await?;

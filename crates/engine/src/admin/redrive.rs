@@ -189,7 +189,7 @@ async fn commit(
         changes: changes.into_iter().map(Into::into).collect(),
         all_or_nothing: true,
         unless_cancelled: Some(page.run),
-        run: Some((page.run, RunChange { finished_at: Some(None), ..RunChange::default() })),
+        run: Some((page.run, RunChange::goes_on())),
         operation: Some(progress.clone()),
         now,
     };
@@ -215,7 +215,7 @@ pub async fn redrive_edited(
     let Ok(transition) = decide(item, event, plan, page.moment(now)) else { return Ok(false) };
     let Some(mut changes) = page.reopen(item, plan, &BTreeSet::new(), now).await? else { return Ok(false) };
     changes.push(transition);
-    let run = Some((item.run, RunChange { finished_at: Some(None), ..RunChange::default() }));
+    let run = Some((item.run, RunChange::goes_on()));
     let changes = changes.into_iter().map(Into::into).collect();
     let applied = store
         .commit(Commit {

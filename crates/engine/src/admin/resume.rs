@@ -23,11 +23,8 @@ pub async fn resume(store: &dyn Store, run: RunId, now: Timestamp) -> Result<Run
     }
     // Deadlines do not run during a pause.
     let before_ms = row.pause.before_ms + row.pause.since.map_or(0, |since| millis(now.since(since)));
-    let go_on = RunChange {
-        control: Some((Control::Go, None)),
-        pause: Some(Pause { since: None, before_ms }),
-        ..RunChange::default()
-    };
+    let pause = Some(Pause { since: None, before_ms });
+    let go_on = RunChange { pause, ..RunChange::ask(Control::Go, None, now) };
     // The budget is forgiven before the run goes on, and looked at again where a worker that leaves has written it.
     for _ in 0..TRIES {
         let mut budget = shared::budget(&row)?;

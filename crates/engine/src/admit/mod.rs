@@ -158,7 +158,7 @@ impl Admission {
             return Ok(Room::Over);
         }
         let waiting = crate::counts::all_counts(&*self.store, self.run).await?.waiting;
-        let (next_due, _) = self.store.next_due(self.run).await?;
+        let next_due = self.store.next_due(self.run).await?.at;
         let nothing_due = next_due.is_none_or(|due| due > self.env.clock.now());
         Ok(if waiting < AHEAD || nothing_due { Room::Some } else { Room::None })
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
-use redrive_core::event::{ChildTally, Event, Transition};
+use redrive_core::event::{Event, Transition};
 use redrive_core::id::{ItemSeq, RunId};
-use redrive_core::item::{Item, State};
+use redrive_core::item::State;
 use redrive_core::plan::Plan;
-use redrive_store::{Change, Commit, ItemFilter, ItemQuery, Result, Store};
+use redrive_store::{Change, Commit, ItemFilter, ItemQuery, Result, Settled, Store};
 
 use super::{Told, tell};
 use crate::crash;
@@ -32,7 +32,7 @@ pub async fn join_among(
         for seq in std::mem::take(&mut parents) {
             let item = store.item(seq).await?.filter(|item| item.state == State::Joining);
             if let Some(item) = item {
-                settled.push((item, store.children(seq).await?));
+                settled.push(Settled { item, children: store.children(seq).await? });
             }
         }
         bring_back(store, &mut settled, plan, env).await?;
@@ -47,9 +47,9 @@ pub async fn join_among(
     Ok(joined)
 }
 
-fn decided(settled: &[(Item, ChildTally)], plan: &Plan, env: &Env) -> Vec<Transition> {
+fn decided(settled: &[Settled], plan: &Plan, env: &Env) -> Vec<Transition> {
     let now = env.clock.now();
-    let decided = settled.iter().filter_map(|(item, tally)| {
+    let decided = settled.iter().filter_map(|Settled { item, children: tally }| {
         let at = Moment { now, draw: env.dice.draw() };
         decide(item, Event::ChildrenSettled(*tally), plan, at).ok()
     });
@@ -58,13 +58,8 @@ fn decided(settled: &[(Item, ChildTally)], plan: &Plan, env: &Env) -> Vec<Transi
 
 /// Restores the children that were taken out with a parent that lives again: its stage gives them once more, and they are
 /// there already. Such a parent is not settled.
-async fn bring_back(
-    store: &dyn Store,
-    settled: &mut Vec<(Item, ChildTally)>,
-    plan: &Plan,
-    env: &Env,
-) -> Result<()> {
-    for (parent, tally) in std::mem::take(settled) {
+async fn bring_back(store: &dyn Store, settled: &mut Vec<Settled>, plan: &Plan, env: &Env) -> Result<()> {
+    for Settled { item: parent, children: tally } in std::mem::take(settled) {
         let filter = ItemFilter { run: Some(parent.run), parent: Some(parent.seq), ..ItemFilter::default() };
         let mut gone = if tally.live == 0 && tally.gone > 0 {
             store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await?
@@ -73,7 +68,7 @@ async fn bring_back(
         };
         gone.retain(|child| matches!(child.state, State::Superseded { .. } | State::Cancelled));
         if gone.is_empty() {
-            settled.push((parent, tally));
+            settled.push(Settled { item: parent, children: tally });
             continue;
         }
         let now = env.clock.now();

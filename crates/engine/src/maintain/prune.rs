@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use redrive_core::id::RunId;
-use redrive_core::item::StateKind;
-use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Prune, Pruned, Result, RunFilter, Store};
 
+use crate::counts::{CountersOf, counts};
 use crate::crash;
 use crate::env::Env;
 
@@ -41,14 +40,12 @@ pub async fn prunable(store: &dyn Store, keep: Duration, with_dead: bool, env: &
         let page = store.runs(RunFilter::default(), last, RUNS).await?;
         let Some(oldest) = page.last() else { return Ok(found) };
         last = Some(oldest.id);
-        for row in page.iter().filter(|row| row.finished_at.is_some_and(|at| at < before)) {
-            let (mut items, mut dead) = (0, 0);
-            for (_, metric, n) in store.counters(row.id).await? {
-                let Metric::State(kind) = metric else { continue };
-                let n = u64::try_from(n).unwrap_or(0);
-                items += n;
-                dead += if kind == StateKind::Dead { n } else { 0 };
-            }
+        let old = page.iter().filter(|row| row.finished_at.is_some_and(|at| at < before));
+        let old: Vec<RunId> = old.map(|row| row.id).collect();
+        let counters = CountersOf::read(store, old.clone()).await?;
+        for run in old {
+            let counts = counts(counters.of(run), |_| true);
+            let (items, dead) = (counts.admitted - counts.purged, counts.dead);
             if dead > 0 && !with_dead {
                 found.spared_runs += 1;
                 found.spared_dead += dead;
@@ -103,19 +100,17 @@ pub async fn keep_last(store: &dyn Store, pipeline: &str, source: &str, keep: us
     while let Some(before) = last {
         let page = store.runs(filter.clone(), Some(before), RUNS).await?;
         last = page.last().map(|row| row.id);
-        for row in page.iter().filter(|row| row.finished_at.is_some()) {
-            if !has_dead(store, row.id).await? {
-                forget(store, row.id).await?;
+        let ended = page.iter().filter(|row| row.finished_at.is_some());
+        let ended: Vec<RunId> = ended.map(|row| row.id).collect();
+        let counters = CountersOf::read(store, ended.clone()).await?;
+        for run in ended {
+            if counts(counters.of(run), |_| true).dead == 0 {
+                forget(store, run).await?;
                 forgotten += 1;
             }
         }
     }
     Ok(forgotten)
-}
-
-async fn has_dead(store: &dyn Store, run: RunId) -> Result<bool> {
-    let dead = Metric::State(StateKind::Dead);
-    Ok(store.counters(run).await?.iter().any(|(_, metric, n)| *metric == dead && *n > 0))
 }
 
 async fn forget(store: &dyn Store, run: RunId) -> Result<()> {

@@ -159,7 +159,7 @@ async fn check_run(
     let counters = store.counters(row.id).await?;
     // A successor may have gone.
     let gone = |metric: &Metric| matches!(metric, Metric::Purged(_) | Metric::Forgotten(_));
-    let purged = counters.iter().any(|(_, metric, n)| gone(metric) && *n > 0);
+    let purged = counters.iter().any(|counter| gone(&counter.metric) && counter.n > 0);
     let mut census = Census::default();
     count_tombstones(store, row.id, &mut census).await?;
     let mut after = None;

@@ -16,7 +16,9 @@ pub use explain::{AttemptView, Explanation, ItemView, MarkView, explain, find_it
 pub use failures::{FailedItem, FailureReport, failures};
 pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
-pub use run::{Attempts, DeadBy, ReadReport, RunReport, StageReport, report_on_leaving, run_report};
+pub use run::{
+    Attempts, DeadBy, ReadReport, RunReport, StageReport, report_on_leaving, run_report, run_reports,
+};
 pub use stats::{ConfigStats, Healing, StageStats, Stats, stats};
 pub use tombstone::{Epitaph, PurgedItem, epitaph, find_tombstones};
 pub use usage::UsageReport;

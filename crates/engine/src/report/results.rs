@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::plan::Plan;
-use redrive_store::{Content, Error, ItemFilter, ItemQuery, OutputKey, Result, Store};
+use redrive_store::{Content, Error, ItemContent, ItemFilter, ItemQuery, OutputKey, Result, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -181,7 +181,7 @@ impl<'a> ResultReader<'a> {
     /// As for [`ResultReader::next`].
     pub async fn one(&mut self, seq: ItemSeq) -> Result<Outcome> {
         match self.store.contents(vec![seq], 0).await?.pop() {
-            Some((item, content)) => self.told(&item, content).await,
+            Some(ItemContent { item, content }) => self.told(&item, content).await,
             None => Ok(Outcome::Never),
         }
     }
@@ -203,7 +203,7 @@ impl<'a> ResultReader<'a> {
         let behind = behind.filter(|item| matches!(self.place(item), Place::Present)).map(|item| item.seq);
         let seqs = std::iter::once(seq).chain(behind).collect();
         let found = self.store.contents(seqs, AHEAD).await?;
-        self.ahead = found.into_iter().map(|(item, content)| (item.seq, (item, content))).collect();
+        self.ahead = found.into_iter().map(|found| (found.item.seq, (found.item, found.content))).collect();
         Ok(())
     }
 

@@ -6,14 +6,14 @@ use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::plan::Plan;
 use redrive_core::status::{Counts, Left, RunStatus, Standing, Thresholds, run_status};
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Result, RunRow, Store, WorkerRow};
+use redrive_store::{NextDue, Result, RunRow, Store, WorkerRow};
 use serde::Serialize;
 
 use super::usage::{UsageReport, usage};
 use crate::admit::News;
-use crate::counts::{counts, judged_counts, own_counts};
+use crate::counts::{CountersOf, counts, judged_counts, own_counts};
 use crate::identity::is_gone;
 
 /// How a run stands, as `--json` prints it.
@@ -149,23 +149,63 @@ pub async fn report_on_leaving(
     left: Option<Left>,
     now: Timestamp,
 ) -> Result<RunReport> {
-    let counters = store.counters(row.id).await?;
-    let (next_due, any_fresh) = store.next_due(row.id).await?;
-    let own = own_counts(&counters, plan);
-    let all = counts(&counters, |_| true);
+    let (counters, workers) = (store.counters(row.id).await?, store.workers().await?);
+    let next_due = store.next_due(row.id).await?;
+    let seen = Seen { counters: &counters, workers: &workers, next_due };
+    Ok(report(row, plan, thresholds, left, seen, now))
+}
+
+/// Reports on many runs, each with its plan and thresholds. What can be is read once for all of them.
+///
+/// # Errors
+/// When the store fails.
+pub async fn run_reports(
+    store: &dyn Store,
+    runs: &[(&RunRow, &Plan, Thresholds)],
+    now: Timestamp,
+) -> Result<Vec<RunReport>> {
+    let counters = CountersOf::read(store, runs.iter().map(|(row, ..)| row.id).collect()).await?;
     let workers = store.workers().await?;
-    let (at_work, gone) = at_work(&workers, row.id, now);
+    let mut reports = Vec::with_capacity(runs.len());
+    for (row, plan, thresholds) in runs {
+        let next_due = store.next_due(row.id).await?;
+        let seen = Seen { counters: counters.of(row.id), workers: &workers, next_due };
+        reports.push(report(row, plan, *thresholds, None, seen, now));
+    }
+    Ok(reports)
+}
+
+/// What a report is made from, besides the run itself.
+#[derive(Clone, Copy)]
+struct Seen<'a> {
+    counters: &'a [Counter],
+    workers: &'a [WorkerRow],
+    next_due: NextDue,
+}
+
+fn report(
+    row: &RunRow,
+    plan: &Plan,
+    thresholds: Thresholds,
+    left: Option<Left>,
+    seen: Seen<'_>,
+    now: Timestamp,
+) -> RunReport {
+    let Seen { counters, workers, next_due: NextDue { at: next_due, any_fresh } } = seen;
+    let own = own_counts(counters, plan);
+    let all = counts(counters, |_| true);
+    let (at_work, gone) = at_work(workers, row.id, now);
     let standing = Standing {
         control: row.control,
         admitted_all: row.admitted_all,
         attended: !at_work.is_empty(),
         only_retries: all.running == 0 && (!any_fresh || next_due.is_some_and(|due| due > now)),
-        counts: judged_counts(&counters, plan),
-        lost_parts: lost_parts(&counters, plan),
+        counts: judged_counts(counters, plan),
+        lost_parts: lost_parts(counters, plan),
         left,
     };
     let status = run_status(&standing, thresholds);
-    Ok(RunReport {
+    RunReport {
         run: row.id,
         pipeline: row.spec.pipeline.clone(),
         source: row.spec.source.clone(),
@@ -173,9 +213,9 @@ pub async fn report_on_leaving(
         status,
         reason: row.reason.clone(),
         counts: own,
-        attempts: attempts(&counters, |_| true),
-        usage: usage(&counters, |_| true),
-        dead: dead_by(&counters),
+        attempts: attempts(counters, |_| true),
+        usage: usage(counters, |_| true),
+        dead: dead_by(counters),
         duplicates: row.duplicates,
         admitted_all: row.admitted_all,
         read: None,
@@ -186,8 +226,8 @@ pub async fn report_on_leaving(
         finished_at: row.finished_at.map(|at| at.to_string()),
         elapsed_ms: worked_ms(row, if at_work.is_empty() { gone.unwrap_or(now) } else { now }),
         workers: at_work,
-        stages: stages(&counters, plan),
-    })
+        stages: stages(counters, plan),
+    }
 }
 
 /// Who works on a run, and when the last of those whose process is gone gave a sign of life.
@@ -200,7 +240,7 @@ fn at_work(workers: &[WorkerRow], run: RunId, now: Timestamp) -> (Vec<String>, O
 }
 
 /// Children that died or were purged.
-fn lost_parts(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> u64 {
+fn lost_parts(counters: &[Counter], plan: &Plan) -> u64 {
     let below = counts(counters, |at| plan.stage(at).is_some_and(|stage| stage.owner.is_some()));
     below.dead + below.purged
 }
@@ -211,7 +251,7 @@ fn worked_ms(row: &RunRow, now: Timestamp) -> i64 {
     millis(end.since(row.created_at)).saturating_sub(row.idle.before_ms).max(0)
 }
 
-fn stages(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Vec<StageReport> {
+fn stages(counters: &[Counter], plan: &Plan) -> Vec<StageReport> {
     let report = |(no, stage): (StageNo, &redrive_core::plan::StagePlan)| StageReport {
         name: stage.name.clone(),
         below: stage.owner.and_then(|owner| plan.stage(owner)).map(|owner| owner.name.clone()),
@@ -222,9 +262,9 @@ fn stages(counters: &[(StageNo, Metric, i64)], plan: &Plan) -> Vec<StageReport> 
     plan.stages().map(report).collect()
 }
 
-pub(super) fn attempts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(StageNo) -> bool) -> Attempts {
+pub(super) fn attempts(counters: &[Counter], wanted: impl Fn(StageNo) -> bool) -> Attempts {
     let mut sum = Attempts::default();
-    for (stage, metric, n) in counters {
+    for Counter { stage, metric, n } in counters {
         if let (Metric::Outcome(outcome), true) = (metric, wanted(*stage)) {
             let n = u64::try_from(*n).unwrap_or(0);
             sum.total += n;
@@ -245,9 +285,9 @@ pub(super) fn attempts(counters: &[(StageNo, Metric, i64)], wanted: impl Fn(Stag
     sum
 }
 
-fn dead_by(counters: &[(StageNo, Metric, i64)]) -> DeadBy {
+fn dead_by(counters: &[Counter]) -> DeadBy {
     let mut dead = DeadBy::default();
-    for (_, metric, n) in counters.iter().filter(|(_, _, n)| *n > 0) {
+    for Counter { metric, n, .. } in counters.iter().filter(|counter| counter.n > 0) {
         let n = u64::try_from(*n).unwrap_or(0);
         match metric {
             Metric::DeadReason(reason) => *dead.by_reason.entry(reason.name()).or_default() += n,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::plan::Plan;
-use redrive_core::tally::Metric;
-use redrive_store::{Result, Store};
+use redrive_core::tally::{Counter, Metric};
+use redrive_store::{ConfigCounter, Result, Store};
 use serde::Serialize;
 
 use super::run::{Attempts, attempts};
@@ -108,7 +108,7 @@ pub async fn stats(store: &dyn Store, run: RunId, pipeline: &str, plan: &Plan) -
     Ok(Stats { run, pipeline: pipeline.to_owned(), stages: stages.collect() })
 }
 
-fn stage_stats(counters: &[(StageNo, Metric, i64)], no: StageNo, name: &str) -> StageStats {
+fn stage_stats(counters: &[Counter], no: StageNo, name: &str) -> StageStats {
     let mut stats = StageStats {
         stage: name.to_owned(),
         attempts: attempts(counters, |stage| stage == no),
@@ -128,7 +128,7 @@ fn stage_stats(counters: &[(StageNo, Metric, i64)], no: StageNo, name: &str) -> 
         configs: Vec::new(),
     };
     let (mut healed, mut heal_millis): (BTreeMap<u16, u64>, u64) = (BTreeMap::new(), 0);
-    for (_, metric, n) in counters.iter().filter(|(stage, _, n)| *stage == no && *n > 0) {
+    for Counter { metric, n, .. } in counters.iter().filter(|counter| counter.stage == no && counter.n > 0) {
         let n = u64::try_from(*n).unwrap_or(0);
         let by_retries = match metric {
             Metric::PassedAfter(tries @ 1..) => Some((&mut stats.passed_after, tries)),
@@ -156,17 +156,14 @@ fn stage_stats(counters: &[(StageNo, Metric, i64)], no: StageNo, name: &str) -> 
 }
 
 /// One entry for every mark that attempts were made with, the present one last.
-fn configs(by_config: &[(StageNo, i64, Metric, i64)], no: StageNo, present: i64) -> Vec<ConfigStats> {
-    let mut marks: Vec<i64> =
-        by_config.iter().filter(|(stage, ..)| *stage == no).map(|(_, config, ..)| *config).collect();
+fn configs(by_config: &[ConfigCounter], no: StageNo, present: i64) -> Vec<ConfigStats> {
+    let here: Vec<&ConfigCounter> = by_config.iter().filter(|one| one.counter.stage == no).collect();
+    let mut marks: Vec<i64> = here.iter().map(|one| one.config).collect();
     marks.sort_unstable_by_key(|config| (*config == present, *config));
     marks.dedup();
     let of = |config: i64| {
-        let counters: Vec<(StageNo, Metric, i64)> = by_config
-            .iter()
-            .filter(|(stage, of, ..)| *stage == no && *of == config)
-            .map(|(stage, _, metric, n)| (*stage, *metric, *n))
-            .collect();
+        let counters: Vec<Counter> =
+            here.iter().filter(|one| one.config == config).map(|one| one.counter).collect();
         let attempts = attempts(&counters, |_| true);
         let tried = sum(&counters, no, Metric::FirstTry);
         ConfigStats {
@@ -182,18 +179,18 @@ fn configs(by_config: &[(StageNo, i64, Metric, i64)], no: StageNo, present: i64)
     marks.into_iter().map(of).collect()
 }
 
-fn sum(counters: &[(StageNo, Metric, i64)], no: StageNo, of: Metric) -> u64 {
-    let some = counters.iter().filter(|(stage, metric, _)| *stage == no && *metric == of);
-    some.map(|(_, _, n)| u64::try_from(*n).unwrap_or(0)).sum()
+fn sum(counters: &[Counter], no: StageNo, of: Metric) -> u64 {
+    let some = counters.iter().filter(|counter| counter.stage == no && counter.metric == of);
+    some.map(|counter| u64::try_from(counter.n).unwrap_or(0)).sum()
 }
 
 /// Attempts that passed by a call.
-fn passes(counters: &[(StageNo, Metric, i64)], no: StageNo) -> u64 {
+fn passes(counters: &[Counter], no: StageNo) -> u64 {
     let pass = [Outcome::Succeeded, Outcome::Expanded];
     pass.into_iter().map(|outcome| sum(counters, no, Metric::Outcome(outcome))).sum()
 }
 
-fn success_rate(counters: &[(StageNo, Metric, i64)], no: StageNo, attempts: &Attempts) -> Option<f64> {
+fn success_rate(counters: &[Counter], no: StageNo, attempts: &Attempts) -> Option<f64> {
     let passed = passes(counters, no);
     share(passed, passed + attempts.failures + attempts.crashes)
 }

@@ -1,7 +1,7 @@
 //! What attempts consumed.
 
 use redrive_core::id::StageNo;
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Counter, Metric};
 use serde::Serialize;
 
 /// Tokens and money, added up, as JSON shows them.
@@ -18,13 +18,10 @@ pub struct UsageReport {
 }
 
 /// Adds up what the stages that are wanted consumed; `None` when none of them reported anything.
-pub(super) fn usage(
-    counters: &[(StageNo, Metric, i64)],
-    wanted: impl Fn(StageNo) -> bool,
-) -> Option<UsageReport> {
+pub(super) fn usage(counters: &[Counter], wanted: impl Fn(StageNo) -> bool) -> Option<UsageReport> {
     let sum = |of: Metric| {
-        let some = counters.iter().filter(|(stage, metric, _)| *metric == of && wanted(*stage));
-        some.map(|(_, _, n)| u64::try_from(*n).unwrap_or(0)).fold(0, u64::saturating_add)
+        let some = counters.iter().filter(|counter| counter.metric == of && wanted(counter.stage));
+        some.map(|counter| u64::try_from(counter.n).unwrap_or(0)).fold(0, u64::saturating_add)
     };
     let (tokens_in, tokens_out) = (sum(Metric::TokensIn), sum(Metric::TokensOut));
     let (nano, unpriced_tokens) = (sum(Metric::NanoUsd), sum(Metric::UnpricedTokens));
@@ -50,23 +47,28 @@ mod tests {
     const ONE: StageNo = StageNo(0);
     const TWO: StageNo = StageNo(1);
 
-    fn all(counters: &[(StageNo, Metric, i64)]) -> Option<UsageReport> {
+    fn counter(stage: StageNo, metric: Metric, n: i64) -> Counter {
+        Counter { stage, metric, n }
+    }
+
+    fn all(counters: &[Counter]) -> Option<UsageReport> {
         usage(counters, |_| true)
     }
 
     #[test]
     fn nothing_reported_is_not_nothing_consumed() {
         assert_eq!(all(&[]), None);
-        assert_eq!(all(&[(ONE, Metric::Admitted, 5), (ONE, Metric::TokensIn, 0)]), None);
-        let one = all(&[(ONE, Metric::TokensIn, 5)]).expect("usage");
+        assert_eq!(all(&[counter(ONE, Metric::Admitted, 5), counter(ONE, Metric::TokensIn, 0)]), None);
+        let one = all(&[counter(ONE, Metric::TokensIn, 5)]).expect("usage");
         assert_eq!((one.tokens_in, one.tokens_out, one.unpriced_tokens), (5, 0, 0));
     }
 
     #[test]
     fn a_price_is_unknown_free_partly_known_or_known() {
-        let tokens = [(ONE, Metric::TokensIn, 10), (ONE, Metric::TokensOut, 5)];
+        let tokens = [counter(ONE, Metric::TokensIn, 10), counter(ONE, Metric::TokensOut, 5)];
         let priced = |nano, unpriced| {
-            let prices = [(ONE, Metric::NanoUsd, nano), (ONE, Metric::UnpricedTokens, unpriced)];
+            let prices =
+                [counter(ONE, Metric::NanoUsd, nano), counter(ONE, Metric::UnpricedTokens, unpriced)];
             let usage = all(&[tokens.as_slice(), &prices].concat()).expect("usage");
             (usage.usd, usage.unpriced_tokens)
         };
@@ -80,11 +82,11 @@ mod tests {
     #[test]
     fn stages_are_added_up_or_told_apart() {
         let counters = [
-            (ONE, Metric::TokensIn, 10),
-            (ONE, Metric::UnpricedTokens, 10),
-            (TWO, Metric::TokensIn, i64::MAX),
-            (TWO, Metric::TokensOut, i64::MAX),
-            (TWO, Metric::NanoUsd, i64::MAX),
+            counter(ONE, Metric::TokensIn, 10),
+            counter(ONE, Metric::UnpricedTokens, 10),
+            counter(TWO, Metric::TokensIn, i64::MAX),
+            counter(TWO, Metric::TokensOut, i64::MAX),
+            counter(TWO, Metric::NanoUsd, i64::MAX),
         ];
         let of = |stage| usage(&counters, |at| at == stage);
         assert_eq!(of(ONE).expect("usage").usd, None);

@@ -138,7 +138,7 @@ fn a_spent_budget_gives_back_what_is_not_started_and_pauses_the_run() {
     let commit = commit(&mut desk);
     assert!(matches!(desk.halt(), Some(Halt::Budget(_))));
     let (_, change) = commit.run.expect("the run is paused in the same transaction");
-    assert_eq!(change.control.expect("changed").0, Control::PausedBudget);
+    assert_eq!(change.control.expect("changed").control, Control::PausedBudget);
     assert!(desk.wants(NOW).is_empty() && desk.next_calls(NOW).is_empty());
     let back = commit.changes.iter().filter(|change| change.transition.after.attempt == 0);
     assert_eq!(

@@ -10,7 +10,7 @@ use redrive_index::{Files, WalkTally, canonical_root};
 use redrive_ingest::walk::{Step, walk};
 use redrive_pipeline::Definition;
 use redrive_store::index::NewCollection;
-use redrive_store::{NewRun, RunFilter, RunRow};
+use redrive_store::{BegunRun, NewRun, RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::model::{Embedding, embedding_of};
@@ -205,7 +205,7 @@ impl<'a> Indexer<'a> {
                 self.resume_gates().await?;
             }
         }
-        let (row, created) = store.begin_run(new, false, now).await?;
+        let BegunRun { row, created } = store.begin_run(new, false, now).await?;
         if created {
             crash::point("run.created");
             return Ok(row);
@@ -238,7 +238,7 @@ impl<'a> Indexer<'a> {
         let Some(row) = self.floor.store.runs(unfinished(&self.root), None, 1).await?.pop() else {
             return Ok(None);
         };
-        let (due, _) = self.floor.store.next_due(row.id).await?;
+        let due = self.floor.store.next_due(row.id).await?.at;
         // With nothing that waits, somebody else has the rest in hand: a look now and then is enough.
         Ok(Some(due.map_or(ELSEWHERE, |due| due.since(self.floor.now()))))
     }

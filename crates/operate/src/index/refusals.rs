@@ -10,7 +10,7 @@ use redrive_core::tally::Metric;
 use redrive_ingest::payload::FilePayload;
 use redrive_ingest::worker::NOT_A_TEXT;
 use redrive_store::index::Refused;
-use redrive_store::{Content, ItemFilter, ItemQuery, RunFilter, RunRow};
+use redrive_store::{Content, ItemFilter, ItemQuery, RunCounters, RunFilter, RunRow, RunSet};
 
 use super::{IndexTarget, PIPELINE};
 use crate::Floor;
@@ -35,16 +35,16 @@ pub(super) async fn remember(floor: &Floor, target: &IndexTarget, root: &str) ->
 /// The files that the last finished runs left in the index without some of their chunks.
 pub(super) async fn incomplete(floor: &Floor, root: &str) -> Result<HashSet<String>> {
     let (mut paths, mut parents) = (HashSet::new(), HashSet::new());
-    for row in finished(floor, root, RUNS_FAR).await? {
-        let counters = floor.store.counters(row.id).await?;
-        let dead = Metric::State(StateKind::Dead);
-        if !counters.iter().any(|(_, metric, n)| *metric == dead && *n > 0) {
-            continue;
-        }
+    let runs = finished(floor, root, RUNS_FAR).await?.iter().map(|row| row.id).collect();
+    let dead = Metric::State(StateKind::Dead);
+    let mut counted = floor.store.counters_of_all(RunSet::Of(runs)).await?;
+    counted.retain(|run| run.counters.iter().any(|counter| counter.metric == dead && counter.n > 0));
+    // As they are listed: the newest first.
+    for RunCounters { run, .. } in counted.into_iter().rev() {
         let mut after = None;
         loop {
             let state = Some(StateKind::Dead);
-            let filter = ItemFilter { run: Some(row.id), state, ..ItemFilter::default() };
+            let filter = ItemFilter { run: Some(run), state, ..ItemFilter::default() };
             let page = floor.store.items(ItemQuery { filter, after, limit: PAGE }).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.seq);

@@ -81,8 +81,8 @@ impl Indexer<'_> {
             let stage = plan.find(stage);
             let here = counters
                 .iter()
-                .filter(|(at, metric, _)| Some(*at) == stage && *metric == Metric::Outcome(outcome));
-            here.map(|(_, _, n)| u64::try_from(*n).unwrap_or(0)).sum()
+                .filter(|counter| Some(counter.stage) == stage && counter.metric == Metric::Outcome(outcome));
+            here.map(|counter| u64::try_from(counter.n).unwrap_or(0)).sum()
         };
         let parts = run.stages.iter().filter(|stage| stage.below.is_some());
         // A file that is gone passes `parse` as it is; any other is taken apart there.

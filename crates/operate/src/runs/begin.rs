@@ -9,7 +9,7 @@ use redrive_engine::report::RunReport;
 use redrive_engine::source::Source;
 use redrive_engine::{admin, crash};
 use redrive_pipeline::{Definition, SourceKind};
-use redrive_store::{NewRun, RunChange, RunRow};
+use redrive_store::{BegunRun, NewRun, RunChange, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::edit::{Changed, Edit, compare, take_over};
@@ -130,7 +130,7 @@ pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<
     let (mut row, edit) = take_over(floor, row, &pipeline, request.keep_passed).await?;
     if row.finished_at.is_some() {
         // It is in use: what was forgotten by its age would be done again.
-        let opened = RunChange { finished_at: Some(None), ..RunChange::default() };
+        let opened = RunChange::goes_on();
         row = floor.store.change_run(run, opened).await?;
     }
     // What is given on standard input or by a pipe is always read; what is known of it is not admitted twice.
@@ -168,7 +168,7 @@ async fn find_or_create(
         return Ok(Found { row, created: true, other: None });
     }
     // An index knows itself what has changed since its last run.
-    let (row, created) = store.begin_run(new.clone(), index.is_none(), now).await?;
+    let BegunRun { row, created } = store.begin_run(new.clone(), index.is_none(), now).await?;
     let other = match created || row.finished_at.is_none() {
         true => None,
         false => cannot_go_on(&row, definition, request.keep_passed),
@@ -176,7 +176,7 @@ async fn find_or_create(
     if other.is_none() {
         return Ok(Found { row, created, other });
     }
-    let (row, created) = store.begin_run(new, false, now).await?;
+    let BegunRun { row, created } = store.begin_run(new, false, now).await?;
     Ok(Found { row, created, other })
 }
 

@@ -1,7 +1,7 @@
 //! How runs stand.
 
 use redrive_core::id::RunId;
-use redrive_engine::report::{RunReport, run_report};
+use redrive_engine::report::{RunReport, run_report, run_reports};
 use redrive_store::{RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
@@ -36,13 +36,16 @@ pub struct RunList {
 /// When the store fails.
 pub async fn list(floor: &Floor, request: &List) -> Result<RunList> {
     let filter = RunFilter { pipeline: request.pipeline.clone(), ..RunFilter::default() };
-    let mut runs = Vec::new();
-    for row in floor.store.runs(filter, None, request.limit.min(MOST)).await? {
-        let Some(definition) = pipelines::definition_of(&row) else { continue };
+    let rows = floor.store.runs(filter, None, request.limit.min(MOST)).await?;
+    let known = rows.into_iter().filter_map(|row| {
+        let definition = pipelines::definition_of(&row)?;
         let plan = definition.plan();
-        runs.push(report(floor, &KnownRun { row, definition, plan }).await?);
-    }
-    Ok(RunList { runs })
+        Some(KnownRun { row, definition, plan })
+    });
+    let known: Vec<KnownRun> = known.collect();
+    let asked: Vec<_> =
+        known.iter().map(|known| (&known.row, &known.plan, known.definition.thresholds)).collect();
+    Ok(RunList { runs: run_reports(&*floor.store, &asked, floor.now()).await? })
 }
 
 /// Says how a run stands, or the newest one.

@@ -7,7 +7,7 @@ use redrive_core::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
 use redrive_core::reading::Reading;
 use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
-use redrive_store::{ClaimedItem, Error, ItemFilter, ItemQuery, Store, Submit, Submitted};
+use redrive_store::{ClaimedItem, Error, ItemFilter, ItemQuery, ItemRev, Store, Submit, Submitted};
 
 use super::{Known, Oracle, Verdict, broken};
 use crate::hub::at_once;
@@ -138,9 +138,9 @@ impl Oracle {
     ///
     /// # Errors
     /// L1: what went is what was asked for, with what came from it, and all of it was finished.
-    pub fn on_purge(&mut self, store: &dyn Store, asked: &[(ItemSeq, Rev)], gone: u64) -> Verdict {
+    pub fn on_purge(&mut self, store: &dyn Store, asked: &[ItemRev], gone: u64) -> Verdict {
         let mut went = 0;
-        for (seq, rev) in asked {
+        for ItemRev { seq, rev } in asked {
             let still = self
                 .items
                 .get(seq)
@@ -158,6 +158,7 @@ impl Oracle {
                 self.ids.remove(&known.item.id);
                 self.purged.insert(seq, (known.item.id, place(&known.item)));
                 self.stand(&known.item, -1);
+                self.untold.purged(&known.item);
                 self.add(known.item.stage, Metric::Purged(known.item.state.kind()), 1);
                 went += 1;
             }
@@ -212,6 +213,7 @@ impl Oracle {
     fn keep(&mut self, item: Item, payload: Payload) {
         self.add(item.stage, Metric::Admitted, 1);
         self.stand(&item, 1);
+        self.untold.admitted(&item);
         self.hub.score(|score| score.items += 1);
         self.admitted.insert(item.id);
         self.ids.insert(item.id, item.seq);

@@ -9,7 +9,7 @@ use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::{DeadReason, Item, Payload, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
-use redrive_store::{Applied, ClaimedItem, Commit, RunChange, RunRow, Store};
+use redrive_store::{Applied, ClaimedItem, Commit, RunChange, RunEnd, RunRow, Store};
 
 use super::admit::Expected;
 use super::{Known, Oracle, Verdict, broken};
@@ -152,6 +152,7 @@ impl Oracle {
         }
         let (origin, reading) = (known.item.origin, known.item.reading);
         let before = std::mem::replace(&mut known.item, Item { origin, reading, ..after.clone() });
+        self.untold.moved(&before, transition);
         self.stand(&before, -1);
         self.stand(after, 1);
         Ok(())
@@ -262,12 +263,16 @@ pub(super) fn as_asked(
     row: &RunRow,
     live: u64,
 ) -> Verdict {
-    let control = change.control.as_ref().is_none_or(|(control, _)| *control == row.control);
+    let control = change.control.as_ref().is_none_or(|asked| asked.control == row.control);
     let budget = match &change.budget {
         Some(asked) if asked.was == kept => row.budget.as_ref() == Some(&asked.becomes),
         Some(_) | None => row.budget == kept,
     };
-    let finished = change.finished_at.is_none_or(|at| at.filter(|_| live == 0) == row.finished_at);
+    let finished = match change.end {
+        Some(RunEnd::Finished(at)) if live == 0 => row.finished_at == Some(at),
+        Some(RunEnd::Finished(_) | RunEnd::GoesOn) => row.finished_at.is_none(),
+        None => true,
+    };
     let paused = change.pause.is_none_or(|pause| pause == row.pause);
     let idle = change.idle.is_none_or(|idle| idle == row.idle);
     if (control || before == Control::Cancelled) && budget && finished && paused && idle {

@@ -21,12 +21,13 @@ impl Oracle {
     /// # Errors
     /// What is wrong.
     pub fn at_the_end(
-        &self,
+        &mut self,
         store: &dyn Store,
         lines: &[ItemId],
         keys: &[Arc<str>],
         now: Timestamp,
     ) -> Verdict {
+        self.told(store)?;
         self.whole(store, true)?;
         let mut ended: BTreeSet<ItemId> = self.purged.values().map(|(id, _)| *id).collect();
         for known in self.items.values() {

@@ -8,6 +8,7 @@ mod budget;
 mod change;
 mod claim;
 mod end;
+mod facts;
 mod gates;
 mod turn;
 mod verify;
@@ -95,6 +96,8 @@ pub struct Oracle {
     gates: gates::Gates,
     /// How far clocks may be off.
     skew: Duration,
+    /// What is to be told to the world.
+    untold: facts::Untold,
     last_seq: ItemSeq,
     writes: u64,
     live: u64,
@@ -122,6 +125,7 @@ impl Oracle {
             windows: BTreeMap::new(),
             gates: gates::Gates::default(),
             skew,
+            untold: facts::Untold::default(),
             last_seq: ItemSeq(0),
             writes: 0,
             live: 0,
@@ -175,6 +179,7 @@ impl Oracle {
     /// # Errors
     /// A run that is marked as finished has no live items, and a cancelled run stays so.
     pub fn on_run(&mut self, row: &RunRow) -> Verdict {
+        self.tell_run(row);
         self.run = row.id;
         if self.control == Control::Cancelled && row.control != Control::Cancelled {
             return broken("control", format!("a cancelled run is {:?} again", row.control));

@@ -7,7 +7,7 @@ use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::State;
 use redrive_core::laws::{Case, Census, Law, check_item, left_its_source};
 use redrive_core::status::Control;
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::millis;
 use redrive_store::{Content, ItemFilter, ItemQuery, Store, TombstoneQuery};
 
@@ -34,7 +34,11 @@ impl Oracle {
         }
         self.counters(store)?;
         self.writes += 1;
-        if self.writes.is_multiple_of(EVERY) { self.whole(store, false) } else { Ok(()) }
+        if !self.writes.is_multiple_of(EVERY) {
+            return Ok(());
+        }
+        self.told(store)?;
+        self.whole(store, false)
     }
 
     /// Checks one item against the laws. Some may be broken for a moment, between two steps of one act.
@@ -91,9 +95,10 @@ impl Oracle {
             | Metric::FirstPass => false,
         };
         let mut left = 0;
-        for (stage, metric, n) in kept.iter().filter(|(_, metric, n)| mine(metric) && *n != 0) {
-            let counted = self.counts.get(&(*stage, *metric)).copied().unwrap_or(0);
-            if counted != *n {
+        for Counter { stage, metric, n } in kept.into_iter().filter(|kept| mine(&kept.metric) && kept.n != 0)
+        {
+            let counted = self.counts.get(&(stage, metric)).copied().unwrap_or(0);
+            if counted != n {
                 return broken("L1", format!("stage {}, {metric:?}: {n} kept, {counted} counted", stage.0));
             }
             left += 1;

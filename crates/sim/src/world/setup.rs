@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redrive_core::id::RunId;
+use redrive_core::id::{RunId, StoreId};
 use redrive_core::time::Timestamp;
 use redrive_store::{NewRun, Store};
 
@@ -17,6 +17,7 @@ use crate::mailbox::Orders;
 use crate::neighbours::{Alone, Lives};
 use crate::oracle::Oracle;
 use crate::people::Operator;
+use crate::rng::mix;
 use crate::scenario::Scenario;
 use crate::slip::Slip;
 use crate::source::Source;
@@ -36,6 +37,9 @@ impl World {
             .chain(OPERATORS.map(|slot| (slot, Actor::new(slot, format!("operator-{slot}")))))
             .collect();
         let store = FaultyStore::new(hub.clone(), inner, oracle, scenario.faults, actors[&SOURCE].clone());
+        if mix(&[seed, 15]).is_multiple_of(4) {
+            keep_facts(&store, seed);
+        }
         let run = create_run(&store);
         let still = Arc::new(AtomicI64::new(0));
         let (recipe, pace, chaos) = (scenario.recipe.clone(), scenario.pace, scenario.chaos);
@@ -85,6 +89,12 @@ impl World {
             slip,
         }
     }
+}
+
+/// Has the world told of everything. That changes nothing about what happens.
+fn keep_facts(store: &FaultyStore, seed: u64) {
+    at_once(store.inner().keep_facts(StoreId(seed))).expect("an empty store keeps facts");
+    store.oracle().on_facts_kept();
 }
 
 fn create_run(store: &FaultyStore) -> RunId {

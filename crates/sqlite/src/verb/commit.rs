@@ -1,19 +1,22 @@
 //! Writing transitions.
 
 use redrive_core::event::Transition;
+use redrive_core::fact::Fact;
 use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::{Entry, Item};
+use redrive_core::item::Item;
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
+use redrive_store::rule::item::entry_of_children;
+use redrive_store::sql::ItemColumns;
 use redrive_store::{Applied, Change, Commit};
 use rusqlite::{CachedStatement, Connection, params};
 
 use crate::content;
 use crate::error::Result;
-use crate::row::Fields;
 use crate::sequence::Sequence;
+use crate::verb::outbox::Outbox;
 use crate::verb::submit::insert;
-use crate::verb::{counter, history, index, operation, outbox, output, run};
+use crate::verb::{counter, history, index, operation, output, run};
 
 /// The columns that a transition can change. Key, origin, parent and the like stay for ever.
 macro_rules! moved_columns {
@@ -137,7 +140,7 @@ struct Desk<'tx> {
     record: CachedStatement<'tx>,
     deltas: Deltas,
     items: Sequence,
-    facts: Sequence,
+    outbox: Outbox,
     effects: index::Effects,
 }
 
@@ -149,18 +152,19 @@ impl<'tx> Desk<'tx> {
             record: tx.prepare_cached(history::INSERT_ATTEMPT)?,
             deltas: Deltas::default(),
             items: Sequence::items(),
-            facts: Sequence::facts(),
+            outbox: Outbox::of(tx)?,
             effects: index::Effects::default(),
         })
     }
 
     fn apply(&mut self, change: &Change, now: Timestamp) -> Result<Applied> {
-        let Change { transition, output, fact } = change;
+        let Change { transition, output } = change;
         let after = &transition.after;
         if !self.move_item(transition)? {
             return Ok(Applied::Stale);
         }
         self.deltas.transition(transition);
+        self.outbox.tell(self.tx, Fact::of_transition(transition))?;
         if let Some(record) = &transition.record {
             history::add_attempt(&mut self.record, after.seq, record)?;
         }
@@ -176,9 +180,6 @@ impl<'tx> Desk<'tx> {
         if let (Some(key), Some(payload)) = (output, &transition.payload) {
             output::keep(self.tx, key, after, payload)?;
         }
-        if let Some(fact) = fact {
-            outbox::add(self.tx, self.facts.next(self.tx)?, fact)?;
-        }
         Ok(Applied::Done)
     }
 
@@ -186,7 +187,7 @@ impl<'tx> Desk<'tx> {
     fn move_item(&mut self, transition: &Transition) -> Result<bool> {
         let (item, guard) = (&transition.after, transition.guard);
         let Some(payload) = &transition.payload else {
-            let fields = Fields::of(item);
+            let fields = ItemColumns::from(item);
             return Ok(self.move_item.execute(moved!(item, guard, fields))? == 1);
         };
         // Guarded as well, or a stale worker's large content would be kept for nobody.
@@ -194,7 +195,7 @@ impl<'tx> Desk<'tx> {
             return Ok(false);
         }
         let columns = content::keep(self.tx, payload, None)?;
-        let fields = Fields::of(item);
+        let fields = ItemColumns::from(item);
         let mut update = self.tx.prepare_cached(MOVE_WITH_PAYLOAD)?;
         Ok(update.execute(moved!(item, guard, fields, columns.payload, columns.hash(), columns.sum))? == 1)
     }
@@ -207,8 +208,7 @@ impl<'tx> Desk<'tx> {
     fn admit_children(&mut self, transition: &Transition, now: Timestamp) -> Result<()> {
         let Some(children) = &transition.children else { return Ok(()) };
         let parent = &transition.after;
-        let (stage, deadline) = (children.stage, children.deadline);
-        let entry = Entry { run: parent.run, parent: Some(parent.seq), stage, reading: 0, deadline, now };
+        let entry = entry_of_children(parent, children, now);
         let mut there = self.tx.prepare_cached("SELECT 1 FROM item WHERE id = ?1")?;
         for new in &children.items {
             let version = new.version();
@@ -220,6 +220,7 @@ impl<'tx> Desk<'tx> {
             let item = entry.item(new, ItemSeq(self.items.next(self.tx)?), id, version);
             insert(self.tx, &item, new)?;
             self.deltas.admitted(&item);
+            self.outbox.tell(self.tx, Fact::of_admitted(&item))?;
         }
         Ok(())
     }
@@ -227,7 +228,7 @@ impl<'tx> Desk<'tx> {
     fn finish(self) -> Result<()> {
         self.effects.finish(self.tx)?;
         self.items.save(self.tx)?;
-        self.facts.save(self.tx)?;
+        self.outbox.finish(self.tx)?;
         counter::add(self.tx, &self.deltas)
     }
 }

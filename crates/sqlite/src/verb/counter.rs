@@ -2,10 +2,12 @@
 
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::item::StateKind;
-use redrive_core::tally::{Deltas, Metric};
-use rusqlite::Connection;
+use redrive_core::tally::{Counter, Deltas, Metric};
+use redrive_store::{ConfigCounter, RunCounters, RunSet};
+use rusqlite::{Connection, Row};
 
 use crate::error::{Result, strange};
+use crate::verb::item::collect;
 
 /// Adds changes to the counters. A sum of tokens or money stops at the largest number; adding on would give a fraction,
 /// which the column does not take.
@@ -41,31 +43,53 @@ pub(crate) fn any_live(conn: &Connection, run: RunId) -> Result<bool> {
 }
 
 /// Reads the counters of a run that are not zero.
-pub(crate) fn of_run(conn: &Connection, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
-    let mut counters = Vec::new();
+pub(crate) fn of_run(conn: &Connection, run: RunId) -> Result<Vec<Counter>> {
     let mut select = conn.prepare_cached(
         "SELECT stage, metric, n FROM counter WHERE run = ?1 AND n <> 0 ORDER BY stage, metric",
     )?;
-    let mut rows = select.query([run.0])?;
-    while let Some(row) = rows.next()? {
-        let code = row.get(1)?;
-        let metric = Metric::from_code(code).ok_or_else(|| strange("metric", code))?;
-        counters.push((StageNo(row.get(0)?), metric, row.get(2)?));
+    collect(select.query([run.0])?, read)
+}
+
+/// Reads the counters of many runs.
+pub(crate) fn of_all(conn: &Connection, runs: &RunSet) -> Result<Vec<RunCounters>> {
+    let RunSet::Of(runs) = runs else { return of_every_run(conn) };
+    let mut runs = runs.clone();
+    runs.sort_unstable();
+    runs.dedup();
+    let mut all = Vec::with_capacity(runs.len());
+    for run in runs {
+        let counters = of_run(conn, run)?;
+        all.extend((!counters.is_empty()).then_some(RunCounters { run, counters }));
     }
-    Ok(counters)
+    Ok(all)
+}
+
+fn of_every_run(conn: &Connection) -> Result<Vec<RunCounters>> {
+    let mut select = conn.prepare_cached(
+        "SELECT stage, metric, n, run FROM counter WHERE n <> 0 ORDER BY run, stage, metric",
+    )?;
+    let mut rows = select.query([])?;
+    let mut all: Vec<RunCounters> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (run, counter) = (RunId(row.get(3)?), read(row)?);
+        match all.last_mut().filter(|last| last.run == run) {
+            Some(last) => last.counters.push(counter),
+            None => all.push(RunCounters { run, counters: vec![counter] }),
+        }
+    }
+    Ok(all)
 }
 
 /// Reads the counters of a run by configuration mark.
-pub(crate) fn by_config(conn: &Connection, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
-    let mut counters = Vec::new();
+pub(crate) fn by_config(conn: &Connection, run: RunId) -> Result<Vec<ConfigCounter>> {
     let mut select = conn.prepare_cached(
-        "SELECT stage, config, metric, n FROM config_counter WHERE run = ?1 ORDER BY stage, config, metric",
+        "SELECT stage, metric, n, config FROM config_counter WHERE run = ?1 ORDER BY stage, config, metric",
     )?;
-    let mut rows = select.query([run.0])?;
-    while let Some(row) = rows.next()? {
-        let code = row.get(2)?;
-        let metric = Metric::from_code(code).ok_or_else(|| strange("metric", code))?;
-        counters.push((StageNo(row.get(0)?), row.get(1)?, metric, row.get(3)?));
-    }
-    Ok(counters)
+    collect(select.query([run.0])?, |row| Ok(ConfigCounter { config: row.get(3)?, counter: read(row)? }))
+}
+
+fn read(row: &Row<'_>) -> Result<Counter> {
+    let code = row.get(1)?;
+    let metric = Metric::from_code(code).ok_or_else(|| strange("metric", code))?;
+    Ok(Counter { stage: StageNo(row.get(0)?), metric, n: row.get(2)? })
 }

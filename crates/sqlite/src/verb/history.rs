@@ -8,7 +8,7 @@ use redrive_core::id::{ItemSeq, StageNo, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::time::{Timestamp, millis};
 use redrive_core::usage::Usage;
-use redrive_store::History;
+use redrive_store::{History, sql};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use crate::error::{Result, strange};
@@ -76,8 +76,8 @@ fn attempt(row: &Row<'_>) -> Result<AttemptRecord> {
     let failure = match row.get::<_, Option<i64>>(6)? {
         None => None,
         Some(class) => Some(AttemptFailure {
-            class: row::class(class)?,
-            kind: row::kind(row.get(7)?)?,
+            class: sql::class(class)?,
+            kind: sql::kind(row.get(7)?)?,
             status: row.get(8)?,
             message: row::text(row, 9)?,
         }),
@@ -91,7 +91,9 @@ fn attempt(row: &Row<'_>) -> Result<AttemptRecord> {
         ended_at: Timestamp(row.get(4)?),
         outcome: Outcome::from_code(outcome).ok_or_else(|| strange("outcome", outcome))?,
         failure,
-        wait: wait.map(|ms| Duration::from_millis(ms.cast_unsigned())).zip(row::cause(row.get(11)?)?),
+        wait: wait
+            .map(|ms| Duration::from_millis(ms.cast_unsigned()))
+            .zip(row.get::<_, Option<i64>>(11)?.map(sql::cause).transpose()?),
         worker: WorkerId(row.get(12)?),
         config: row.get(13)?,
         usage: usage(row)?,

@@ -2,13 +2,13 @@
 
 use redrive_core::event::ChildTally;
 use redrive_core::id::{ItemSeq, RunId};
-use redrive_core::item::{Item, StateKind};
+use redrive_core::item::Item;
 use redrive_core::time::Timestamp;
-use redrive_store::Content;
+use redrive_store::{Content, ItemContent, NextDue, Settled, rule, sql};
 use rusqlite::{Connection, OptionalExtension, Row, Rows};
 
 use crate::content;
-use crate::error::{Result, strange};
+use crate::error::Result;
 use crate::row::{self, item_columns, limit as sql_limit};
 
 /// Reads all rows.
@@ -35,12 +35,12 @@ pub(crate) fn payload(conn: &Connection, seq: ItemSeq) -> Result<Option<Content>
 }
 
 /// Reads items with their contents, and no more after so many bytes.
-pub(crate) fn contents(conn: &Connection, items: &[ItemSeq], most: usize) -> Result<Vec<(Item, Content)>> {
+pub(crate) fn contents(conn: &Connection, items: &[ItemSeq], most: usize) -> Result<Vec<ItemContent>> {
     let (mut found, mut bytes) = (Vec::with_capacity(items.len()), 0);
     for seq in items {
         if let (Some(item), Some(content)) = (one(conn, *seq)?, payload(conn, *seq)?) {
             bytes += content.bytes();
-            found.push((item, content));
+            found.push(ItemContent { item, content });
             if bytes >= most {
                 break;
             }
@@ -56,20 +56,15 @@ pub(crate) fn children(conn: &Connection, parent: ItemSeq) -> Result<ChildTally>
         conn.prepare_cached("SELECT state, count(*) FROM item WHERE parent = ?1 GROUP BY state")?;
     let mut rows = select.query([parent.0])?;
     while let Some(row) = rows.next()? {
-        let code: u8 = row.get(0)?;
+        let code: i64 = row.get(0)?;
         let n: u64 = row.get::<_, i64>(1)?.cast_unsigned();
-        match StateKind::from_code(code).ok_or_else(|| strange("state", code))? {
-            StateKind::Succeeded | StateKind::Filtered => tally.done += n,
-            StateKind::Dead => tally.dead += n,
-            StateKind::Cancelled | StateKind::Superseded => tally.gone += n,
-            StateKind::Waiting | StateKind::Running | StateKind::Joining => tally.live += n,
-        }
+        rule::item::tally(&mut tally, sql::state(code)?, n);
     }
     Ok(tally)
 }
 
 /// Reads joining items of a run none of whose children is live.
-pub(crate) fn settled(conn: &Connection, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+pub(crate) fn settled(conn: &Connection, run: RunId, limit: usize) -> Result<Vec<Settled>> {
     let mut select = conn.prepare_cached(concat!(
         "SELECT ",
         item_columns!(),
@@ -79,8 +74,9 @@ pub(crate) fn settled(conn: &Connection, run: RunId, limit: usize) -> Result<Vec
           ORDER BY seq LIMIT ?2"
     ))?;
     let joined = collect(select.query((run.0, sql_limit(limit)))?, row::item)?;
-    let tallied = joined.into_iter().map(|item| children(conn, item.seq).map(|tally| (item, tally)));
-    tallied.collect()
+    let settled =
+        joined.into_iter().map(|item| children(conn, item.seq).map(|children| Settled { item, children }));
+    settled.collect()
 }
 
 /// Reads waiting items of a run that a clock wrote which was ahead of this moment. Only those that are due later than that
@@ -107,23 +103,23 @@ pub(crate) fn ahead(conn: &Connection, run: RunId, than: Timestamp, limit: usize
     Ok(found)
 }
 
-/// Reads when the next waiting item of a run is due, and whether any was never tried.
-pub(crate) fn next_due(conn: &Connection, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+/// Reads when the next waiting item of a run is due.
+pub(crate) fn next_due(conn: &Connection, run: RunId) -> Result<NextDue> {
     let mut stages =
         conn.prepare_cached("SELECT min(stage) FROM item WHERE state = 0 AND run = ?1 AND stage > ?2")?;
     let mut due = conn.prepare_cached(
         "SELECT due FROM item INDEXED BY item_ready WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3
          ORDER BY due LIMIT 1",
     )?;
-    let (mut next, mut fresh) = (None::<i64>, false);
+    let (mut at, mut any_fresh) = (None::<i64>, false);
     let mut stage = -1;
     while let Some(found) = stages.query_row((run.0, stage), |row| row.get::<_, Option<i64>>(0))? {
         stage = found;
         for lane in [0, 1] {
             let earliest = due.query_row((run.0, stage, lane), |row| row.get::<_, i64>(0)).optional()?;
-            fresh |= lane == 0 && earliest.is_some();
-            next = next.into_iter().chain(earliest).min();
+            any_fresh |= lane == 0 && earliest.is_some();
+            at = at.into_iter().chain(earliest).min();
         }
     }
-    Ok((next.map(Timestamp), fresh))
+    Ok(NextDue { at: at.map(Timestamp), any_fresh })
 }

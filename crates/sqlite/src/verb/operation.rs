@@ -2,20 +2,20 @@
 
 use redrive_core::id::{ItemSeq, OperationId};
 use redrive_core::time::Timestamp;
-use redrive_store::{Operation, OperationKind, OperationState};
-use rusqlite::{Connection, Row, params};
+use redrive_store::rule::operation::saved_state;
+use redrive_store::{Operation, sql};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::error::{Result, strange};
+use crate::error::Result;
 use crate::row::limit as sql_limit;
 use crate::verb::item::collect;
 
 /// Saves an operation; a new one gets its number.
 pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId> {
     let known = (operation.id.0 != 0).then_some(operation.id.0);
-    // Whoever works on it need not know yet that it was stopped.
-    let stopped = state_code(OperationState::Cancelled);
-    let mut select = tx.prepare_cached("SELECT 1 FROM operation WHERE id = ?1 AND state = ?2")?;
-    let state = if select.exists((operation.id.0, stopped))? { stopped } else { state_code(operation.state) };
+    let mut select = tx.prepare_cached("SELECT state FROM operation WHERE id = ?1")?;
+    let kept: Option<i64> = select.query_row([operation.id.0], |row| row.get(0)).optional()?;
+    let state = saved_state(kept.map(sql::operation_state).transpose()?, operation.state);
     tx.prepare_cached(
         "INSERT OR REPLACE INTO operation (id, kind, state, actor, request, after, changed, skipped, created_at,
                                            updated_at)
@@ -23,8 +23,8 @@ pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId
     )?
     .execute(params![
         known,
-        kind_code(operation.kind),
-        state,
+        sql::operation_kind_code(operation.kind),
+        sql::operation_state_code(state),
         operation.actor,
         operation.request,
         operation.after.map(|after| after.0),
@@ -70,8 +70,8 @@ pub(crate) fn open(conn: &Connection, after: Option<OperationId>, limit: usize) 
 fn read(row: &Row<'_>) -> Result<Operation> {
     Ok(Operation {
         id: OperationId(row.get(0)?),
-        kind: kind(row.get(1)?)?,
-        state: state(row.get(2)?)?,
+        kind: sql::operation_kind(row.get(1)?)?,
+        state: sql::operation_state(row.get(2)?)?,
         actor: row.get(3)?,
         request: row.get(4)?,
         after: row.get::<_, Option<i64>>(5)?.map(ItemSeq),
@@ -80,32 +80,4 @@ fn read(row: &Row<'_>) -> Result<Operation> {
         created_at: Timestamp(row.get(8)?),
         updated_at: Timestamp(row.get(9)?),
     })
-}
-
-fn kind_code(kind: OperationKind) -> i64 {
-    match kind {
-        OperationKind::Redrive => 0,
-        OperationKind::Purge => 1,
-        OperationKind::Cancel => 2,
-    }
-}
-
-fn kind(code: i64) -> Result<OperationKind> {
-    let all = [OperationKind::Redrive, OperationKind::Purge, OperationKind::Cancel];
-    all.into_iter().find(|kind| kind_code(*kind) == code).ok_or_else(|| strange("kind of operation", code))
-}
-
-fn state_code(state: OperationState) -> i64 {
-    match state {
-        OperationState::Open => 0,
-        OperationState::Done => 1,
-        OperationState::Cancelled => 2,
-    }
-}
-
-fn state(code: i64) -> Result<OperationState> {
-    let all = [OperationState::Open, OperationState::Done, OperationState::Cancelled];
-    all.into_iter()
-        .find(|state| state_code(*state) == code)
-        .ok_or_else(|| strange("state of an operation", code))
 }

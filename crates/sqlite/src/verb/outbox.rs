@@ -1,30 +1,115 @@
 //! Facts that are to be passed on.
 
-use redrive_core::id::{FactId, ItemId};
-use redrive_store::Fact;
-use rusqlite::Connection;
+use redrive_core::fact::{Fact, FactKind};
+use redrive_core::id::{FactId, ItemId, RunId, StageNo, StoreId};
+use redrive_core::time::Timestamp;
+use redrive_store::{Error, KeptFact, sql};
+use rusqlite::{Connection, Row, params};
 
 use crate::error::Result;
 use crate::row::limit as sql_limit;
+use crate::sequence::Sequence;
+use crate::verb::item::collect;
 
-/// Adds a fact.
-pub(crate) fn add(tx: &Connection, seq: i64, fact: &Fact) -> Result<()> {
-    tx.prepare_cached("INSERT INTO fact (seq, item, what, body) VALUES (?1, ?2, ?3, ?4)")?.execute((
+/// Takes in what the world is told within one transaction, where facts are kept.
+pub(crate) struct Outbox {
+    numbers: Option<Sequence>,
+}
+
+impl Outbox {
+    /// Looks whether facts are kept. It is in the store, not with the process: one that did not know of the relay would else
+    /// leave holes in what the world is told.
+    pub(crate) fn of(tx: &Connection) -> Result<Self> {
+        let mut select = tx.prepare_cached("SELECT 1 FROM outbox WHERE keeps")?;
+        Ok(Self { numbers: select.exists([])?.then(Sequence::facts) })
+    }
+
+    /// Adds facts.
+    pub(crate) fn tell(&mut self, tx: &Connection, facts: impl IntoIterator<Item = Fact>) -> Result<()> {
+        let Some(numbers) = &mut self.numbers else { return Ok(()) };
+        for fact in facts {
+            add(tx, numbers.next(tx)?, &fact)?;
+        }
+        Ok(())
+    }
+
+    /// Writes down how far the numbers got.
+    pub(crate) fn finish(self, tx: &Connection) -> Result<()> {
+        self.numbers.map_or(Ok(()), |numbers| numbers.save(tx))
+    }
+}
+
+/// Adds a few facts, where any are kept.
+pub(crate) fn tell(tx: &Connection, facts: impl IntoIterator<Item = Fact>) -> Result<()> {
+    let mut outbox = Outbox::of(tx)?;
+    outbox.tell(tx, facts)?;
+    outbox.finish(tx)
+}
+
+fn add(tx: &Connection, seq: i64, fact: &Fact) -> Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO fact (seq, what, run, item, key, stage, generation, attempt, at, due, class, reason)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?
+    .execute(params![
         seq,
-        &fact.item.0,
-        &fact.what,
-        &fact.body,
-    ))?;
+        fact.kind.name(),
+        fact.run.0,
+        fact.item.map(|item| item.0),
+        fact.key,
+        fact.stage.map(|stage| stage.0),
+        fact.generation,
+        fact.attempt,
+        fact.at.0,
+        fact.due.map(|due| due.0),
+        fact.class.map(|class| class as i64),
+        fact.reason,
+    ])?;
+    Ok(())
+}
+
+/// Has facts kept, and gives the store's name.
+pub(crate) fn open(tx: &Connection, proposed: StoreId) -> Result<StoreId> {
+    tx.prepare_cached(
+        "INSERT INTO outbox (only, store, keeps) VALUES (1, ?1, 1) ON CONFLICT (only) DO UPDATE SET keeps = 1",
+    )?
+    .execute([proposed.0.cast_signed()])?;
+    let name = tx.prepare_cached("SELECT store FROM outbox")?.query_row([], |row| row.get::<_, i64>(0))?;
+    Ok(StoreId(name.cast_unsigned()))
+}
+
+/// Has no more facts kept.
+pub(crate) fn close(tx: &Connection) -> Result<()> {
+    tx.prepare_cached("UPDATE outbox SET keeps = 0")?.execute([])?;
     Ok(())
 }
 
 /// Reads the oldest facts.
-pub(crate) fn oldest(conn: &Connection, limit: usize) -> Result<Vec<Fact>> {
-    let mut select = conn.prepare_cached("SELECT seq, item, what, body FROM fact ORDER BY seq LIMIT ?1")?;
-    let facts = select.query_map([sql_limit(limit)], |row| {
-        Ok(Fact { id: FactId(row.get(0)?), item: ItemId(row.get(1)?), what: row.get(2)?, body: row.get(3)? })
-    })?;
-    Ok(facts.collect::<rusqlite::Result<_>>()?)
+pub(crate) fn oldest(conn: &Connection, limit: usize) -> Result<Vec<KeptFact>> {
+    let mut select = conn.prepare_cached(
+        "SELECT seq, what, run, item, key, stage, generation, attempt, at, due, class, reason
+         FROM fact ORDER BY seq LIMIT ?1",
+    )?;
+    collect(select.query([sql_limit(limit)])?, read)
+}
+
+fn read(row: &Row<'_>) -> Result<KeptFact> {
+    let what: String = row.get(1)?;
+    let unknown = || Error::Unreadable { what: "a fact".to_owned(), why: format!("it says {what:?}") };
+    let fact = Fact {
+        kind: FactKind::from_name(&what).ok_or_else(unknown)?,
+        run: RunId(row.get(2)?),
+        item: row.get::<_, Option<[u8; 16]>>(3)?.map(ItemId),
+        key: row.get(4)?,
+        stage: row.get::<_, Option<u16>>(5)?.map(StageNo),
+        generation: row.get(6)?,
+        attempt: row.get(7)?,
+        at: Timestamp(row.get(8)?),
+        due: row.get::<_, Option<i64>>(9)?.map(Timestamp),
+        class: row.get::<_, Option<i64>>(10)?.map(sql::class).transpose()?,
+        reason: row.get(11)?,
+    };
+    Ok(KeptFact { id: FactId(row.get(0)?), fact })
 }
 
 /// Forgets facts that have been passed on.

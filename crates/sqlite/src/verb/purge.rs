@@ -1,34 +1,38 @@
 //! Removing finished items for good.
 
-use redrive_core::id::{ItemSeq, OperationId, Rev};
+use redrive_core::fact::Fact;
+use redrive_core::id::ItemSeq;
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
-use redrive_store::Operation;
+use redrive_store::rule::item::may_purge;
+use redrive_store::{ItemRev, Operation, rule};
 use rusqlite::Connection;
 
 use crate::error::Result;
+use crate::verb::outbox::Outbox;
 use crate::verb::{counter, item, operation, output, tombstone};
 
 /// Removes finished items that still have that change number, with all their descendants, leaving tombstones.
-pub(crate) fn purge(
-    tx: &Connection,
-    items: &[(ItemSeq, Rev)],
-    by: &Operation,
-    now: Timestamp,
-) -> Result<u64> {
+pub(crate) fn purge(tx: &Connection, items: &[ItemRev], by: &Operation, now: Timestamp) -> Result<u64> {
     let by = operation::save(tx, by)?;
     let mut deltas = Deltas::default();
+    let mut outbox = Outbox::of(tx)?;
     let mut gone = 0;
-    for (seq, rev) in items {
-        let still =
-            item::one(tx, *seq)?.is_some_and(|item| item.rev == *rev && item.state.kind().is_terminal());
-        if !still {
+    for asked in items {
+        if !item::one(tx, asked.seq)?.is_some_and(|item| may_purge(&item, *asked)) {
             continue;
         }
-        for seq in family(tx, *seq)? {
-            gone += bury(tx, seq, by, now, &mut deltas)?;
+        for seq in family(tx, asked.seq)? {
+            let Some(item) = item::one(tx, seq)? else { continue };
+            tombstone::set(tx, &rule::item::tombstone(&item, by, now))?;
+            output::remove_of(tx, seq)?;
+            remove(tx, seq)?;
+            deltas.purged(&item);
+            outbox.tell(tx, Fact::of_purged(&item, now))?;
+            gone += 1;
         }
     }
+    outbox.finish(tx)?;
     counter::add(tx, &deltas)?;
     Ok(gone)
 }
@@ -45,15 +49,6 @@ fn family(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
         at += 1;
     }
     Ok(family)
-}
-
-fn bury(tx: &Connection, seq: ItemSeq, by: OperationId, now: Timestamp, deltas: &mut Deltas) -> Result<u64> {
-    let Some(item) = item::one(tx, seq)? else { return Ok(0) };
-    tombstone::set(tx, &item, by, now)?;
-    output::remove_of(tx, seq)?;
-    remove(tx, seq)?;
-    deltas.purged(&item);
-    Ok(1)
 }
 
 /// Removes an item with its history. Its content is looked at when the store is pruned or scrubbed.

@@ -1,15 +1,17 @@
 //! Runs.
 
+use redrive_core::fact::Fact;
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Cursor, Error, NewRun, Pause, RunChange, RunFilter, RunRow};
+use redrive_store::rule::run::{ChangedRun, Progress, begun_reading, changed_run, takes};
+use redrive_store::{BegunRun, Cursor, Error, NewRun, Pause, RunChange, RunFilter, RunRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::{Result, strange};
 use crate::row::limit as sql_limit;
-use crate::verb::counter;
 use crate::verb::item::collect;
+use crate::verb::{counter, outbox};
 
 macro_rules! run_columns {
     () => {
@@ -35,11 +37,13 @@ pub(crate) fn create(tx: &Connection, new: &NewRun, now: Timestamp) -> Result<Ru
         new.folder,
         now.0
     ])?;
-    must(tx, RunId(tx.last_insert_rowid()))
+    let run = RunId(tx.last_insert_rowid());
+    outbox::tell(tx, [Fact::of_created(run, now)])?;
+    must(tx, run)
 }
 
 /// Finds the newest run of the same pipeline and source that can be gone on with, or adds it.
-pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestamp) -> Result<BegunRun> {
     let mut select = tx.prepare_cached(concat!(
         "SELECT ",
         run_columns!(),
@@ -49,8 +53,8 @@ pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestam
     ))?;
     let mut rows = select.query(params![new.pipeline, new.source, finished, Control::Cancelled.code()])?;
     match rows.next()? {
-        Some(row) => Ok((read(row)?, false)),
-        None => Ok((create(tx, new, now)?, true)),
+        Some(row) => Ok(BegunRun { row: read(row)?, created: false }),
+        None => Ok(BegunRun { row: create(tx, new, now)?, created: true }),
     }
 }
 
@@ -78,13 +82,17 @@ pub(crate) fn require(conn: &Connection, run: RunId) -> Result<()> {
     }
 }
 
-/// Refuses a run that does not exist or was cancelled.
-pub(crate) fn require_uncancelled(conn: &Connection, run: RunId) -> Result<()> {
-    require(conn, run)?;
-    if is_cancelled(conn, run)? {
-        return Err(Error::RunCancelled { run }.into());
-    }
-    Ok(())
+/// Refuses a run that does not exist or does not take what a reading of its source has.
+pub(crate) fn require_taking(conn: &Connection, run: RunId, submitted: u32) -> Result<()> {
+    let mut select = conn.prepare_cached("SELECT control, reading FROM run WHERE id = ?1")?;
+    let found: Option<(u8, u32)> =
+        select.query_row([run.0], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let (code, reading) = found.ok_or_else(|| missing(run))?;
+    Ok(takes(run, control(code)?, reading, submitted)?)
+}
+
+fn control(code: u8) -> Result<Control> {
+    Control::from_code(code).ok_or_else(|| strange("control", code))
 }
 
 /// Whether a run was cancelled, or is not there.
@@ -102,82 +110,50 @@ pub(crate) fn goes_on(conn: &Connection, run: RunId) -> Result<Option<u32>> {
 
 /// Changes a run.
 pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<RunRow> {
-    let (control, reason) = match &change.control {
-        Some((control, reason)) if !is_cancelled(tx, run)? => (Some(control.code()), reason.as_deref()),
-        Some(_) | None => (None, None),
-    };
-    let (finish, finished_at) = match change.finished_at {
-        Some(Some(_)) if counter::any_live(tx, run)? => (true, None),
-        Some(at) => (true, at.map(|at| at.0)),
-        None => (false, None),
-    };
+    let ChangedRun { row, facts } =
+        changed_run(must(tx, run)?, change.clone(), || counter::any_live(tx, run))?;
+    let learnt = serde_json::to_string(&row.learnt).map_err(|error| strange("list of facts", error))?;
     tx.prepare_cached(
-        "UPDATE run SET reason = CASE WHEN ?2 IS NULL THEN reason ELSE ?3 END, control = coalesce(?2, control),
-                budget = CASE WHEN ?4 IS NOT NULL AND budget IS ?14 THEN ?4 ELSE budget END,
-                edition = edition + (coalesce(?5, definition) <> definition), definition = coalesce(?5, definition),
-                finished_at = CASE WHEN ?6 THEN ?7 ELSE finished_at END,
-                paused_since = CASE WHEN ?8 THEN ?9 ELSE paused_since END,
-                paused_ms = CASE WHEN ?8 THEN ?10 ELSE paused_ms END,
-                idle_since = CASE WHEN ?11 THEN ?12 ELSE idle_since END,
-                idle_ms = CASE WHEN ?11 THEN ?13 ELSE idle_ms END
+        "UPDATE run SET control = ?2, reason = ?3, budget = ?4, edition = ?5, definition = ?6, finished_at = ?7,
+                paused_since = ?8, paused_ms = ?9, idle_since = ?10, idle_ms = ?11, learnt = ?12
          WHERE id = ?1",
     )?
     .execute(params![
         run.0,
-        control,
-        reason,
-        change.budget.as_ref().map(|budget| &budget.becomes),
-        change.definition,
-        finish,
-        finished_at,
-        change.pause.is_some(),
-        change.pause.and_then(|pause| pause.since).map(|since| since.0),
-        change.pause.map(|pause| pause.before_ms),
-        change.idle.is_some(),
-        change.idle.and_then(|idle| idle.since).map(|since| since.0),
-        change.idle.map(|idle| idle.before_ms),
-        change.budget.as_ref().and_then(|budget| budget.was.as_ref()),
+        row.control.code(),
+        row.reason,
+        row.budget,
+        row.edition,
+        row.spec.definition,
+        row.finished_at.map(|at| at.0),
+        row.pause.since.map(|since| since.0),
+        row.pause.before_ms,
+        row.idle.since.map(|since| since.0),
+        row.idle.before_ms,
+        learnt,
     ])?;
-    if let Some((name, number)) = &change.learn {
-        learn(tx, run, name, *number)?;
+    if !facts.is_empty() {
+        outbox::tell(tx, facts)?;
     }
-    must(tx, run)
+    Ok(row)
 }
 
 /// Begins a reading of a run's source, and gives its number.
 pub(crate) fn begin_reading(tx: &Connection, run: RunId, last: u32, position: Option<&str>) -> Result<u32> {
-    let reading = must(tx, run)?.reading;
-    if reading != last {
-        return Err(Error::Overtaken { reading }.into());
-    }
+    let row = begun_reading(must(tx, run)?, last, position.map(ToOwned::to_owned))?;
     tx.prepare_cached(
-        "UPDATE run SET reading = reading + 1, cursor = ?2, admitted_all = 0, duplicates = 0, finished_at = NULL
+        "UPDATE run SET reading = ?2, cursor = ?3, admitted_all = ?4, duplicates = ?5, finished_at = ?6
          WHERE id = ?1",
     )?
-    .execute((run.0, position))?;
-    Ok(must(tx, run)?.reading)
-}
-
-/// Refuses what an older reading of a run's source has.
-pub(crate) fn require_reading(conn: &Connection, run: RunId, number: u32) -> Result<()> {
-    let reading: u32 =
-        conn.prepare_cached("SELECT reading FROM run WHERE id = ?1")?.query_row([run.0], |row| row.get(0))?;
-    if reading > number {
-        return Err(Error::Overtaken { reading }.into());
-    }
-    Ok(())
-}
-
-/// Keeps a fact, unless one is kept under that name.
-fn learn(tx: &Connection, run: RunId, name: &str, number: u64) -> Result<()> {
-    let mut learnt = must(tx, run)?.learnt;
-    if learnt.contains_key(name) {
-        return Ok(());
-    }
-    learnt.insert(name.to_owned(), number);
-    let text = serde_json::to_string(&learnt).map_err(|error| strange("fact", error))?;
-    tx.prepare_cached("UPDATE run SET learnt = ?2 WHERE id = ?1")?.execute(params![run.0, text])?;
-    Ok(())
+    .execute(params![
+        run.0,
+        row.reading,
+        row.cursor,
+        row.admitted_all,
+        row.duplicates.cast_signed(),
+        row.finished_at.map(|at| at.0),
+    ])?;
+    Ok(row.reading)
 }
 
 /// A run that was finished and has unfinished items again is not finished.
@@ -190,14 +166,16 @@ pub(crate) fn goes_on_with_live(tx: &Connection, run: RunId) -> Result<()> {
     Ok(())
 }
 
-/// Writes down how far a run's source is read, and how many more lines repeated an earlier one.
-pub(crate) fn advance(tx: &Connection, run: RunId, cursor: &Cursor, duplicates: u64) -> Result<()> {
-    tx.prepare_cached(
-        "UPDATE run SET cursor = CASE WHEN admitted_all THEN cursor ELSE ?2 END,
-                admitted_all = max(admitted_all, ?3), duplicates = duplicates + ?4
-         WHERE id = ?1",
-    )?
-    .execute(params![run.0, cursor.position, cursor.done, duplicates.cast_signed()])?;
+/// Writes down how far a run's source is read, and that so many lines of a submission repeated an earlier one.
+pub(crate) fn advance(tx: &Connection, run: RunId, cursor: &Cursor, repeated: u64) -> Result<()> {
+    let mut select = tx.prepare_cached("SELECT cursor, admitted_all, duplicates FROM run WHERE id = ?1")?;
+    let progress = select.query_row([run.0], |row| {
+        let duplicates = row.get::<_, i64>(2)?.cast_unsigned();
+        Ok(Progress { cursor: row.get(0)?, admitted_all: row.get(1)?, duplicates })
+    })?;
+    let progress = progress.after(cursor, repeated);
+    tx.prepare_cached("UPDATE run SET cursor = ?2, admitted_all = ?3, duplicates = ?4 WHERE id = ?1")?
+        .execute(params![run.0, progress.cursor, progress.admitted_all, progress.duplicates.cast_signed()])?;
     Ok(())
 }
 
@@ -230,7 +208,6 @@ pub(crate) fn list(
 }
 
 fn read(row: &Row<'_>) -> Result<RunRow> {
-    let control: u8 = row.get(7)?;
     Ok(RunRow {
         id: RunId(row.get(0)?),
         spec: NewRun {
@@ -241,7 +218,7 @@ fn read(row: &Row<'_>) -> Result<RunRow> {
             definition: row.get(5)?,
             folder: row.get(6)?,
         },
-        control: Control::from_code(control).ok_or_else(|| strange("control", control))?,
+        control: control(row.get(7)?)?,
         reason: row.get(8)?,
         cursor: row.get(9)?,
         admitted_all: row.get(10)?,

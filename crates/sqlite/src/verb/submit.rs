@@ -1,21 +1,23 @@
 //! Admitting items.
 
+use redrive_core::fact::Fact;
 use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::{Entry, Item, NewItem, StateKind};
 use redrive_core::tally::Deltas;
+use redrive_store::rule::submit::{Asked, Known, Version, known_as};
+use redrive_store::sql::ItemColumns;
 use redrive_store::{Applied, Commit, Error, Submit, Submitted};
 use rusqlite::{Connection, params};
 
 use crate::content;
 use crate::error::Result;
-use crate::row::Fields;
 use crate::sequence::Sequence;
+use crate::verb::outbox::Outbox;
 use crate::verb::{commit, counter, item, run, tombstone};
 
 /// Admits items to a run.
 pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>> {
-    run::require_uncancelled(tx, submit.run)?;
-    run::require_reading(tx, submit.run, submit.reading.number)?;
+    run::require_taking(tx, submit.run, submit.reading.number)?;
     let changes = Commit {
         changes: submit.changes.clone(),
         all_or_nothing: true,
@@ -27,6 +29,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
     }
     let mut deltas = Deltas::default();
     let mut numbers = Sequence::items();
+    let mut outbox = Outbox::of(tx)?;
     let mut answers = Vec::with_capacity(submit.items.len());
     let entry = Entry {
         run: submit.run,
@@ -44,7 +47,8 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
             answers.push(Submitted::Known(id));
             continue;
         }
-        answers.push(match known(tx, id, new.origin, submit)? {
+        let (reading, new_versions) = (submit.reading, submit.new_versions);
+        answers.push(match known(tx, Asked { id, origin: new.origin, reading, new_versions })? {
             Some(Known::Same) => Submitted::Known(id),
             Some(Known::Elsewhere) => Submitted::Duplicate(id),
             Some(Known::Before(seq)) => {
@@ -59,62 +63,39 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
                 let item = entry.item(new, ItemSeq(numbers.next(tx)?), id, version);
                 insert(tx, &item, new)?;
                 deltas.admitted(&item);
+                outbox.tell(tx, Fact::of_admitted(&item))?;
                 Submitted::Admitted(id)
             }
         });
     }
     numbers.save(tx)?;
+    outbox.finish(tx)?;
     counter::add(tx, &deltas)?;
     run::goes_on_with_live(tx, submit.run)?;
     let changed = answers.iter().any(|answer| matches!(answer, Submitted::Changed(_)));
     if let Some(cursor) = submit.cursor.as_ref().filter(|_| !changed) {
         let repeated = answers.iter().filter(|answer| matches!(answer, Submitted::Duplicate(_))).count();
-        run::advance(tx, submit.run, cursor, cursor.duplicates + repeated as u64)?;
+        run::advance(tx, submit.run, cursor, repeated as u64)?;
     }
     Ok(answers)
 }
 
-/// How the key of an item that is to be admitted is known already.
-enum Known {
-    /// With this content, from this place.
-    Same,
-    /// With this content, from another place that this reading has seen.
-    Elsewhere,
-    /// With this content, by an older reading.
-    Before(ItemSeq),
-    /// With other content that has not been superseded, or with this content that has been.
-    Otherwise(ItemSeq),
-}
-
 /// Looks at all versions of a key at once: they are neighbours in the index of ids.
-fn known(tx: &Connection, id: ItemId, origin: u64, submit: &Submit) -> Result<Option<Known>> {
-    let (low, high) = id.versions();
+fn known(tx: &Connection, asked: Asked) -> Result<Option<Known>> {
+    let (low, high) = asked.id.versions();
     let mut select = tx.prepare_cached(
         "SELECT id, origin, state, seq, reading FROM item WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
     )?;
-    let mut rows = select.query((&low.0, &high.0))?;
-    let mut other = None;
-    while let Some(row) = rows.next()? {
-        let superseded = row.get::<_, u8>(2)? == StateKind::Superseded.code();
-        if row.get::<_, [u8; 16]>(0)? == id.0 {
-            let seq = ItemSeq(row.get(3)?);
-            if superseded && !submit.new_versions {
-                return Ok(Some(Known::Otherwise(seq)));
-            }
-            let (place, reading) = (row.get::<_, i64>(1)?.cast_unsigned(), row.get(4)?);
-            let seen = submit.reading.has(reading, place);
-            let same = reading == submit.reading.number && place == origin;
-            return Ok(Some(match (same, seen) {
-                (true, _) => Known::Same,
-                (false, true) => Known::Elsewhere,
-                (false, false) => Known::Before(seq),
-            }));
-        }
-        if other.is_none() && !superseded {
-            other = Some(Known::Otherwise(ItemSeq(row.get(3)?)));
-        }
-    }
-    Ok(other)
+    let versions = select.query_map((&low.0, &high.0), |row| {
+        Ok(Version {
+            seq: ItemSeq(row.get(3)?),
+            id: ItemId(row.get(0)?),
+            origin: row.get::<_, i64>(1)?.cast_unsigned(),
+            reading: row.get(4)?,
+            superseded: row.get::<_, u8>(2)? == StateKind::Superseded.code(),
+        })
+    })?;
+    Ok(known_as(asked, versions)?)
 }
 
 /// Notes where an item stands in its source now. That is no change of the item: whoever holds it, holds it still.
@@ -129,7 +110,7 @@ fn seen_again(tx: &Connection, seq: ItemSeq, reading: u32, origin: u64) -> Resul
 
 /// Writes a new item.
 pub(crate) fn insert(tx: &Connection, item: &Item, new: &NewItem) -> Result<()> {
-    let fields = Fields::of(item);
+    let fields = ItemColumns::from(item);
     let content = content::keep(tx, &new.payload, Some(item.version))?;
     tx.prepare_cached(
         "INSERT INTO item (seq, id, run, parent, key, version, origin, stage, state, lane, due, generation, rev,

@@ -2,34 +2,35 @@
 
 use redrive_core::event::Place;
 use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo};
-use redrive_core::item::{Item, StateKind};
-use redrive_core::tally::{DeadMark, place};
+use redrive_core::item::StateKind;
+use redrive_core::tally::DeadMark;
 use redrive_core::time::Timestamp;
-use redrive_store::{Tombstone, TombstoneQuery};
+use redrive_store::{Tombstone, TombstoneQuery, sql};
 use rusqlite::{Connection, Row, params};
 
 use crate::error::{Result, strange};
 use crate::row::{self, limit as sql_limit};
 use crate::verb::item::collect;
 
-/// Sets the tombstone of an item.
-pub(crate) fn set(tx: &Connection, item: &Item, by: OperationId, now: Timestamp) -> Result<()> {
-    let was = place(item);
+/// Sets a tombstone.
+pub(crate) fn set(tx: &Connection, tombstone: &Tombstone) -> Result<()> {
+    let was = tombstone.was;
+    let dead = was.and_then(|was| was.dead);
     tx.prepare_cached(
         "INSERT INTO tombstone (seq, id, run, key, at, operation, stage, state, dead_reason, class)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?
     .execute(params![
-        item.seq.0,
-        item.id.0,
-        item.run.0,
-        &*item.key,
-        now.0,
-        by.0,
-        was.stage.0,
-        was.kind.code(),
-        was.dead.map(|dead| dead.reason as i64),
-        was.dead.and_then(|dead| dead.class).map(|class| class as i64),
+        tombstone.seq.0,
+        tombstone.id.0,
+        tombstone.run.0,
+        &*tombstone.key,
+        tombstone.at.0,
+        tombstone.operation.0,
+        was.map(|was| was.stage.0),
+        was.map(|was| was.kind.code()),
+        dead.map(|dead| dead.reason as i64),
+        dead.and_then(|dead| dead.class).map(|class| class as i64),
     ])?;
     Ok(())
 }
@@ -99,7 +100,7 @@ fn was(found: &Row<'_>, column: usize) -> Result<Option<Place>> {
     let Some(stage) = found.get::<_, Option<u16>>(column)?.map(StageNo) else { return Ok(None) };
     let state: u8 = found.get(column + 1)?;
     let kind = StateKind::from_code(state).ok_or_else(|| strange("state", state))?;
-    let class = found.get::<_, Option<i64>>(column + 3)?.map(row::class).transpose()?;
-    let reason = found.get::<_, Option<i64>>(column + 2)?.map(row::dead_reason).transpose()?;
+    let class = found.get::<_, Option<i64>>(column + 3)?.map(sql::class).transpose()?;
+    let reason = found.get::<_, Option<i64>>(column + 2)?.map(sql::dead_reason).transpose()?;
     Ok(Some(Place { stage, kind, dead: reason.map(|reason| DeadMark { reason, class }) }))
 }

@@ -45,7 +45,7 @@ pub(crate) fn list(conn: &Connection, query: &WorkQuery) -> Result<WorkList> {
         looks += 1;
         last = Some(WorkPosition::of(&row));
         let state = RunState {
-            next_due: item::next_due(conn, row.id)?.0,
+            next_due: item::next_due(conn, row.id)?.at,
             running: any(conn, row.id, StateKind::Running)?,
             orphans: orphaned.contains(&row.id),
             joining: any(conn, row.id, StateKind::Joining)?,

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redrive_core::id::StageNo;
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Counter, Metric};
 use redrive_sqlite::{CRASH_POINTS, Options, SqliteStore};
 use redrive_store::{RunFilter, Store};
 
@@ -82,7 +82,8 @@ fn check(folder: &Path, point: &str) {
         }
         for run in runs {
             let counters = store.counters(run.id).await.unwrap();
-            let admitted = (StageNo(0), Metric::Admitted, i64::try_from(items).unwrap());
+            let n = i64::try_from(items).unwrap();
+            let admitted = Counter { stage: StageNo(0), metric: Metric::Admitted, n };
             assert!(items == 0 || counters.contains(&admitted), "{point}: {counters:?}");
         }
     });

@@ -39,7 +39,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
     assert!(matches!(&refused, Error::Full(text) if text.contains("full.db")), "{refused}");
     assert!(refused.is_passing() && admitted.len() > 40);
     assert_eq!(block_on(all_ids(&store)).unwrap(), admitted, "reading goes on");
-    let counted: i64 = block_on(store.counters(run)).unwrap().iter().map(|(_, _, n)| n).sum();
+    let counted: i64 = block_on(store.counters(run)).unwrap().iter().map(|counter| counter.n).sum();
     assert_eq!(counted, 2 * i64::try_from(admitted.len()).unwrap(), "admitted and waiting");
     drop(store);
     let store = SqliteStore::open(&path, Options::default()).unwrap();
@@ -143,8 +143,9 @@ fn a_bad_command_fails_alone() {
         assert!(matches!(&bad, Err(Error::Internal(text)) if text.contains("attempt")), "{bad:?}");
         assert!(answers.iter().all(|answer| *answer == Ok(vec![Applied::Done])), "{answers:?}");
         let counters = store.counters(run).await.unwrap();
-        let succeeded = redrive_core::tally::Metric::Outcome(Outcome::Succeeded);
-        assert!(counters.contains(&(StageNo(0), succeeded, 20)), "{counters:?}");
+        let metric = redrive_core::tally::Metric::Outcome(Outcome::Succeeded);
+        let succeeded = redrive_core::tally::Counter { stage: StageNo(0), metric, n: 20 };
+        assert!(counters.contains(&succeeded), "{counters:?}");
     });
 }
 

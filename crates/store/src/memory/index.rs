@@ -14,6 +14,7 @@ use crate::index::{
     Collection, Doc, FoundChunk, IndexSize, NearestQuery, NewCollection, Refused, Scope, Seen, SeenAs,
     WordsQuery,
 };
+use crate::rule::index::{Published, is_within, may_publish, may_refuse};
 use crate::{Error, Index, Result, RunFilter};
 
 #[derive(Debug, Clone, Default)]
@@ -43,10 +44,9 @@ impl Kept {
                 self.chunks.insert(id, Chunk::clone(&chunk));
             }
             Effect::Publish(publish) => {
-                let (now, version) = (self.doc(&publish.doc).clone(), publish.version);
-                if publish.replaces.is_some_and(|rev| rev != now.rev)
-                    && (now.published, now.mark) != (Some(version), publish.mark)
-                {
+                let now = self.doc(&publish.doc);
+                let now = Published { rev: now.rev, version: now.published, mark: now.mark };
+                if !may_publish(&publish, now) {
                     self.chunks
                         .retain(|_, chunk| chunk.doc != publish.doc || chunk.edition != publish.edition);
                     return;
@@ -125,12 +125,8 @@ impl Kept {
     }
 
     fn is_within(&self, chunk: &Chunk, scope: &Scope) -> bool {
-        scope.collections.contains(&chunk.doc.collection)
-            && scope.page.is_none_or(|page| chunk.place.page == Some(page))
-            && scope
-                .docs
-                .as_ref()
-                .is_none_or(|docs| self.no_of(&chunk.doc).is_some_and(|no| docs.contains(&no)))
+        let doc = self.no_of(&chunk.doc);
+        doc.is_some_and(|doc| is_within(scope, doc, chunk.doc.collection, chunk.place.page))
     }
 }
 
@@ -174,7 +170,7 @@ impl Index for MemoryStore {
     }
 
     async fn renew_collection(&self, new: NewCollection) -> Result<bool> {
-        let index = &mut self.lock().index;
+        let index = &mut self.change()?.index;
         let model_no = index.model(&new.model);
         let Some(no) = index.collections.values().find(|one| one.spec.root == new.root).map(|one| one.no)
         else {
@@ -244,9 +240,7 @@ impl Index for MemoryStore {
         for Refused { path, version, why } in refused {
             index.require(collection)?;
             let doc = index.doc(&DocKey { collection, path });
-            // What is noted already is not noted again: the first reason stays.
-            let noted = doc.refused.as_ref().is_some_and(|(noted, _)| *noted == version);
-            if doc.published != Some(version) && !noted {
+            if may_refuse(version, doc.published, doc.refused.as_ref().map(|(version, _)| *version)) {
                 doc.refused = Some((version, why));
             }
         }
@@ -273,7 +267,7 @@ impl Index for MemoryStore {
     }
 
     async fn drop_gone_docs(&self, limit: usize) -> Result<u64> {
-        let state = &mut *self.lock();
+        let state = &mut *self.change()?;
         let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
         if !state.list_runs(&unfinished, None, 1).is_empty() {
             return Ok(0);

@@ -1,6 +1,7 @@
 //! The store that specifies all others: plain maps behind one lock, written to be read.
 
 mod index;
+mod outbox;
 mod read;
 mod state;
 mod write;
@@ -9,17 +10,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
-use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
+use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::{Item, Payload};
-use redrive_core::tally::Metric;
+use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 
-use crate::query::{Content, Damage, Group, History, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
-use crate::request::{
-    Applied, Claim, Claimed, Commit, Fact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit, Submitted,
-    Turn, Turned,
+use crate::query::{
+    ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue, RunCounters,
+    RunSet, Settled, Tombstone, TombstoneQuery,
 };
-use crate::run::{GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow};
+use crate::request::{
+    Applied, Claim, Claimed, Commit, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit,
+    Submitted, Turn, Turned,
+};
+use crate::run::{
+    BegunRun, GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+};
 use crate::work::{WorkList, WorkQuery};
 use crate::{Error, Result, Snapshot, Store};
 use state::State;
@@ -58,11 +64,11 @@ impl Store for MemoryStore {
         Ok(self.change()?.create_run(new, now))
     }
 
-    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<(RunRow, bool)> {
+    async fn begin_run(&self, new: NewRun, finished: bool, now: Timestamp) -> Result<BegunRun> {
         let mut state = self.change()?;
         Ok(match state.list_runs(&RunFilter::going_on(&new, finished), None, 1).pop() {
-            Some(row) => (row, false),
-            None => (state.create_run(new, now), true),
+            Some(row) => BegunRun { row, created: false },
+            None => BegunRun { row: state.create_run(new, now), created: true },
         })
     }
 
@@ -132,7 +138,7 @@ impl Store for MemoryStore {
         Ok(self.lock().held(worker, after, limit))
     }
 
-    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<(Item, ChildTally)>> {
+    async fn settled(&self, run: RunId, limit: usize) -> Result<Vec<Settled>> {
         Ok(self.lock().settled(run, limit))
     }
 
@@ -148,10 +154,11 @@ impl Store for MemoryStore {
         Ok(self.lock().items.get(&seq).map(|kept| Content::Whole(kept.payload.clone())))
     }
 
-    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<(Item, Content)>> {
+    async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>> {
         let (state, mut found, mut bytes) = (self.lock(), Vec::new(), 0);
         for kept in items.iter().filter_map(|seq| state.items.get(seq)) {
-            found.push((kept.item.clone(), Content::Whole(kept.payload.clone())));
+            let content = Content::Whole(kept.payload.clone());
+            found.push(ItemContent { item: kept.item.clone(), content });
             bytes += kept.payload.len();
             if bytes >= most {
                 break;
@@ -168,11 +175,15 @@ impl Store for MemoryStore {
         Ok(self.lock().children(parent))
     }
 
-    async fn counters(&self, run: RunId) -> Result<Vec<(StageNo, Metric, i64)>> {
+    async fn counters(&self, run: RunId) -> Result<Vec<Counter>> {
         Ok(self.lock().counters_of(run))
     }
 
-    async fn config_counters(&self, run: RunId) -> Result<Vec<(StageNo, i64, Metric, i64)>> {
+    async fn counters_of_all(&self, runs: RunSet) -> Result<Vec<RunCounters>> {
+        Ok(self.lock().counters_of_all(&runs))
+    }
+
+    async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>> {
         Ok(self.lock().config_counters_of(run))
     }
 
@@ -180,7 +191,7 @@ impl Store for MemoryStore {
         Ok(self.lock().ahead(run, than, limit))
     }
 
-    async fn next_due(&self, run: RunId) -> Result<(Option<Timestamp>, bool)> {
+    async fn next_due(&self, run: RunId) -> Result<NextDue> {
         Ok(self.lock().next_due(run))
     }
 
@@ -193,7 +204,7 @@ impl Store for MemoryStore {
         Ok(keys.iter().map(|key| state.outputs.get(key).map(|(_, _, output)| output.clone())).collect())
     }
 
-    async fn purge(&self, items: Vec<(ItemSeq, Rev)>, operation: Operation, now: Timestamp) -> Result<u64> {
+    async fn purge(&self, items: Vec<ItemRev>, operation: Operation, now: Timestamp) -> Result<u64> {
         Ok(self.change()?.purge(&items, operation, now))
     }
 
@@ -225,15 +236,21 @@ impl Store for MemoryStore {
         Ok(self.change()?.save_gates(gates))
     }
 
-    async fn facts(&self, limit: usize) -> Result<Vec<Fact>> {
-        Ok(self.lock().facts.values().take(limit).cloned().collect())
+    async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {
+        Ok(self.change()?.outbox.open(proposed))
+    }
+
+    async fn drop_facts(&self) -> Result<()> {
+        self.change()?.outbox.close();
+        Ok(())
+    }
+
+    async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
+        Ok(self.lock().outbox.oldest(limit))
     }
 
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {
-        let mut state = self.change()?;
-        for fact in facts {
-            state.facts.remove(&fact);
-        }
+        self.change()?.outbox.passed_on(&facts);
         Ok(())
     }
 

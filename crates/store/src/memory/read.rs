@@ -1,16 +1,20 @@
 //! The verbs that only look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, OperationId, RunId, StageNo, WorkerId};
+use redrive_core::id::{ItemSeq, OperationId, RunId, WorkerId};
 use redrive_core::item::{Item, Lane, State as ItemState, StateKind};
 use redrive_core::status::Control;
-use redrive_core::tally::Metric;
+use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 
 use super::state::State;
-use crate::query::{Group, ItemFilter, ItemQuery, Tombstone, TombstoneQuery};
+use crate::query::{
+    ConfigCounter, Group, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, Tombstone,
+    TombstoneQuery,
+};
+use crate::rule;
 use crate::run::{Operation, OperationState, RunRow};
 use crate::work::{OpenRun, RunState, WorkList, WorkPosition, WorkQuery};
 
@@ -33,21 +37,16 @@ impl State {
         self.each().filter(later).filter(its).take(limit).cloned().collect()
     }
 
-    pub(super) fn settled(&self, run: RunId, limit: usize) -> Vec<(Item, ChildTally)> {
+    pub(super) fn settled(&self, run: RunId, limit: usize) -> Vec<Settled> {
         let joining = self.each().filter(|item| item.run == run && item.state == ItemState::Joining);
-        let tallied = joining.map(|item| (item.clone(), self.children(item.seq)));
-        tallied.filter(|(_, tally)| tally.live == 0).take(limit).collect()
+        let tallied = joining.map(|item| Settled { item: item.clone(), children: self.children(item.seq) });
+        tallied.filter(|settled| settled.children.live == 0).take(limit).collect()
     }
 
     pub(super) fn children(&self, parent: ItemSeq) -> ChildTally {
         let mut tally = ChildTally::default();
         for item in self.each().filter(|item| item.parent == Some(parent)) {
-            match item.state.kind() {
-                StateKind::Succeeded | StateKind::Filtered => tally.done += 1,
-                StateKind::Dead => tally.dead += 1,
-                StateKind::Cancelled | StateKind::Superseded => tally.gone += 1,
-                StateKind::Waiting | StateKind::Running | StateKind::Joining => tally.live += 1,
-            }
+            rule::item::tally(&mut tally, item.state.kind(), 1);
         }
         tally
     }
@@ -78,25 +77,38 @@ impl State {
         newer.filter(|operation| operation.state == OperationState::Open).take(limit).cloned().collect()
     }
 
-    pub(super) fn counters_of(&self, run: RunId) -> Vec<(StageNo, Metric, i64)> {
+    pub(super) fn counters_of(&self, run: RunId) -> Vec<Counter> {
         let of_run = self.counters.iter().filter(|((of, _, _), _)| *of == run);
-        of_run.map(|((_, stage, metric), n)| (*stage, *metric, *n)).collect()
+        of_run.map(|((_, stage, metric), n)| Counter { stage: *stage, metric: *metric, n: *n }).collect()
     }
 
-    pub(super) fn config_counters_of(&self, run: RunId) -> Vec<(StageNo, i64, Metric, i64)> {
+    pub(super) fn counters_of_all(&self, runs: &RunSet) -> Vec<RunCounters> {
+        let known: BTreeSet<RunId> = self.counters.keys().map(|(run, _, _)| *run).collect();
+        let wanted = known.into_iter().filter(|run| match runs {
+            RunSet::All => true,
+            RunSet::Of(runs) => runs.contains(run),
+        });
+        wanted.map(|run| RunCounters { run, counters: self.counters_of(run) }).collect()
+    }
+
+    pub(super) fn config_counters_of(&self, run: RunId) -> Vec<ConfigCounter> {
         let of_run = self.config_counters.iter().filter(|((of, _, _, _), _)| *of == run);
-        of_run.map(|((_, stage, config, metric), n)| (*stage, *config, *metric, *n)).collect()
+        let named = of_run.map(|((_, stage, config, metric), n)| ConfigCounter {
+            config: *config,
+            counter: Counter { stage: *stage, metric: *metric, n: *n },
+        });
+        named.collect()
     }
 
-    pub(super) fn next_due(&self, run: RunId) -> (Option<Timestamp>, bool) {
-        let (mut next, mut fresh) = (None, false);
+    pub(super) fn next_due(&self, run: RunId) -> NextDue {
+        let (mut at, mut any_fresh) = (None, false);
         for item in self.each().filter(|item| item.run == run) {
             if let ItemState::Waiting { due, .. } = item.state {
-                next = next.into_iter().chain([due]).min();
-                fresh |= item.lane() == Lane::Fresh;
+                at = at.into_iter().chain([due]).min();
+                any_fresh |= item.lane() == Lane::Fresh;
             }
         }
-        (next, fresh)
+        NextDue { at, any_fresh }
     }
 
     pub(super) fn work_list(&self, query: &WorkQuery) -> WorkList {
@@ -124,7 +136,7 @@ impl State {
     fn run_state(&self, row: &RunRow, now: Timestamp) -> RunState {
         let any = |kind: StateKind| self.each().any(|item| item.run == row.id && item.state.kind() == kind);
         RunState {
-            next_due: self.next_due(row.id).0,
+            next_due: self.next_due(row.id).at,
             running: any(StateKind::Running),
             orphans: !self.orphans(row.id, now, 1).is_empty(),
             joining: any(StateKind::Joining),

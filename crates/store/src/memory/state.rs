@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use redrive_core::id::{FactId, ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
+use redrive_core::fact::Fact;
+use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Deltas, Metric};
 use redrive_core::time::Timestamp;
 
 use crate::query::{History, Tombstone};
-use crate::request::{Applied, Fact, OutputKey};
+use crate::request::{Applied, OutputKey};
+use crate::rule::operation::saved_state;
+use crate::rule::run::{ChangedRun, begun_reading, changed_run};
 use crate::run::{
-    GateRow, NewRun, NewWorker, Operation, OperationState, Pause, Retired, RunChange, RunFilter, RunRow,
-    WorkerRow,
+    GateRow, NewRun, NewWorker, Operation, Pause, Retired, RunChange, RunFilter, RunRow, WorkerRow,
 };
 use crate::{Error, Result};
 
@@ -26,7 +28,7 @@ pub(super) struct State {
     pub(super) config_counters: BTreeMap<(RunId, StageNo, i64, Metric), i64>,
     /// Each with the run and the item that wrote it last, and is forgotten with either.
     pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, Payload)>,
-    pub(super) facts: BTreeMap<FactId, Fact>,
+    pub(super) outbox: super::outbox::Outbox,
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) gates: BTreeMap<String, GateRow>,
     pub(super) index: super::index::Kept,
@@ -35,7 +37,6 @@ pub(super) struct State {
     next_worker: i64,
     next_operation: i64,
     pub(super) last_item: i64,
-    pub(super) last_fact: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -72,48 +73,22 @@ impl State {
             learnt: BTreeMap::new(),
         };
         self.runs.insert(row.id, row.clone());
+        self.outbox.tell([Fact::of_created(row.id, now)]);
         row
     }
 
     pub(super) fn change_run(&mut self, run: RunId, change: RunChange) -> Result<RunRow> {
-        let live = self.any_live(run);
-        let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
-        if let Some((control, reason)) = change.control
-            && row.control != Control::Cancelled
-        {
-            row.control = control;
-            row.reason = reason;
-        }
-        if let Some(budget) = change.budget
-            && row.budget == budget.was
-        {
-            row.budget = Some(budget.becomes);
-        }
-        if let Some(definition) = change.definition.filter(|text| *text != row.spec.definition) {
-            row.edition += 1;
-            row.spec.definition = definition;
-        }
-        if let Some(finished_at) = change.finished_at {
-            row.finished_at = finished_at.filter(|_| !live);
-        }
-        row.pause = change.pause.unwrap_or(row.pause);
-        row.idle = change.idle.unwrap_or(row.idle);
-        if let Some((name, number)) = change.learn {
-            row.learnt.entry(name).or_insert(number);
-        }
-        Ok(row.clone())
+        let row = self.runs.get(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
+        let ChangedRun { row, facts } =
+            changed_run(row.clone(), change, || Ok::<_, Error>(self.any_live(run)))?;
+        self.outbox.tell(facts);
+        self.runs.insert(run, row.clone());
+        Ok(row)
     }
 
     pub(super) fn begin_reading(&mut self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
         let row = self.runs.get_mut(&run).ok_or_else(|| Error::NotFound(format!("run {run}")))?;
-        if row.reading != last {
-            return Err(Error::Overtaken { reading: row.reading });
-        }
-        row.reading += 1;
-        row.cursor = position;
-        row.admitted_all = false;
-        row.duplicates = 0;
-        row.finished_at = None;
+        *row = begun_reading(row.clone(), last, position)?;
         Ok(row.reading)
     }
 
@@ -191,10 +166,7 @@ impl State {
             operation.id = OperationId(self.next_operation);
         }
         let id = operation.id;
-        // Whoever works on it need not know yet that it was stopped.
-        if self.operations.get(&id).is_some_and(|known| known.state == OperationState::Cancelled) {
-            operation.state = OperationState::Cancelled;
-        }
+        operation.state = saved_state(self.operations.get(&id).map(|kept| kept.state), operation.state);
         self.operations.insert(id, operation);
         id
     }

@@ -1,34 +1,32 @@
 //! The verbs that change items.
 
 use redrive_core::event::{Children, Transition};
-use redrive_core::id::{FactId, ItemId, ItemSeq, OperationId, Rev, RunId};
+use redrive_core::fact::Fact;
+use redrive_core::id::{ItemId, ItemSeq, RunId};
 use redrive_core::item::{Entry, Item, Lane, NewItem, State as ItemState, StateKind};
 use redrive_core::order::{Candidate, pick};
 use redrive_core::status::Control;
-use redrive_core::tally::{Deltas, place};
+use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
 
 use super::state::{Kept, State};
-use crate::query::{History, Tombstone};
+use crate::query::History;
 use crate::request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Prune, Pruned, Slot, Submit, Submitted, Turn,
-    Turned,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, ItemRev, Prune, Pruned, Slot, Submit, Submitted,
+    Turn, Turned,
 };
+use crate::rule::item::{entry_of_children, may_purge, tombstone};
+use crate::rule::run::{Progress, takes};
+use crate::rule::submit::{Asked, Known, Version, known_as};
 use crate::run::Operation;
 use crate::{Error, Result};
 
 impl State {
     pub(super) fn submit(&mut self, submit: Submit) -> Result<Vec<Submitted>> {
-        match self.runs.get(&submit.run).map(|run| (run.control, run.reading)) {
-            None => return Err(Error::NotFound(format!("run {}", submit.run))),
-            Some((Control::Cancelled, _)) => {
-                return Err(Error::RunCancelled { run: submit.run });
-            }
-            Some((_, reading)) if reading > submit.reading.number => {
-                return Err(Error::Overtaken { reading });
-            }
-            Some(_) => {}
-        }
+        let Some(run) = self.runs.get(&submit.run) else {
+            return Err(Error::NotFound(format!("run {}", submit.run)));
+        };
+        takes(run.id, run.control, run.reading, submit.reading.number)?;
         if !submit.changes.is_empty() {
             let commit = Commit {
                 changes: submit.changes,
@@ -53,31 +51,27 @@ impl State {
         for new in submit.items {
             let version = new.version();
             let id = ItemId::derive(submit.run, None, &new.key, version);
-            let answer = match self.ids.get(&id).map(|seq| &self.items[seq].item) {
-                None if self.was_purged(id) => Submitted::Known(id),
-                Some(known)
-                    if matches!(known.state, ItemState::Superseded { .. }) && !submit.new_versions =>
-                {
-                    Submitted::Changed(Box::new(known.clone()))
-                }
-                Some(known) if known.reading == submit.reading.number && known.origin == new.origin => {
+            if !self.ids.contains_key(&id) && self.was_purged(id) {
+                answers.push(Submitted::Known(id));
+                continue;
+            }
+            let (reading, new_versions) = (submit.reading, submit.new_versions);
+            let asked = Asked { id, origin: new.origin, reading, new_versions };
+            answers.push(match known_as(asked, self.versions(id).map(Ok::<_, Error>))? {
+                Some(Known::Same) => Submitted::Known(id),
+                Some(Known::Elsewhere) => Submitted::Duplicate(id),
+                Some(Known::Before(seq)) => {
+                    self.seen_again(seq, reading.number, new.origin);
                     Submitted::Known(id)
                 }
-                Some(known) if submit.reading.has_seen(known) => Submitted::Duplicate(id),
-                Some(known) => {
-                    let seq = known.seq;
-                    self.seen_again(seq, submit.reading.number, new.origin);
-                    Submitted::Known(id)
+                Some(Known::Otherwise(seq)) if !new_versions => {
+                    Submitted::Changed(Box::new(self.items[&seq].item.clone()))
                 }
-                None => match self.other_version(id) {
-                    Some(other) if !submit.new_versions => Submitted::Changed(Box::new(other)),
-                    _ => {
-                        self.admit(new, id, &entry, &mut deltas);
-                        Submitted::Admitted(id)
-                    }
-                },
-            };
-            answers.push(answer);
+                Some(Known::Otherwise(_)) | None => {
+                    self.admit(new, id, &entry, &mut deltas);
+                    Submitted::Admitted(id)
+                }
+            });
         }
         self.count(&deltas);
         if self.any_live(submit.run)
@@ -91,20 +85,25 @@ impl State {
         if let (Some(cursor), Some(run)) =
             (submit.cursor.filter(|_| !changed), self.runs.get_mut(&submit.run))
         {
-            // Two may read one source at once: the one that is behind does not take back what the other has reached.
-            if !run.admitted_all {
-                run.cursor = Some(cursor.position);
-                run.admitted_all = cursor.done;
-            }
-            run.duplicates += cursor.duplicates + repeated;
+            let (admitted_all, duplicates) = (run.admitted_all, run.duplicates);
+            let progress = Progress { cursor: run.cursor.take(), admitted_all, duplicates };
+            let progress = progress.after(&cursor, repeated);
+            (run.cursor, run.admitted_all) = (progress.cursor, progress.admitted_all);
+            run.duplicates = progress.duplicates;
         }
         Ok(answers)
     }
 
-    fn other_version(&self, id: ItemId) -> Option<Item> {
+    /// All versions of a key.
+    fn versions(&self, id: ItemId) -> impl Iterator<Item = Version> {
         let (low, high) = id.versions();
-        let versions = self.ids.range(low..=high).map(|(_, seq)| &self.items[seq].item);
-        versions.into_iter().find(|item| !matches!(item.state, ItemState::Superseded { .. })).cloned()
+        self.ids.range(low..=high).map(|(_, seq)| &self.items[seq].item).map(|item| Version {
+            seq: item.seq,
+            id: item.id,
+            origin: item.origin,
+            reading: item.reading,
+            superseded: matches!(item.state, ItemState::Superseded { .. }),
+        })
     }
 
     /// Notes where an item stands in its source now. That is no change of the item: whoever holds it, holds it still.
@@ -119,6 +118,7 @@ impl State {
         self.last_item += 1;
         let item = entry.item(&new, ItemSeq(self.last_item), id, new.version());
         deltas.admitted(&item);
+        self.outbox.tell(Fact::of_admitted(&item));
         self.keep(Kept { item, payload: new.payload, history: History::default() });
     }
 
@@ -243,16 +243,12 @@ impl State {
     }
 
     fn apply(&mut self, change: Change, deltas: &mut Deltas, now: Timestamp) {
-        let Change { transition, output, fact } = change;
+        let Change { transition, output } = change;
         deltas.transition(&transition);
+        self.outbox.tell(Fact::of_transition(&transition));
         let Transition { after, payload, record, children, effect, mark, .. } = transition;
         if let (Some(key), Some(payload)) = (output, &payload) {
             self.outputs.insert(key, (after.run, after.seq, payload.clone()));
-        }
-        if let Some(mut fact) = fact {
-            self.last_fact += 1;
-            fact.id = FactId(self.last_fact);
-            self.facts.insert(fact.id, fact);
         }
         if let Some(effect) = effect {
             self.index.apply(effect);
@@ -271,14 +267,7 @@ impl State {
     }
 
     fn admit_children(&mut self, parent: &Item, children: Children, deltas: &mut Deltas, now: Timestamp) {
-        let entry = Entry {
-            run: parent.run,
-            parent: Some(parent.seq),
-            stage: children.stage,
-            reading: 0,
-            deadline: children.deadline,
-            now,
-        };
+        let entry = entry_of_children(parent, &children, now);
         for new in children.items {
             let id = ItemId::derive(parent.run, Some(parent.id), &new.key, new.version());
             // A stage that runs again gives the same children; those that are there stay as they are.
@@ -289,44 +278,27 @@ impl State {
         }
     }
 
-    pub(super) fn purge(&mut self, items: &[(ItemSeq, Rev)], operation: Operation, now: Timestamp) -> u64 {
+    pub(super) fn purge(&mut self, items: &[ItemRev], operation: Operation, now: Timestamp) -> u64 {
         let operation = self.save_operation(operation);
         let mut deltas = Deltas::default();
         let mut gone = 0;
-        for (seq, rev) in items {
-            let still = self
-                .items
-                .get(seq)
-                .is_some_and(|kept| kept.item.rev == *rev && kept.item.state.kind().is_terminal());
-            if !still {
+        for asked in items {
+            if !self.items.get(&asked.seq).is_some_and(|kept| may_purge(&kept.item, *asked)) {
                 continue;
             }
-            for seq in self.with_descendants(*seq) {
+            for seq in self.with_descendants(asked.seq) {
                 if let Some(kept) = self.items.remove(&seq) {
                     self.ids.remove(&kept.item.id);
                     deltas.purged(&kept.item);
+                    self.outbox.tell(Fact::of_purged(&kept.item, now));
                     self.outputs.retain(|_, (_, by, _)| *by != seq);
-                    self.bury(&kept.item, operation, now);
+                    self.tombstones.insert(seq, tombstone(&kept.item, operation, now));
                     gone += 1;
                 }
             }
         }
         self.count(&deltas);
         gone
-    }
-
-    fn bury(&mut self, item: &Item, operation: OperationId, at: Timestamp) {
-        let tombstone = Tombstone {
-            seq: item.seq,
-            id: item.id,
-            run: item.run,
-            key: item.key.clone(),
-            was: Some(place(item)),
-            at,
-            operation,
-            actor: None,
-        };
-        self.tombstones.insert(item.seq, tombstone);
     }
 
     fn was_purged(&self, id: ItemId) -> bool {

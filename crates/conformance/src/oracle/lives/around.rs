@@ -35,7 +35,7 @@ impl Lives {
 
     pub(super) async fn change_run(&mut self) {
         let control = self.dice.of(&[Control::Go, Control::Go, Control::Paused]);
-        let change = RunChange { control: Some((control, None)), ..RunChange::default() };
+        let change = RunChange::ask(control, None, self.now);
         let rows = [
             self.stores[0].change_run(self.run, change.clone()).await,
             self.stores[1].change_run(self.run, change).await,
@@ -45,8 +45,8 @@ impl Lives {
 
     pub(super) async fn pass_on(&mut self) {
         for store in &self.stores {
-            if let Some(fact) = store.facts(2).await.expect("facts").last() {
-                store.facts_passed_on(vec![fact.id]).await.expect("passed on");
+            if let Some(kept) = store.facts(2).await.expect("facts").last() {
+                store.facts_passed_on(vec![kept.id]).await.expect("passed on");
             }
         }
         self.steps.push("pass on".to_owned());

@@ -8,7 +8,7 @@ use redrive_core::failure::Class;
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Applied, Change, Commit, OutputKey, Pause, Result, RunChange, RunRow};
+use redrive_store::{Applied, Change, Commit, ControlChange, OutputKey, Pause, Result, RunChange, RunRow};
 
 use super::{Desk, Ended, Halt, Sent};
 use crate::shared;
@@ -72,7 +72,7 @@ impl Desk {
                     output = Some(OutputKey::expansion(claimed.item.id, claimed.item.stage));
                 }
                 self.observe(&transition);
-                self.in_commit.push(Sent { change: Change { transition, output, fact: None }, claimed });
+                self.in_commit.push(Sent { change: Change { transition, output }, claimed });
             }
             // A held item can end in every way the desk knows; anything else is a mistake that must not be hidden.
             Err(illegal) => tracing::error!(%illegal, "an outcome could not be decided"),
@@ -108,6 +108,7 @@ impl Desk {
             Some(Halt::Outage(reason)) => Some((Control::PausedOutage, Some(reason.clone()))),
             Some(Halt::Asked(_) | Halt::Outdated | Halt::Stopping) | None => None,
         };
+        let control = control.map(|(control, reason)| ControlChange { control, reason, at: now });
         let pause = Some(Pause { since: Some(now), before_ms: self.paused_ms });
         RunChange { control, budget: self.save_budget(), pause, ..RunChange::default() }
     }

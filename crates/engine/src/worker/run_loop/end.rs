@@ -75,7 +75,6 @@ impl<D: Driver> WorkerLoop<D> {
             return Ok(true);
         }
         crash::point("run.before_finish");
-        let finished_at = Some(Some(self.env.clock.now()));
         // A run among others is not written to once more when it is left.
         let (budget, idle) = match self.mates {
             Some(_) => {
@@ -83,7 +82,7 @@ impl<D: Driver> WorkerLoop<D> {
             }
             None => (None, None),
         };
-        let change = RunChange { finished_at, budget, idle, ..RunChange::default() };
+        let change = RunChange { budget, idle, ..RunChange::finished(self.env.clock.now()) };
         let row = self.store.change_run(row.id, change).await?;
         crash::point("run.after_finish");
         if self.mates.is_some() {
@@ -97,7 +96,7 @@ impl<D: Driver> WorkerLoop<D> {
             return Ok(None);
         };
         let counts = crate::counts::all_counts(&**store, self.desk.run()).await?;
-        let (next_due, _) = store.next_due(self.desk.run()).await?;
+        let next_due = store.next_due(self.desk.run()).await?.at;
         let late = next_due.filter(|due| *due > self.env.clock.now().after(max_wait));
         // Joining parents wait for children that wait: they are no reason to stay.
         Ok(late
@@ -114,8 +113,8 @@ impl<D: Driver> WorkerLoop<D> {
         let counters = self.store.counters(self.desk.run()).await?;
         let stages: Vec<StageNo> = counters
             .into_iter()
-            .filter(|(_, metric, n)| *metric == waiting && *n > 0)
-            .map(|(stage, ..)| stage)
+            .filter(|counter| counter.metric == waiting && counter.n > 0)
+            .map(|counter| counter.stage)
             .collect();
         let blocked: Option<Vec<Blocked>> =
             stages.into_iter().map(|stage| self.desk.blocked(stage, now)).collect();

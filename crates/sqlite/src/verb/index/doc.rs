@@ -6,6 +6,7 @@ use redrive_core::id::ContentHash;
 use redrive_core::index::{CollectionNo, DocKey};
 use redrive_store::Error;
 use redrive_store::index::{Doc, Refused, Seen, SeenAs, SeenStamp};
+use redrive_store::rule::index::may_refuse;
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::error::Result;
@@ -108,12 +109,15 @@ pub(crate) fn observe(tx: &Connection, collection: CollectionNo, seen: &[Seen]) 
 
 /// Notes that files cannot be indexed as they are.
 pub(crate) fn refuse(tx: &Connection, collection: CollectionNo, refused: &[Refused]) -> Result<()> {
-    let mut update = tx.prepare_cached(
-        "UPDATE doc SET refused = ?2, refused_why = ?3 WHERE no = ?1 AND published IS NOT ?2 AND refused IS NOT ?2",
-    )?;
+    let mut select = tx.prepare_cached("SELECT published, refused FROM doc WHERE no = ?1")?;
+    let mut update = tx.prepare_cached("UPDATE doc SET refused = ?2, refused_why = ?3 WHERE no = ?1")?;
     for Refused { path, version, why } in refused {
         let no = number(tx, &DocKey { collection, path: path.clone() })?;
-        update.execute((no, version.0, why))?;
+        let hash = |hash: Option<[u8; 16]>| hash.map(ContentHash);
+        let (published, noted) = select.query_row([no], |row| Ok((hash(row.get(0)?), hash(row.get(1)?))))?;
+        if may_refuse(*version, published, noted) {
+            update.execute((no, version.0, why))?;
+        }
     }
     Ok(())
 }

@@ -5,7 +5,9 @@ pub(crate) mod collection;
 pub(crate) mod doc;
 pub(crate) mod search;
 
+use redrive_core::id::ContentHash;
 use redrive_core::index::{DocKey, Effect, KeptVector, Publish, VectorKey};
+use redrive_store::rule::index::{Published, may_publish};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Result;
@@ -61,12 +63,14 @@ pub(crate) fn known(conn: &Connection, keys: &[VectorKey]) -> Result<Vec<bool>> 
 }
 
 fn complete(tx: &Connection, publish: &Publish) -> Result<()> {
-    let Publish { doc: key, version, edition, replaces, mark } = publish;
+    let Publish { doc: key, version, edition, mark, .. } = publish;
     let doc = doc::number(tx, key)?;
-    let (rev, is_this): (i64, bool) = tx
-        .prepare_cached("SELECT rev, published IS ?2 AND mark = ?3 FROM doc WHERE no = ?1")?
-        .query_row((doc, version.0, mark), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    if replaces.is_some_and(|replaces| replaces != rev) && !is_this {
+    let now =
+        tx.prepare_cached("SELECT rev, published, mark FROM doc WHERE no = ?1")?.query_row([doc], |row| {
+            let version = row.get::<_, Option<[u8; 16]>>(1)?.map(ContentHash);
+            Ok(Published { rev: row.get(0)?, version, mark: row.get(2)? })
+        })?;
+    if !may_publish(publish, now) {
         return chunk::remove(tx, "doc = ?1 AND edition = ?2", &[&doc, &edition.0]);
     }
     chunk::remove(tx, "doc = ?1 AND edition <> ?2", &[&doc, &edition.0])?;

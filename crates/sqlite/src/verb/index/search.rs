@@ -7,7 +7,8 @@ use std::sync::Arc;
 use redrive_core::grams;
 use redrive_core::index::{ChunkPlace, CollectionNo, ModelNo};
 use redrive_core::vector::{Hit, Nearest};
-use redrive_store::index::{FoundChunk, NearestQuery, Scope, WordsQuery};
+use redrive_store::index::{FoundChunk, NearestQuery, WordsQuery};
+use redrive_store::rule::index::is_within;
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Result;
@@ -42,17 +43,11 @@ pub(crate) fn candidates(conn: &Connection, query: &NearestQuery) -> Result<(Can
     let mut rows = select.query([])?;
     let mut only = HashSet::new();
     while let Some(row) = rows.next()? {
-        if is_within(scope, row.get(1)?, row.get(2)?, row.get(3)?) {
+        if is_within(scope, row.get(1)?, CollectionNo(row.get(2)?), row.get(3)?) {
             only.insert(row.get(0)?);
         }
     }
     Ok((Candidates::Only(Arc::new(only)), last))
-}
-
-fn is_within(scope: &Scope, doc: i64, collection: i64, page: Option<u32>) -> bool {
-    scope.collections.contains(&CollectionNo(collection))
-        && scope.docs.as_ref().is_none_or(|docs| docs.contains(&doc))
-        && scope.page.is_none_or(|wanted| page == Some(wanted))
 }
 
 /// Looks at the vectors with these numbers; the hits are vectors.
@@ -92,7 +87,7 @@ pub(crate) fn chunks_of(conn: &Connection, vectors: &[Hit], query: &NearestQuery
     for vector in vectors {
         let mut rows = select.query([vector.id])?;
         while let Some(row) = rows.next()? {
-            if is_within(&query.scope, row.get(1)?, row.get(2)?, row.get(3)?) {
+            if is_within(&query.scope, row.get(1)?, CollectionNo(row.get(2)?), row.get(3)?) {
                 hits.push(Hit { id: row.get(0)?, score: vector.score });
             }
         }
@@ -143,7 +138,7 @@ fn matching(conn: &Connection, select: &str, any: &[String], query: &WordsQuery)
     while hits.len() < query.count
         && let Some(row) = rows.next()?
     {
-        if is_within(&query.scope, row.get(2)?, row.get(3)?, row.get(4)?) {
+        if is_within(&query.scope, row.get(2)?, CollectionNo(row.get(3)?), row.get(4)?) {
             let rank: f64 = row.get(1)?;
             hits.push(Hit { id: row.get(0)?, score: -rank as f32 });
         }
