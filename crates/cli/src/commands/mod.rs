@@ -20,6 +20,7 @@ mod runs;
 mod search;
 mod show;
 mod stats;
+mod submit;
 mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -43,6 +44,8 @@ pub async fn run(args: Args) -> Answer {
     let context = Context { global: args.global, env: Env::system() };
     match args.command {
         Command::Run(args) => run::run(&context, args).await,
+        Command::Submit(args) => submit::submit(&context, args).await,
+        Command::Close { run } => submit::close(&context, run).await,
         Command::Index(args) => index::index(&context, args).await,
         Command::Search(args) => search::search(&context, args).await,
         Command::Show { run } => show::show(&context, run).await,

@@ -184,6 +184,12 @@ fn money(usd: f64) -> String {
 pub fn hint(report: &RunReport) -> Option<String> {
     let run = report.run;
     match report.status {
+        RunStatus::Open => Some(match report.counts.live() {
+            0 => format!("it takes items by `redrive submit`; `redrive close {run}` ends it"),
+            _ => format!(
+                "`redrive work` or `redrive resume {run}` works on what waits; it takes items meanwhile"
+            ),
+        }),
         RunStatus::PausedBudget => Some(format!(
             "`redrive dead groups --run {run}` shows what went wrong; `redrive resume {run}` goes on"
         )),

@@ -163,7 +163,7 @@ pub async fn work(
     let left = match ending {
         Ending::Stopped | Ending::Outdated => Some(Left::Stopped),
         Ending::Waiting { .. } => Some(Left::Waiting),
-        Ending::Finished | Ending::Halted(_) => None,
+        Ending::Finished | Ending::Open | Ending::Halted(_) => None,
     };
     let (plan, thresholds) = (&recipe.plan, recipe.thresholds);
     let mut report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
@@ -302,7 +302,8 @@ fn paused(row: &RunRow) -> Duration {
     Duration::from_millis(u64::try_from(row.pause.before_ms).unwrap_or(0))
 }
 
-fn refused(error: AdmitError) -> Error {
+/// Why what a source has was not admitted.
+pub(crate) fn refused(error: AdmitError) -> Error {
     match error {
         AdmitError::Source(error) => Error::internal(error.to_string())
             .hint("what was read before is admitted; the same command goes on once the source can be read"),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use redrive_engine::admit::{Admission, AdmitError, Admitted, News};
+use redrive_engine::admit::{Admission, AdmitError, Admitted, News, Pace};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
 use redrive_engine::source::{Source, SourceError};
@@ -50,6 +50,7 @@ impl Round<'_> {
                 wake: wake.clone(),
                 admitting: admitting.clone(),
                 stop: closing,
+                pace: Pace::Working,
             };
             self.admit(admission, source)
         });

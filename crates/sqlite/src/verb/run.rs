@@ -205,6 +205,7 @@ pub(crate) fn list(
         run_columns!(),
         " FROM run WHERE id < ?1 AND (?2 IS NULL OR pipeline = ?2) AND (?3 IS NULL OR source = ?3)
               AND (NOT ?4 OR finished_at IS NULL) AND (NOT ?6 OR control <> ?5)
+              AND (NOT ?8 OR NOT admitted_all)
           ORDER BY id DESC LIMIT ?7"
     ))?;
     let before = before.map_or(i64::MAX, |before| before.0);
@@ -216,7 +217,8 @@ pub(crate) fn list(
         filter.unfinished,
         cancelled,
         filter.unfinished || filter.uncancelled,
-        sql_limit(limit)
+        sql_limit(limit),
+        filter.unread
     ])?;
     collect(rows, read)
 }

@@ -57,6 +57,9 @@ impl<D: Driver> WorkerLoop<D> {
         }
         match (row.admitted_all && !admitting, live) {
             (true, _) => self.only_late_retries(live).await,
+            // Others hand items in, whenever they like: there is no end to wait for.
+            (false, 0) if row.is_open() => Ok(Some(Ending::Open)),
+            (false, _) if row.is_open() => self.only_late_retries(live).await,
             // The source is not read to its end, and nobody here reads it.
             (false, 0) if !admitting => Ok(Some(Ending::Stopped)),
             (false, _) => Ok(None),
