@@ -57,7 +57,7 @@ pub fn interrupted() -> ExitCode {
 /// The exit code that goes with a run's status.
 pub fn of(status: RunStatus) -> ExitCode {
     ExitCode::from(match status {
-        RunStatus::Completed => 0,
+        RunStatus::Completed | RunStatus::Open => 0,
         RunStatus::PartialSuccess | RunStatus::PartiallyCompleted => PARTIAL,
         RunStatus::Failed | RunStatus::Cancelled => FAILED,
         RunStatus::PausedBudget | RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::Paused => {
@@ -70,7 +70,7 @@ pub fn of(status: RunStatus) -> ExitCode {
 /// How bad a status is, for the worst of several.
 fn severity(status: RunStatus) -> u8 {
     match status {
-        RunStatus::Completed => 0,
+        RunStatus::Completed | RunStatus::Open => 0,
         RunStatus::PartialSuccess | RunStatus::PartiallyCompleted => 1,
         RunStatus::PausedBudget | RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::Paused => 2,
         RunStatus::Failed | RunStatus::Cancelled => 3,

@@ -71,7 +71,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         a_reading_opens_a_finished_run_and_counts_repeated_lines_anew, what_a_superseded_item_was_is_kept,
         repeated_lines_are_counted_with_the_cursor, a_refused_item_is_dead_at_once, unknown_run_is_refused,
         keys_within_one_call_are_compared, content_that_was_superseded_is_not_simply_known,
-        a_stale_change_takes_the_whole_submission_back, a_source_that_was_read_to_its_end_stays_so;
+        a_stale_change_takes_the_whole_submission_back, a_source_that_was_read_to_its_end_stays_so,
+        what_is_handed_in_is_seen_by_no_reading;
     children: children_come_with_their_parent, a_stale_parent_has_no_children, the_same_children_come_once,
         settled_are_those_without_live_children, a_tally_counts_how_children_ended,
         grandchildren_do_not_count_for_the_grandparent;
@@ -95,7 +96,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         the_first_fact_of_a_name_is_kept,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,
-        an_unfinished_run_is_begun_once;
+        an_unfinished_run_is_begun_once, a_standing_run_that_was_closed_is_not_gone_on_with;
     gate: a_new_gate_is_written_once, a_gate_changes_under_its_change_number, a_gate_that_is_not_there_is_not_changed,
         gates_are_judged_one_after_the_other, answers_come_in_the_order_given_and_gates_by_name,
         odd_names_are_names_of_their_own, many_gates_and_large_states_come_back, rivals_for_one_gate_have_one_winner,

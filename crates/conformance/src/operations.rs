@@ -6,10 +6,13 @@ use redrive_core::budget::BudgetChange;
 use redrive_core::event::Event;
 use redrive_core::failure::Class;
 use redrive_core::id::{ItemSeq, OperationId, RunId};
+use redrive_core::item::NewItem;
+use redrive_core::reading::Reading;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Commit, Error, Operation, OperationKind, OperationState, Pause, RunChange, Store,
+    Applied, BegunRun, Commit, Cursor, Error, NewRun, Operation, OperationKind, OperationState, Pause,
+    RunChange, Store, Submit,
 };
 
 use crate::world::{SPLIT, START, World, new_operation};
@@ -249,4 +252,23 @@ pub(crate) async fn an_unfinished_run_is_begun_once(store: Arc<dyn Store>) {
     world.store.change_run(world.run, finish).await.expect("change");
     let BegunRun { row: next, created } = begin("source").await.expect("begun");
     assert!(created && next.id != world.run, "a finished run is not gone on with");
+}
+
+pub(crate) async fn a_standing_run_that_was_closed_is_not_gone_on_with(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let begin = |source: String| world.store.begin_run(crate::world::new_run(&source), true, START);
+    let inbox = || NewRun::inbox(None);
+    let BegunRun { row: first, created } = begin(inbox()).await.expect("begun");
+    assert!(created && first.is_open());
+    assert_eq!(begin(inbox()).await.map(|begun| (begun.row.id, begun.created)), Ok((first.id, false)));
+    let BegunRun { row: other, created } = begin(NewRun::inbox(Some("night"))).await.expect("begun");
+    assert!(created && other.id != first.id, "every category has one of its own");
+    let cursor = Some(Cursor { position: "closed".to_owned(), done: true, duplicates: 0 });
+    let items = vec![NewItem::new("a", &b"a"[..], 1)];
+    let close = Submit { run: first.id, reading: Reading::NONE, items, cursor, ..world.submission(&[]) };
+    world.store.submit(close).await.expect("closed");
+    let closed = world.store.run(first.id).await.expect("read").expect("it is there");
+    assert!(!closed.is_open() && closed.finished_at.is_none(), "it still has an item to work on");
+    let BegunRun { row: next, created } = begin(inbox()).await.expect("begun");
+    assert!(created && next.id != first.id);
 }

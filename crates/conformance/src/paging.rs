@@ -68,8 +68,7 @@ pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {
     let of_a = RunFilter {
         source: Some("a".to_owned()),
         pipeline: Some("pipeline".to_owned()),
-        unfinished: false,
-        uncancelled: false,
+        ..RunFilter::default()
     };
     assert_eq!(list(of_a, None, 9).await, [ids[2], ids[0]]);
     let finished = RunChange::finished(START);

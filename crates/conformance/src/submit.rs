@@ -266,3 +266,24 @@ fn version(world: &World, content: &str) -> Submit {
 async fn row(world: &World) -> RunRow {
     world.store.run(world.run).await.expect("run").expect("there")
 }
+
+pub(crate) async fn what_is_handed_in_is_seen_by_no_reading(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let hand_in = |content: &[u8], origin| Submit {
+        reading: Reading::NONE,
+        items: vec![NewItem::new("a", content, origin)],
+        cursor: Some(Cursor { position: "open".to_owned(), done: false, duplicates: 0 }),
+        ..world.submission(&[])
+    };
+    let first = world.store.submit(hand_in(b"a", 1)).await.expect("submit");
+    let [Submitted::Admitted(id)] = first[..] else { panic!("{first:?}") };
+    for origin in [1, 7] {
+        let again = world.store.submit(hand_in(b"a", origin)).await;
+        assert_eq!(again, Ok(vec![Submitted::Known(id)]), "from any place");
+    }
+    let other = world.store.submit(hand_in(b"b", 1)).await.expect("submit");
+    assert!(matches!(&other[..], [Submitted::Changed(item)] if item.id == id), "{other:?}");
+    let row = row(&world).await;
+    assert_eq!((row.duplicates, row.admitted_all, row.reading), (0, false, 0));
+    assert!(!Reading::NONE.has_seen(&world.items().await[0]));
+}

@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::item::StateKind;
 
 /// How a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// Work goes on.
     Running,
+    /// A standing run that takes items; what it has is done, or waits for somebody who works on it.
+    Open,
     /// Work is left and nobody is at it; the same command goes on.
     Interrupted,
     /// Everything is finished, and enough of it well.
@@ -40,6 +42,7 @@ impl RunStatus {
     pub fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Open => "open",
             Self::Interrupted => "interrupted",
             Self::Completed => "completed",
             Self::PartialSuccess => "partial_success",
@@ -203,6 +206,8 @@ pub struct Standing {
     pub control: Control,
     /// Whether its source was read to the end.
     pub admitted_all: bool,
+    /// Whether it is a standing run that was not closed: items are handed to it, and no source is read.
+    pub open: bool,
     /// Whether somebody works on it now.
     pub attended: bool,
     /// Whether every waiting item has been tried before, so that only retries remain.
@@ -218,7 +223,8 @@ pub struct Standing {
 /// Derives a run's status.
 #[must_use]
 pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
-    let Standing { control, admitted_all, attended, only_retries, counts, lost_parts, left } = *standing;
+    let Standing { control, admitted_all, open, attended, only_retries, counts, lost_parts, left } =
+        *standing;
     match left {
         Some(Left::Stopped) => return RunStatus::Interrupted,
         Some(Left::Waiting) => return RunStatus::PartiallyCompleted,
@@ -228,6 +234,9 @@ pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
     // With nothing left to keep from going on, a pause says no more than the items do.
     if let Some(asked) = control.status().filter(|asked| unfinished || *asked == RunStatus::Cancelled) {
         return asked;
+    }
+    if open {
+        return if attended && counts.live() > 0 { RunStatus::Running } else { RunStatus::Open };
     }
     if unfinished {
         return match (attended, admitted_all && only_retries) {
@@ -255,6 +264,7 @@ mod tests {
         let standing = Standing {
             control: Control::Go,
             admitted_all: true,
+            open: false,
             attended: false,
             only_retries: false,
             counts,
@@ -280,6 +290,7 @@ mod tests {
         let mut standing = Standing {
             control: Control::Go,
             admitted_all: true,
+            open: false,
             attended: false,
             only_retries: true,
             counts,
@@ -300,12 +311,40 @@ mod tests {
             "nothing is left to pause"
         );
     }
+
+    #[test]
+    fn a_standing_run_is_open_until_somebody_works_on_its_items() {
+        let mut standing = Standing {
+            control: Control::Go,
+            admitted_all: false,
+            open: true,
+            attended: false,
+            only_retries: false,
+            counts: Counts { dead: 3, waiting: 1, ..Counts::default() },
+            lost_parts: 0,
+            left: None,
+        };
+        let status = |standing: &Standing| run_status(standing, Thresholds::default());
+        assert_eq!(status(&standing), RunStatus::Open);
+        standing.attended = true;
+        assert_eq!(status(&standing), RunStatus::Running);
+        standing.counts.waiting = 0;
+        assert_eq!(status(&standing), RunStatus::Open, "somebody waits for items");
+        standing.control = Control::Paused;
+        assert_eq!(status(&standing), RunStatus::Paused, "what comes next would wait");
+        let stopped = Standing { control: Control::Go, left: Some(Left::Stopped), ..standing };
+        assert_eq!(status(&stopped), RunStatus::Interrupted);
+        let closed = Standing { control: Control::Go, admitted_all: true, open: false, ..standing };
+        assert_eq!(status(&closed), RunStatus::Failed);
+    }
+
     #[test]
     fn lost_parts_count_only_where_items_have_to_be_whole() {
         let counts = Counts { succeeded: 10, ..Counts::default() };
         let standing = Standing {
             control: Control::Go,
             admitted_all: true,
+            open: false,
             attended: false,
             only_retries: false,
             counts,

@@ -15,7 +15,7 @@ use redrive_core::policy::{PolicySpec, preset};
 use redrive_core::reading::Reading;
 use redrive_core::status::Thresholds;
 use redrive_core::time::Timestamp;
-use redrive_engine::admit::Admission;
+use redrive_engine::admit::{Admission, Pace};
 use redrive_engine::env::{Clock, Env, Seeded, SystemClock, SystemProcesses};
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::recipe::{Recipe, StageWork};
@@ -143,6 +143,7 @@ async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
         wake: wake.clone(),
         admitting: admitting.clone(),
         stop: stop.clone(),
+        pace: Pace::Working,
     };
     let admitted = tokio::spawn(admission.admit(Box::new(Items(items))));
     let settings = Settings { lease: TICK * 9, tick: TICK, ..Settings::default() };

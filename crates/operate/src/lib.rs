@@ -3,6 +3,7 @@
 //! | capability | module |
 //! |---|---|
 //! | begin, find, edit, pause, resume and cancel runs, say how they stand | [`runs`] |
+//! | hand work over: a run, or items for a run that stays open | [`submit`] |
 //! | work on a run until it ends | [`work`] |
 //! | what became of a run's items | [`results`] |
 //! | one item's life, and its end by an operator's word | [`items`] |
@@ -32,6 +33,7 @@ pub mod results;
 pub mod runs;
 pub mod search;
 pub mod sources;
+pub mod submit;
 mod wiring;
 pub mod work;
 

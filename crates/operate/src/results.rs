@@ -186,6 +186,7 @@ impl Follow<'_> {
             | RunStatus::PausedQuota
             | RunStatus::PausedOutage
             | RunStatus::Paused
+            | RunStatus::Open
             | RunStatus::Interrupted => {}
         }
         if told.replace(status) != Some(status) {

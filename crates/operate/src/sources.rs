@@ -6,7 +6,7 @@ use redrive_engine::source::{Format, LineSpec, Lines, Source, is_pattern, is_str
 use redrive_index::{Listing, ListingSpec};
 use redrive_ingest::walk::WalkOptions;
 use redrive_pipeline::{Definition, FilesDef, LineFormat, SourceKind};
-use redrive_store::RunRow;
+use redrive_store::{NewRun, RunRow};
 
 use crate::error::{Error, Result};
 use crate::index::IndexTarget;
@@ -25,6 +25,13 @@ impl SourceName {
     /// # Errors
     /// When nothing is named, or what is named is not there.
     pub fn find(definition: &Definition, input: &[String], folder: &Path) -> Result<Self> {
+        if definition.source.kind == SourceKind::Inbox {
+            if !input.is_empty() {
+                return Err(Error::wrong("the pipeline has an inbox, which reads nothing")
+                    .hint("`redrive submit PIPELINE.toml --items FILE` hands items in"));
+            }
+            return Ok(Self::inbox(definition.category.as_deref()));
+        }
         let given: Vec<PathBuf> = match (input, &definition.source.paths[..]) {
             ([only], _) | ([], [only]) if only == STDIN => return Ok(Self(STDIN.to_owned())),
             ([], []) => {
@@ -42,6 +49,11 @@ impl SourceName {
         Ok(Self(names?.join("\n")))
     }
 
+    /// The source of the standing run of a category.
+    pub(crate) fn inbox(category: Option<&str>) -> Self {
+        Self(NewRun::inbox(category))
+    }
+
     /// The source of a run that is there.
     #[must_use]
     pub fn of(row: &RunRow) -> Self {
@@ -54,6 +66,18 @@ impl SourceName {
         &self.0
     }
 
+    /// Whether nothing is read: items are handed in.
+    #[must_use]
+    pub fn is_inbox(&self) -> bool {
+        NewRun::is_inbox(&self.0)
+    }
+
+    /// Whether it can be read again, by anybody.
+    #[must_use]
+    pub fn can_be_read_again(&self) -> bool {
+        !self.is_inbox() && !self.is_read_once()
+    }
+
     fn is_stdin(&self) -> bool {
         self.0 == STDIN
     }
@@ -61,7 +85,7 @@ impl SourceName {
     /// Whether it is standard input or a pipe, which can be read once only.
     #[must_use]
     pub fn is_read_once(&self) -> bool {
-        self.is_stdin() || is_stream(Path::new(&self.0))
+        self.is_stdin() || (!self.is_inbox() && is_stream(Path::new(&self.0)))
     }
 
     /// Files and patterns, one a line.
@@ -83,6 +107,9 @@ impl SourceName {
         let format = match (definition.source.kind, index) {
             (SourceKind::Files(_), Some(target)) => return Ok(Box::new(target.files(None)?)),
             (SourceKind::Files(files), None) => return Ok(Box::new(self.listing(&files)?)),
+            (SourceKind::Inbox, _) => {
+                return Err(Error::wrong("an inbox is not read; items are handed to it"));
+            }
             (SourceKind::Lines(LineFormat::ByName), _) => Format::ByName,
             (SourceKind::Lines(LineFormat::Jsonl), _) => Format::Jsonl,
             (SourceKind::Lines(LineFormat::Csv { delimiter }), _) => Format::Csv { delimiter },
@@ -138,7 +165,7 @@ pub fn open_left(
     index: Option<&IndexTarget>,
 ) -> Result<Option<Box<dyn Source>>> {
     let name = SourceName::of(row);
-    if row.admitted_all || name.is_read_once() {
+    if row.admitted_all || !name.can_be_read_again() {
         return Ok(None);
     }
     name.open(wiring, definition, row.cursor.as_deref(), index).map(Some)
@@ -149,7 +176,7 @@ pub fn open_left(
 pub fn walk_of(definition: &Definition) -> Option<WalkOptions> {
     match &definition.source.kind {
         SourceKind::Files(files) => Some(walk_options(files)),
-        SourceKind::Lines(_) => None,
+        SourceKind::Lines(_) | SourceKind::Inbox => None,
     }
 }
 

@@ -75,6 +75,8 @@ pub enum SourceKind {
     Lines(LineFormat),
     /// The files of a directory and of those below it.
     Files(FilesDef),
+    /// Nothing is read: items are handed to a run that stays open.
+    Inbox,
 }
 
 impl Default for SourceKind {

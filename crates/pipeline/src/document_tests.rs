@@ -169,7 +169,10 @@ fn the_keys_of_files_are_unknown_to_lines() {
 fn a_source_that_is_not_known_is_the_only_problem() {
     let table = [
         ("mbox", "\"mbox\" is not available in this version (use \"jsonl\", \"csv\" or \"files\")"),
-        ("fiels", "unknown source \"fiels\"; available are jsonl, csv, files (did you mean \"files\"?)"),
+        (
+            "fiels",
+            "unknown source \"fiels\"; available are jsonl, csv, files, inbox (did you mean \"files\"?)",
+        ),
     ];
     for (word, expected) in table {
         let text = INDEX.replace("\"files\"", &format!("{word:?}\nhidden = true"));

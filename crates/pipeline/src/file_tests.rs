@@ -5,7 +5,7 @@ use redrive_core::plan::ChildFailure;
 use redrive_core::policy::{Backoff, Jitter, RetryOn, preset};
 
 use super::*;
-use crate::definition::{Body, StageKind};
+use crate::definition::{Body, SourceKind, StageKind};
 
 const CONTRACT: &str = r#"
 name = "classify"
@@ -130,6 +130,18 @@ kind = "pass"
 }
 
 #[test]
+fn an_inbox_has_a_key_and_nothing_to_read() {
+    let source = |keys: &str| {
+        let text = format!(
+            "name = \"p\"\n[source]\nkind = \"inbox\"\n{keys}\n[[stage]]\nname = \"s\"\nkind = \"pass\"\n"
+        );
+        parse(&text, "p.toml").expect("valid").source
+    };
+    assert_eq!(source(""), SourceDef { kind: SourceKind::Inbox, ..SourceDef::default() });
+    assert_eq!(source("key = \"/id\"").key.as_deref(), Some("/id"));
+}
+
+#[test]
 fn mistakes_at_the_top_are_told_with_line_and_key() {
     let table = [
         ("", "p.toml:1: name: missing"),
@@ -146,7 +158,19 @@ fn mistakes_at_the_top_are_told_with_line_and_key() {
         ("stage = []", "p.toml:1: stage: needs at least one stage"),
         (
             "[source]\nkind = \"mbox\"",
-            "p.toml:2: source.kind: \"mbox\" is not available in this version (use \"jsonl\", \"csv\" or \"files\")",
+            "p.toml:2: source.kind: \"mbox\" is not available in this version (use \"jsonl\", \"csv\", \"files\" or \"inbox\")",
+        ),
+        (
+            "[source]\nkind = \"inbox\"\npath = \"a.jsonl\"",
+            "p.toml:3: source.path: an inbox reads nothing (leave it out; `redrive submit` hands items in)",
+        ),
+        (
+            "[source]\nkind = \"inbox\"\ndelimiter = \";\"",
+            "p.toml:3: source.delimiter: unknown key (it belongs to kind = \"csv\")",
+        ),
+        (
+            "[source]\nkind = \"inbox\"\nhidden = true",
+            "p.toml:3: source.hidden: unknown key (it belongs to kind = \"files\")",
         ),
         ("[source]\n\nkey = \"id\"", "p.toml:3: source.key: \"id\" is no JSON pointer"),
         ("[run]\ncompleted_at = 95", "p.toml:2: run.completed_at: 95 is not between 0 and 1"),

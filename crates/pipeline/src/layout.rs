@@ -110,7 +110,7 @@ impl Layout<'_, '_, '_> {
     }
 
     fn needs_files(&mut self, spot: &Spot<'_>, key: &str) {
-        if let Some(SourceKind::Lines(_)) = self.source {
+        if let Some(SourceKind::Lines(_) | SourceKind::Inbox) = self.source {
             let message = "needs a source of files";
             self.fail(spot, key, message, "set kind = \"files\" in [source]");
         }

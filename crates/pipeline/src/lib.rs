@@ -40,3 +40,4 @@ pub use definition::{
 };
 pub use file::parse;
 pub use problem::Problem;
+pub use scalar::title;

@@ -67,7 +67,10 @@ pub(crate) fn name(text: &str) -> Result<String, String> {
 }
 
 /// Reads the name of a pipeline or category, which may also have capitals and dots.
-pub(crate) fn title(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// What names look like, when it is none.
+pub fn title(text: &str) -> Result<String, String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     if (1..=NAME_MAX).contains(&text.len()) && text.bytes().all(allowed) {
         return Ok(text.to_owned());

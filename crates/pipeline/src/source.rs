@@ -5,7 +5,7 @@ use crate::problem::Report;
 use crate::reader::{Node, Table};
 use crate::{scalar, suggest};
 
-const KINDS: [&str; 3] = ["jsonl", "csv", "files"];
+const KINDS: [&str; 4] = ["jsonl", "csv", "files", "inbox"];
 /// The keys that only `files` has.
 const FILES_KEYS: [&str; 6] =
     ["hidden", "follow_symlinks", "ignore_rules", "max_bytes", "max_container_bytes", "text"];
@@ -18,7 +18,13 @@ pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Sourc
         Some(node) => Some(known(&node, report)?),
         None => None,
     };
-    let paths = table.take("path").map(|node| paths(&node, word, report)).unwrap_or_default();
+    let paths = if word == Some("inbox") {
+        let hint = "leave it out; `redrive submit` hands items in";
+        table.refuse(&["path"], "an inbox reads nothing", hint, report);
+        Vec::new()
+    } else {
+        table.take("path").map(|node| paths(&node, word, report)).unwrap_or_default()
+    };
     let (kind, key) = if word == Some("files") {
         table.refuse(&["key"], "a file is known by its path", "leave it out", report);
         table.refuse(&["delimiter"], "unknown key", "it belongs to kind = \"csv\"", report);
@@ -26,7 +32,8 @@ pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Sourc
     } else {
         table.refuse(&FILES_KEYS, "unknown key", "it belongs to kind = \"files\"", report);
         let format = format(word, &mut table, report);
-        (SourceKind::Lines(format), table.take("key").and_then(|node| node.parsed(report, scalar::pointer)))
+        let kind = if word == Some("inbox") { SourceKind::Inbox } else { SourceKind::Lines(format) };
+        (kind, table.take("key").and_then(|node| node.parsed(report, scalar::pointer)))
     };
     table.finish(report);
     Some(SourceDef { kind, paths, key })
@@ -59,9 +66,9 @@ fn known<'a>(node: &Node<'a, '_>, report: &mut Report<'_>) -> Option<&'a str> {
     if KINDS.contains(&word) {
         return Some(word);
     }
-    if matches!(word, "mbox" | "inbox") {
+    if word == "mbox" {
         let message = format!("{word:?} is not available in this version");
-        node.fail_with(report, message, "use \"jsonl\", \"csv\" or \"files\"");
+        node.fail_with(report, message, "use \"jsonl\", \"csv\", \"files\" or \"inbox\"");
     } else {
         let message = format!("unknown source {word:?}; available are {}", KINDS.join(", "));
         node.fail_with(report, message, suggest::hint(word, &KINDS));

@@ -25,6 +25,29 @@ pub struct NewRun {
     pub folder: String,
 }
 
+/// The source of a standing run, to which items are handed in. Every other source is standard input or a whole path.
+const INBOX: &str = "inbox";
+
+impl NewRun {
+    /// The source of the standing run of a category: the category is a part of its identity.
+    #[must_use]
+    pub fn inbox(category: Option<&str>) -> String {
+        category.map_or_else(|| INBOX.to_owned(), |category| format!("{INBOX}:{category}"))
+    }
+
+    /// Whether that is the source of a standing run.
+    #[must_use]
+    pub fn is_inbox(source: &str) -> bool {
+        source.strip_prefix(INBOX).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    }
+
+    /// Whether it stands: its source is not read, but items are handed to it.
+    #[must_use]
+    pub fn is_standing(&self) -> bool {
+        Self::is_inbox(&self.source)
+    }
+}
+
 /// A run as it is kept. Its status is derived, see [`redrive_core::status::run_status`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunRow {
@@ -67,6 +90,14 @@ pub struct BegunRun {
     pub row: RunRow,
     /// Whether it was created.
     pub created: bool,
+}
+
+impl RunRow {
+    /// Whether it is a standing run that takes items: it was neither closed nor cancelled.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.spec.is_standing() && !self.admitted_all && self.control != Control::Cancelled
+    }
 }
 
 /// How long a run was kept from going on (deadlines do not run meanwhile), or nobody was at it.
@@ -148,14 +179,17 @@ pub struct RunFilter {
     pub unfinished: bool,
     /// Only those that are not cancelled.
     pub uncancelled: bool,
+    /// Only those whose source was not read to its end, or that still take items.
+    pub unread: bool,
 }
 
 impl RunFilter {
-    /// The runs of the same pipeline and source that can be gone on with: unfinished ones, or also finished ones.
+    /// The runs of the same pipeline and source that can be gone on with: unfinished ones, or also finished ones. A standing
+    /// run that was closed takes nothing any more, whatever it still has to do.
     #[must_use]
     pub fn going_on(new: &NewRun, finished: bool) -> Self {
         let (pipeline, source) = (Some(new.pipeline.clone()), Some(new.source.clone()));
-        Self { pipeline, source, unfinished: !finished, uncancelled: true }
+        Self { pipeline, source, unfinished: !finished, uncancelled: true, unread: new.is_standing() }
     }
 }
 

@@ -114,6 +114,8 @@ pub struct RunState {
     pub joining: bool,
     /// Whether its source was read to the end.
     pub read: bool,
+    /// Whether it is a standing run that takes items: it has no source to be read, and no end.
+    pub takes_items: bool,
 }
 
 impl RunState {
@@ -123,10 +125,10 @@ impl RunState {
         match self.next_due {
             Some(due) if due <= now => Some(Has::Due),
             _ if self.orphans => Some(Has::Orphans),
-            _ if !self.read => Some(Has::Source),
+            _ if !self.read && !self.takes_items => Some(Has::Source),
             None if self.running => None,
             None if self.joining => Some(Has::Parents),
-            None => Some(Has::End),
+            None => Some(Has::End).filter(|_| !self.takes_items),
             Some(_) if later => Some(Has::Later),
             Some(_) => None,
         }

@@ -1,10 +1,12 @@
 //! What can be typed. Nothing here is looked up or opened.
 
+mod crew;
 mod dead;
 mod index;
 mod policy;
 mod rehearse;
 mod search;
+mod submit;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,6 +20,8 @@ pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
 pub use search::SearchArgs;
+pub use submit::SubmitArgs;
+pub use crew::CrewArgs;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
 #[derive(Debug, Parser)]
@@ -68,6 +72,15 @@ pub enum LogFormat {
 pub enum Command {
     /// Run a pipeline over its source, or go on with the run of both
     Run(RunArgs),
+    /// Work on every run that has something to do, in a fair order
+    Work(CrewArgs),
+    /// Hand a run over, or items to a run that stays open, for others to work on
+    Submit(SubmitArgs),
+    /// Close a run that stays open for items: it is finished once those it has have ended
+    Close {
+        /// The run
+        run: RunId,
+    },
     /// Make a directory searchable, or bring its index up to date
     Index(IndexArgs),
     /// Find passages in what was indexed

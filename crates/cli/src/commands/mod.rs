@@ -4,6 +4,7 @@ mod cancel;
 mod check;
 mod children;
 mod completions;
+mod crew;
 mod dead;
 mod doctor;
 mod edit;
@@ -20,6 +21,7 @@ mod runs;
 mod search;
 mod show;
 mod stats;
+mod submit;
 mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -43,6 +45,9 @@ pub async fn run(args: Args) -> Answer {
     let context = Context { global: args.global, env: Env::system() };
     match args.command {
         Command::Run(args) => run::run(&context, args).await,
+        Command::Work(args) => crew::work(&context, args).await,
+        Command::Submit(args) => submit::submit(&context, args).await,
+        Command::Close { run } => submit::close(&context, run).await,
         Command::Index(args) => index::index(&context, args).await,
         Command::Search(args) => search::search(&context, args).await,
         Command::Show { run } => show::show(&context, run).await,

@@ -27,7 +27,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     if let Some(results) = &mut results {
         results.spare_runs(&*floor.store).await?;
     }
-    let request = Begin { new: args.new, keep_passed: args.keep_passed };
+    let request = Begin { new: args.new, keep_passed: args.keep_passed, ..Begin::default() };
     let begun = runs::begin(&floor, prepared, request).await?;
     if let Some(other) = &begun.other {
         context.say(&not_gone_on_with(other));
@@ -50,7 +50,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     }
 }
 
-fn not_gone_on_with(other: &Other) -> String {
+pub(super) fn not_gone_on_with(other: &Other) -> String {
     let had = match &other.nested {
         None => "had other stages".to_owned(),
         Some(name) => format!("had stage {name}, which children run through, configured otherwise"),
@@ -82,6 +82,6 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
     work(context, &floor, *resumed.work, &args.work, results).await
 }
 
-fn warn(context: &Context, warnings: &[Problem]) {
+pub(super) fn warn(context: &Context, warnings: &[Problem]) {
     warnings.iter().for_each(|warning| context.say(&format!("warning: {warning}")));
 }

@@ -111,6 +111,10 @@ impl Observer for Watching {
                 note(&format!("warning: {why}; what was read of it before is done"));
                 return;
             }
+            Notice::Unworkable { run, why } => {
+                note(&format!("warning: run {run} cannot be worked on here, and is left alone for a while: {why}"));
+                return;
+            }
             Notice::PipelineChanged { run } => {
                 format!("the pipeline of run {run} was changed meanwhile; going on with the new one")
             }
@@ -122,6 +126,16 @@ impl Observer for Watching {
         };
         if !self.quiet {
             note(&said);
+        }
+    }
+
+    fn serving(&self, stop: watch::Sender<Stop>) -> Box<dyn Any + Send> {
+        Box::new(Listening(tokio::spawn(listen(stop))))
+    }
+
+    fn left(&self, report: &RunReport) {
+        if !self.quiet {
+            note(&summary::one_line(report));
         }
     }
 }

@@ -117,7 +117,9 @@ impl Taker for Writer {
     }
 
     fn rests(&mut self, run: RunId, status: RunStatus) {
-        if self.hints {
+        if self.hints && status == RunStatus::Open {
+            note(&format!("hint: run {run} is open; results follow until `redrive close {run}` ends it"));
+        } else if self.hints {
             note(&format!("hint: run {run} is {status}; `redrive resume {run}` goes on with it"));
         }
     }

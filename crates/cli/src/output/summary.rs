@@ -62,7 +62,14 @@ pub fn over(source: &str) -> String {
 }
 
 /// Counts with their names, in the order people read them.
-pub fn named(counts: &Counts) -> [(&'static str, u64); 10] {
+pub /// A run in one line, for a worker that has many.
+pub fn one_line(report: &RunReport) -> String {
+    let parts = named(&report.counts).into_iter().filter(|(_, n)| *n > 0);
+    let parts: Vec<String> = parts.map(|(name, n)| format!("{} {name}", count(n))).collect();
+    format!("run {} of {}: {} ({})", report.run, report.pipeline, report.status, parts.join(", "))
+}
+
+fn named(counts: &Counts) -> [(&'static str, u64); 10] {
     [
         ("admitted", counts.admitted),
         ("succeeded", counts.succeeded),
@@ -184,6 +191,12 @@ fn money(usd: f64) -> String {
 pub fn hint(report: &RunReport) -> Option<String> {
     let run = report.run;
     match report.status {
+        RunStatus::Open => Some(match report.counts.live() {
+            0 => format!("it takes items by `redrive submit`; `redrive close {run}` ends it"),
+            _ => format!(
+                "`redrive work` or `redrive resume {run}` works on what waits; it takes items meanwhile"
+            ),
+        }),
         RunStatus::PausedBudget => Some(format!(
             "`redrive dead groups --run {run}` shows what went wrong; `redrive resume {run}` goes on"
         )),

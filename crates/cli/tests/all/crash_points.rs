@@ -75,6 +75,9 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
     (purged, &["purge.before_page", "purge.after_page"], &[1, 2, 3]),
     (cancelled, &["cancel.before_page", "cancel.after_page"], &[1, 2, 3]),
     (pruned, &["prune.after_page"], &[1, 2]),
+    (handed_in, &["inbox.begun", "inbox.before_submit", "inbox.after_submit"], &[1, 2]),
+    (handed_in, &["sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 4]),
+    (closed, &["inbox.closed", "sqlite.before_commit", "sqlite.after_commit"], &[1, 2]),
 ];
 
 #[test]
@@ -448,6 +451,63 @@ fn pruned(at: &str) -> bool {
     place.run(&args).expect(0);
     assert_eq!(place.json(&["runs"])["runs"], json!([]));
     assert_eq!(names(place.dead_keys()), Names::new());
+    place.check();
+    died
+}
+
+/// A pipeline whose run stays open.
+fn standing(stage: &str) -> String {
+    one_stage(stage).replace("path = \"in.jsonl\"", "kind = \"inbox\"")
+}
+
+const HAND_IN: [&str; 6] = ["submit", "p.toml", "--items", "in.jsonl", "--envelope", "--json"];
+
+/// Dies while a stream of items of two categories is handed in, some of which were there with other content.
+fn handed_in(at: &str) -> bool {
+    const ITEMS: usize = 1_500;
+    let envelope = |n: usize, version: usize| {
+        let category = if n % 2 == 0 { "even" } else { "odd" };
+        format!("{{\"payload\":{{\"id\":\"{}\",\"n\":{version}}},\"category\":\"{category}\"}}\n", key(n))
+    };
+    let place =
+        Place::with(&standing("kind = \"pass\""), &(0..20).map(|n| envelope(n, 0)).collect::<String>());
+    let before = at.starts_with("sqlite");
+    if before {
+        place.run(&HAND_IN).expect(0);
+    }
+    place.write("in.jsonl", (0..ITEMS).map(|n| envelope(n, 1)).collect::<String>());
+    let died = crash_in(&place, &HAND_IN, at);
+    let answer = place.run(&HAND_IN).expect(0).json();
+    let counts = &answer["counts"];
+    let sum: u64 = ["admitted", "changed", "known"].iter().map(|name| count(&counts[*name])).sum();
+    assert_eq!((sum, count(&counts["refused"])), (ITEMS as u64, 0));
+    let runs = place.json(&["runs"]);
+    assert_eq!(array(&runs["runs"]).len(), 2, "one run for each category");
+    let mut found = Names::new();
+    for run in array(&runs["runs"]) {
+        let superseded = if before { 10 } else { 0 };
+        assert_eq!(count(&run["counts"]["superseded"]), superseded, "{run:#}");
+        assert_eq!(count(&run["counts"]["admitted"]), ITEMS as u64 / 2 + superseded);
+        let id = crate::support::text(&run["run"]);
+        place.run(&["resume", &id, "--results", "out.jsonl"]).expect(0);
+        found.extend(place.result_keys());
+    }
+    assert_eq!(found, keys(ITEMS));
+    place.check();
+    died
+}
+
+/// Dies while a standing run is closed.
+fn closed(at: &str) -> bool {
+    let place = Place::with(&standing("kind = \"pass\""), &samples(3));
+    let hand_in = ["submit", "p.toml", "--items", "in.jsonl"];
+    place.run(&hand_in).expect(0);
+    place.run(&["run", "p.toml"]).expect(0);
+    let died = crash_in(&place, &["close", "r1"], at);
+    let report = place.run(&["close", "r1", "--json"]).expect(0).json();
+    assert_eq!((&report["status"], report["finished_at"].is_string()), (&"completed".into(), true));
+    place.run(&hand_in).expect(0);
+    assert_eq!(array(&place.json(&["runs"])["runs"]).len(), 2, "what is handed in then begins another one");
     place.check();
     died
 }

@@ -11,9 +11,11 @@ use redrive_core::status::Control;
 use redrive_store::{Cursor, ItemFilter, ItemQuery, RunRow, Store};
 use tokio::sync::{Notify, watch};
 
+mod inbox;
 mod submit;
 mod unseen;
 
+pub use inbox::{close, hand_in};
 pub use submit::{Batch, Settled, submit};
 pub use unseen::remove_unseen;
 
@@ -82,6 +84,15 @@ impl News {
     }
 }
 
+/// What admission goes along with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Work in the same process: it reads as fast as that is worked off, and watches the source until it is told to stop.
+    Working,
+    /// Nothing: it reads to the end, however much then waits for others to work on it, and leaves.
+    HandingOver,
+}
+
 /// Admission of one source to one run.
 pub struct Admission {
     /// Where the items go.
@@ -100,6 +111,8 @@ pub struct Admission {
     pub admitting: Arc<AtomicBool>,
     /// Admission ends when told to stop.
     pub stop: watch::Receiver<Stop>,
+    /// What it goes along with.
+    pub pace: Pace,
 }
 
 /// A source that was admitted, with what was found in it.
@@ -135,7 +148,7 @@ enum Read {
 }
 
 impl Admission {
-    /// Reads the source to its end and watches it, until the run is paused or stopped.
+    /// Reads the source to its end and, beside work, watches it, until the run is paused or stopped.
     pub async fn admit(self, source: Box<dyn Source>) -> Admitted {
         let mut reader =
             Reader { admission: &self, source: Some(source), news: News::default(), last: self.last };
@@ -156,6 +169,9 @@ impl Admission {
         let control = self.store.run(self.run).await?.map_or(Control::Cancelled, |row| row.control);
         if *self.stop.borrow() != Stop::No || control != Control::Go {
             return Ok(Room::Over);
+        }
+        if self.pace == Pace::HandingOver {
+            return Ok(Room::Some);
         }
         let waiting = crate::counts::all_counts(&*self.store, self.run).await?.waiting;
         let next_due = self.store.next_due(self.run).await?.at;
@@ -267,7 +283,7 @@ impl Reader<'_> {
             }
             self.admission.admitting.store(false, Ordering::SeqCst);
             self.admission.wake.notify_one();
-            if !self.watch().await? {
+            if self.admission.pace == Pace::HandingOver || !self.watch().await? {
                 return Ok(());
             }
             begun = self.begin_anew(false).await?;

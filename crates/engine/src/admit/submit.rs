@@ -1,6 +1,6 @@
 //! Items are submitted, and keys that are there with other content are settled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
@@ -40,6 +40,8 @@ pub struct Settled {
     pub back: u64,
     /// Lines that were newly found to be unusable.
     pub refused: u64,
+    /// Which of them are the present version of a key that was there with another, counted from 0.
+    pub anew: BTreeSet<usize>,
 }
 
 /// Submits items with the cursor that goes with them, and settles keys that are there with other content.
@@ -92,8 +94,14 @@ pub async fn submit(
                 settled.new += 1;
                 settled.refused += 1;
             }
-            (Submitted::Admitted(_), Fate::Version | Fate::Repeats) => settled.changed += 1,
-            (Submitted::Known(_), Fate::Version) => settled.back += 1,
+            (Submitted::Admitted(_), Fate::Version | Fate::Repeats) => {
+                settled.changed += 1;
+                settled.anew.insert(differing.place);
+            }
+            (Submitted::Known(_), Fate::Version) => {
+                settled.back += 1;
+                settled.anew.insert(differing.place);
+            }
             (Submitted::Known(_) | Submitted::Duplicate(_) | Submitted::Changed(_), _) => {}
         }
         settled.answers[differing.place] = answer;

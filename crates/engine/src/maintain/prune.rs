@@ -92,8 +92,7 @@ pub async fn keep_last(store: &dyn Store, pipeline: &str, source: &str, keep: us
     let filter = RunFilter {
         pipeline: Some(pipeline.to_owned()),
         source: Some(source.to_owned()),
-        unfinished: false,
-        uncancelled: false,
+        ..RunFilter::default()
     };
     let mut forgotten = 0;
     let mut last = store.runs(filter.clone(), None, keep.max(1)).await?.last().map(|row| row.id);

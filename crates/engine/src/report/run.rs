@@ -198,6 +198,7 @@ fn report(
     let standing = Standing {
         control: row.control,
         admitted_all: row.admitted_all,
+        open: row.is_open(),
         attended: !at_work.is_empty(),
         only_retries: all.running == 0 && (!any_fresh || next_due.is_some_and(|due| due > now)),
         counts: judged_counts(counters, plan),

@@ -171,6 +171,21 @@ impl At<'_> {
     }
 }
 
+/// One JSON document as an item, by the rules for a line of a source; or why it cannot be one.
+///
+/// # Errors
+/// Why, as the end of a sentence that begins with what it is called.
+pub fn document(bytes: &[u8], ordinal: u64, key: Option<&str>) -> Result<NewItem, String> {
+    let at = At { file: None, path: "", line: ordinal, ordinal, length: bytes.len() as u64 };
+    at.try_json(bytes.trim_ascii(), key).map_err(|why| without_line(&why, ordinal))
+}
+
+/// Why a line of a stream cannot be used, as the end of a sentence that begins with what it is called.
+#[must_use]
+pub fn without_line(why: &str, line: u64) -> String {
+    why.strip_prefix(&format!("line {line} ")).unwrap_or(why).to_owned()
+}
+
 /// Enough of a hash to tell two lines apart.
 pub(crate) fn mark(hash: ContentHash) -> String {
     hash.to_string()[..12].to_owned()

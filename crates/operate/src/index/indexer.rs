@@ -270,7 +270,7 @@ fn unfinished(root: &str) -> RunFilter {
         pipeline: Some(PIPELINE.to_owned()),
         source: Some(root.to_owned()),
         unfinished: true,
-        uncancelled: false,
+        ..RunFilter::default()
     }
 }
 

@@ -65,8 +65,7 @@ async fn finished(floor: &Floor, root: &str, most: usize) -> Result<Vec<RunRow>>
     let filter = RunFilter {
         pipeline: Some(PIPELINE.to_owned()),
         source: Some(root.to_owned()),
-        unfinished: false,
-        uncancelled: false,
+        ..RunFilter::default()
     };
     let rows = floor.store.runs(filter, None, most).await?;
     Ok(rows.into_iter().filter(|row| row.finished_at.is_some()).collect())

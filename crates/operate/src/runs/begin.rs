@@ -8,7 +8,7 @@ use redrive_engine::recipe::Recipe;
 use redrive_engine::report::RunReport;
 use redrive_engine::source::Source;
 use redrive_engine::{admin, crash};
-use redrive_pipeline::{Definition, SourceKind};
+use redrive_pipeline::{Definition, SourceKind, title};
 use redrive_store::{BegunRun, NewRun, RunChange, RunRow};
 use serde::{Deserialize, Serialize};
 
@@ -31,16 +31,21 @@ pub struct Prepared {
 
 struct Ready {
     recipe: Recipe,
-    unread: Box<dyn Source>,
+    /// The source; `None` where there is none to read.
+    unread: Option<Box<dyn Source>>,
 }
 
 /// How a run begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Begin {
     /// Starts a new run that does everything, whatever was done before.
     pub new: bool,
     /// Leaves items alone that have passed a stage which is configured otherwise now.
     pub keep_passed: bool,
+    /// The category of a new run; `None`: the one that its pipeline names.
+    pub category: Option<String>,
+    /// The priority of a new run; `None`: the one that its pipeline names.
+    pub priority: Option<i32>,
 }
 
 /// A run that was begun, or is gone on with.
@@ -83,7 +88,7 @@ pub struct Other {
 /// When a stage cannot be built or the source cannot be read.
 pub fn prepare(wiring: &dyn Wiring, pipeline: Pipeline, source: SourceName) -> Result<Prepared> {
     let ready = match pipeline.definition.source.kind {
-        SourceKind::Lines(_) => Some(ready(wiring, &pipeline, &source, None)?),
+        SourceKind::Lines(_) | SourceKind::Inbox => Some(ready(wiring, &pipeline, &source, None)?),
         SourceKind::Files(_) => None,
     };
     Ok(Prepared { pipeline, source, ready })
@@ -97,7 +102,11 @@ fn ready(
 ) -> Result<Ready> {
     let Pipeline { definition, folder, .. } = pipeline;
     let recipe = recipe(wiring, definition, folder, index)?;
-    Ok(Ready { recipe, unread: source.open(wiring, definition, None, index)? })
+    let unread = match source.is_inbox() {
+        true => None,
+        false => Some(source.open(wiring, definition, None, index)?),
+    };
+    Ok(Ready { recipe, unread })
 }
 
 /// Begins a run, or goes on with the one of the same pipeline and source: with what is unfinished, and with what has
@@ -106,20 +115,27 @@ fn ready(
 /// # Errors
 /// When something cannot be built or read, or the store fails.
 pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Begun> {
-    let Prepared { pipeline, source, ready: prepared } = prepared;
+    let Prepared { pipeline, mut source, ready: prepared } = prepared;
     let wiring = &*floor.wiring;
+    if let Some(category) = &request.category {
+        title(category).map_err(Error::wrong)?;
+    }
+    if source.is_inbox() {
+        refuse_second(&request)?;
+        source = SourceName::inbox(request.category.as_deref().or(pipeline.definition.category.as_deref()));
+    }
     let index = IndexTarget::open(floor, &pipeline.definition, source.name()).await?;
     let Ready { recipe, unread } = match prepared {
         Some(prepared) => prepared,
         None => ready(wiring, &pipeline, &source, index.as_ref())?,
     };
-    let found = find_or_create(floor, &pipeline, &source, index.as_ref(), request).await?;
+    let found = find_or_create(floor, &pipeline, &source, index.as_ref(), &request).await?;
     let Found { row, created, other } = found;
     let run = row.id;
     let answer = |edit, next| Begun { run, created, other, edit, next };
     if created {
         crash::point("run.created");
-        return Ok(answer(None, Next::Work(Box::new(Work { row, recipe, source: Some(unread) }))));
+        return Ok(answer(None, Next::Work(Box::new(Work { row, recipe, source: unread }))));
     }
     let definition = &pipeline.definition;
     if row.control != Control::Go {
@@ -134,11 +150,45 @@ pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<
         row = floor.store.change_run(run, opened).await?;
     }
     // What is given on standard input or by a pipe is always read; what is known of it is not admitted twice.
-    let source = match source.is_read_once() {
-        true => unread,
-        false => source.open(wiring, definition, row.cursor.as_deref(), index.as_ref())?,
+    let source = match source.can_be_read_again() {
+        true => Some(source.open(wiring, definition, row.cursor.as_deref(), index.as_ref())?),
+        false => unread,
     };
-    Ok(answer(edit, Next::Work(Box::new(Work { row, recipe, source: Some(source) }))))
+    Ok(answer(edit, Next::Work(Box::new(Work { row, recipe, source }))))
+}
+
+/// A second open run of the same category would leave the first one behind, open for ever.
+fn refuse_second(request: &Begin) -> Result<()> {
+    match request.new {
+        false => Ok(()),
+        true => Err(Error::wrong("a pipeline with an inbox has one open run for each category")
+            .hint("`redrive close RUN` closes it; what is handed in then goes to a new one")),
+    }
+}
+
+/// The standing run of a category, which is begun when there is none.
+pub(crate) struct Standing {
+    /// The run.
+    pub(crate) row: RunRow,
+    /// Whether it is new.
+    pub(crate) created: bool,
+    /// What the edited pipeline brings about in it.
+    pub(crate) edit: Option<Edit>,
+}
+
+/// Finds the standing run of a category, or begins it. One that is paused takes items, too; they wait.
+pub(crate) async fn standing(floor: &Floor, pipeline: &Pipeline, request: &Begin) -> Result<Standing> {
+    let category = request.category.as_deref().or(pipeline.definition.category.as_deref());
+    let found = find_or_create(floor, pipeline, &SourceName::inbox(category), None, request).await?;
+    let Found { row, created, .. } = found;
+    if created {
+        crash::point("inbox.begun");
+    }
+    if created || row.control != Control::Go {
+        return Ok(Standing { row, created, edit: None });
+    }
+    let (row, edit) = take_over(floor, row, pipeline, request.keep_passed).await?;
+    Ok(Standing { row, created, edit })
 }
 
 struct Found {
@@ -152,14 +202,14 @@ async fn find_or_create(
     pipeline: &Pipeline,
     source: &SourceName,
     index: Option<&IndexTarget>,
-    request: Begin,
+    request: &Begin,
 ) -> Result<Found> {
     let (store, now, definition) = (&floor.store, floor.now(), &pipeline.definition);
     let new = NewRun {
         pipeline: definition.name.clone(),
         source: source.name().to_owned(),
-        category: definition.category.clone(),
-        priority: definition.priority,
+        category: request.category.clone().or_else(|| definition.category.clone()),
+        priority: request.priority.unwrap_or(definition.priority),
         definition: pipeline.text.clone(),
         folder: pipeline.folder.display().to_string(),
     };
@@ -245,7 +295,7 @@ pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
     let index = IndexTarget::open(floor, &definition, name.name()).await?;
     let recipe = recipe(wiring, &definition, &folder, index.as_ref())?;
     let source = match open_left(wiring, &row, &definition, index.as_ref())? {
-        None if !name.is_read_once() && index.is_none() => {
+        None if name.can_be_read_again() && index.is_none() => {
             // It was read to its end; if it is still there, it is looked at again.
             name.open(wiring, &definition, row.cursor.as_deref(), None).ok()
         }

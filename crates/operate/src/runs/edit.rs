@@ -94,11 +94,18 @@ pub(super) async fn take_over(
     let edit = match compare(&row, definition) {
         Changed::Nothing => None,
         Changed::Stages => {
+            let way_out = match row.is_open() {
+                true => format!("`redrive close {}`: what is handed in then goes to a new run", row.id),
+                false => {
+                    "finish it with the old stages, `redrive cancel` it, or start another run with --new"
+                        .to_owned()
+                }
+            };
             return Err(Error::refused(format!(
                 "run {} is under way with other stages than this file has",
                 row.id
             ))
-            .hint("finish it with the old stages, `redrive cancel` it, or start another run with --new"));
+            .hint(way_out));
         }
         Changed::Stage { name, .. } | Changed::Nested { name } if keep_passed => {
             Some(Edit::Kept { stage: name })
@@ -150,7 +157,7 @@ async fn go_again(
 ) -> Result<Edit> {
     let (edition, done) = (row.edition, finished(row.edition));
     let is_done = move |row: &RunRow| row.edition != edition || row.learnt.contains_key(&done);
-    let can_reread = !SourceName::of(row).is_read_once();
+    let can_reread = SourceName::of(row).can_be_read_again();
     let plan = definition.plan();
     let asked = admin::Reconfigure { run: row.id, stage: no, can_reread, is_done: &is_done };
     let again = admin::reconfigure(&*floor.store, asked, &plan, &floor.env).await?;

@@ -74,6 +74,7 @@ mod reader;
 mod show;
 
 pub use begin::{Begin, Begun, Next, Other, Prepared, Resume, Resumed, begin, prepare, resume};
+pub(crate) use begin::{Standing, standing};
 pub(crate) use control::cancel_known;
 pub use control::{cancel, pause, refuse_finished};
 pub use edit::Edit;

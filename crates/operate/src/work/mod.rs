@@ -3,7 +3,11 @@
 //! Whoever works hands in an [`Observer`], which is told when the work begins and can stop it. Signals, bars and words are
 //! its own affair.
 
+mod crew;
 mod round;
+mod shared_handlers;
+
+pub use crew::{Serve, Served, serve};
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,7 +19,7 @@ use redrive_engine::admit::{AdmitError, News};
 use redrive_engine::recipe::Recipe;
 use redrive_engine::report::{ReadReport, RunReport, report_on_leaving};
 use redrive_engine::source::Source;
-use redrive_engine::worker::{Ending, Stop};
+use redrive_engine::worker::{Among, Ending, Stop};
 use redrive_store::{RunRow, Store};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -94,6 +98,13 @@ pub enum Notice {
         /// The run.
         run: RunId,
     },
+    /// A run cannot be worked on here: something of it cannot be built or read.
+    Unworkable {
+        /// The run.
+        run: RunId,
+        /// Why.
+        why: String,
+    },
     /// The source keeps changing; the next run takes in what is not there yet.
     SourceKeepsChanging,
     /// The source cannot be looked at again; what was read of it before is done.
@@ -110,6 +121,14 @@ pub trait Observer: Send + Sync {
 
     /// Takes note of something on the way.
     fn notice(&self, notice: &Notice);
+
+    /// Takes note that work on any number of runs begins; `stop` ends it. What it answers with is dropped when the work ends.
+    fn serving(&self, _stop: watch::Sender<Stop>) -> Box<dyn Any + Send> {
+        Box::new(())
+    }
+
+    /// Takes note that a run among others came to an end, or was left.
+    fn left(&self, _report: &RunReport) {}
 }
 
 /// Watches nothing.
@@ -153,7 +172,7 @@ pub async fn work(
         stop: stop.clone(),
     });
     let reads = source.is_some();
-    let mut run = Rounds { floor, row, recipe, settings, observer, stop, stopped };
+    let mut run = Rounds { floor, row, recipe, settings, observer, stop, stopped, among: None, failed: None };
     let ended = run.until_the_end(source).await;
     drop(watching);
     let Rounds { row, recipe, .. } = run;
@@ -163,7 +182,7 @@ pub async fn work(
     let left = match ending {
         Ending::Stopped | Ending::Outdated => Some(Left::Stopped),
         Ending::Waiting { .. } => Some(Left::Waiting),
-        Ending::Finished | Ending::Halted(_) => None,
+        Ending::Finished | Ending::Open | Ending::Halted(_) => None,
     };
     let (plan, thresholds) = (&recipe.plan, recipe.thresholds);
     let mut report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
@@ -204,6 +223,10 @@ struct Rounds<'a> {
     observer: &'a dyn Observer,
     stop: watch::Sender<Stop>,
     stopped: watch::Receiver<Stop>,
+    /// The worker that has other runs open, too; whoever opened this one opens it again when there is more to do.
+    among: Option<Among>,
+    /// What the store failed with.
+    failed: Option<redrive_store::Error>,
 }
 
 impl Rounds<'_> {
@@ -225,16 +248,18 @@ impl Rounds<'_> {
                 settings: self.settings,
                 stop: &self.stop,
                 stopped: &self.stopped,
+                among: self.among.as_ref(),
             };
             let (ending, admitted) = round.work(source.take()).await;
-            let ending = ending?;
-            if ending == Ending::Outdated && self.goes_on() {
+            let ending = ending.inspect_err(|error| self.failed = Some(error.clone()))?;
+            let alone = self.among.is_none();
+            if ending == Ending::Outdated && alone && self.goes_on() {
                 admitted.iter().for_each(|told| news.add(&told.news));
                 self.reload().await?;
                 continue;
             }
             let elsewhere = admitted.as_ref().is_none_or(|told| told.outcome.is_ok());
-            if reads && elsewhere && ending == Ending::Stopped && self.goes_on() && rounds < ROUNDS {
+            if reads && alone && elsewhere && ending == Ending::Stopped && self.goes_on() && rounds < ROUNDS {
                 // Somebody else reads the source anew; what comes of it is worked on together.
                 rounds += 1;
                 admitted.iter().for_each(|told| news.add(&told.news));
@@ -302,7 +327,8 @@ fn paused(row: &RunRow) -> Duration {
     Duration::from_millis(u64::try_from(row.pause.before_ms).unwrap_or(0))
 }
 
-fn refused(error: AdmitError) -> Error {
+/// Why what a source has was not admitted.
+pub(crate) fn refused(error: AdmitError) -> Error {
     match error {
         AdmitError::Source(error) => Error::internal(error.to_string())
             .hint("what was read before is admitted; the same command goes on once the source can be read"),

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use redrive_engine::admit::{Admission, AdmitError, Admitted, News};
+use redrive_engine::admit::{Admission, AdmitError, Admitted, News, Pace};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
 use redrive_engine::source::{Source, SourceError};
-use redrive_engine::worker::{Ending, Session, Settings, Stop};
+use redrive_engine::worker::{Among, Ending, Session, Settings, Stop};
 use redrive_store::{RunRow, Store};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::WorkSettings;
@@ -29,6 +29,8 @@ pub(super) struct Round<'a> {
     pub(super) settings: WorkSettings,
     pub(super) stop: &'a watch::Sender<Stop>,
     pub(super) stopped: &'a watch::Receiver<Stop>,
+    /// The worker that has other runs open, too.
+    pub(super) among: Option<&'a Among>,
 }
 
 impl Round<'_> {
@@ -37,7 +39,7 @@ impl Round<'_> {
         source: Option<Box<dyn Source>>,
     ) -> (redrive_store::Result<Ending>, Option<Admitted>) {
         let admitting = Arc::new(AtomicBool::new(source.is_some()));
-        let wake = Arc::new(Notify::new());
+        let wake = self.among.map_or_else(Arc::default, |among| among.rings.of(self.row.id));
         // Reading ends with the session, and for nobody else's sake.
         let (closer, closing) = watch::channel(Stop::No);
         let admission = source.map(|source| {
@@ -50,6 +52,7 @@ impl Round<'_> {
                 wake: wake.clone(),
                 admitting: admitting.clone(),
                 stop: closing,
+                pace: Pace::Working,
             };
             self.admit(admission, source)
         });
@@ -63,7 +66,7 @@ impl Round<'_> {
             wake,
             admitting,
             stop: self.stopped.clone(),
-            among: None,
+            among: self.among.cloned(),
         };
         let ending = session.work(self.row.clone()).await;
         // What is still being read now is read again next time.

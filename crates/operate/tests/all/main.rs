@@ -2,4 +2,5 @@
 
 mod dead;
 mod runs;
+mod submit;
 mod support;

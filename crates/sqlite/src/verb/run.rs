@@ -48,10 +48,17 @@ pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestam
         "SELECT ",
         run_columns!(),
         " FROM run INDEXED BY run_source WHERE pipeline = ?1 AND source = ?2 AND (?3 OR finished_at IS NULL)
-              AND control <> ?4
+              AND control <> ?4 AND (NOT ?5 OR NOT admitted_all)
           ORDER BY id DESC LIMIT 1"
     ))?;
-    let mut rows = select.query(params![new.pipeline, new.source, finished, Control::Cancelled.code()])?;
+    let filter = RunFilter::going_on(new, finished);
+    let mut rows = select.query(params![
+        filter.pipeline,
+        filter.source,
+        !filter.unfinished,
+        Control::Cancelled.code(),
+        filter.unread
+    ])?;
     match rows.next()? {
         Some(row) => Ok(BegunRun { row: read(row)?, created: false }),
         None => Ok(BegunRun { row: create(tx, new, now)?, created: true }),
@@ -191,6 +198,7 @@ pub(crate) fn list(
         run_columns!(),
         " FROM run WHERE id < ?1 AND (?2 IS NULL OR pipeline = ?2) AND (?3 IS NULL OR source = ?3)
               AND (NOT ?4 OR finished_at IS NULL) AND (NOT ?6 OR control <> ?5)
+              AND (NOT ?8 OR NOT admitted_all)
           ORDER BY id DESC LIMIT ?7"
     ))?;
     let before = before.map_or(i64::MAX, |before| before.0);
@@ -202,7 +210,8 @@ pub(crate) fn list(
         filter.unfinished,
         cancelled,
         filter.unfinished || filter.uncancelled,
-        sql_limit(limit)
+        sql_limit(limit),
+        filter.unread
     ])?;
     collect(rows, read)
 }

@@ -50,6 +50,7 @@ pub(crate) fn list(conn: &Connection, query: &WorkQuery) -> Result<WorkList> {
             orphans: orphaned.contains(&row.id),
             joining: any(conn, row.id, StateKind::Joining)?,
             read: row.admitted_all,
+            takes_items: row.is_open(),
         };
         match state.has(query.now, query.later) {
             Some(has) => list.runs.push(OpenRun { row, has }),

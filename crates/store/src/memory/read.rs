@@ -141,6 +141,7 @@ impl State {
             orphans: !self.orphans(row.id, now, 1).is_empty(),
             joining: any(StateKind::Joining),
             read: row.admitted_all,
+            takes_items: row.is_open(),
         }
     }
 

@@ -110,6 +110,7 @@ impl State {
                 && filter.source.as_ref().is_none_or(|source| row.spec.source == *source)
                 && (!filter.unfinished || (row.finished_at.is_none() && row.control != Control::Cancelled))
                 && (!filter.uncancelled || row.control != Control::Cancelled)
+                && (!filter.unread || !row.admitted_all)
         };
         let older = self.runs.values().rev().filter(|row| before.is_none_or(|before| row.id < before));
         older.filter(wanted).take(limit).cloned().collect()

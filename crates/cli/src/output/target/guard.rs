@@ -71,6 +71,7 @@ impl Guard {
     pub fn source(&mut self, name: &str, definition: &Definition) {
         match definition.source.kind {
             _ if name == "-" => {}
+            SourceKind::Inbox => {}
             SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walk_options(&files))),
             // Several files and patterns are kept one a line.
             SourceKind::Lines(_) => {

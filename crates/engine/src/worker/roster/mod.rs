@@ -187,7 +187,7 @@ impl Roster {
                 Ok(Ending::Stopped) => {
                     self.asleep.insert(run, (now.after(LEFT_ALONE), Timestamp::MAX));
                 }
-                Ok(Ending::Finished | Ending::Halted(_) | Ending::Outdated) => {}
+                Ok(Ending::Finished | Ending::Open | Ending::Halted(_) | Ending::Outdated) => {}
                 Err(error) => failed = Some(error),
             }
         }

@@ -61,6 +61,9 @@ impl<D: Driver> WorkerLoop<D> {
         }
         match (row.admitted_all && !admitting, live) {
             (true, _) => self.only_late_retries(live).await,
+            // Others hand items in, whenever they like: there is no end to wait for.
+            (false, 0) if row.is_open() => Ok(Some(Ending::Open)),
+            (false, _) if row.is_open() => self.only_late_retries(live).await,
             // Among others a run whose source nobody reads here is left until something is due.
             (false, 1..) if !admitting && self.mates.is_some() => self.only_late_retries(live).await,
             // The source is not read to its end, and nobody here reads it.

@@ -74,6 +74,8 @@ impl Default for Settings {
 pub enum Ending {
     /// Nothing is left to do.
     Finished,
+    /// Nothing is left to do of a standing run, which still takes items.
+    Open,
     /// Only retries that are due too late remain.
     Waiting {
         /// When the next one is due.

@@ -1,0 +1,44 @@
+//! What can be typed after `redrive work`.
+
+use std::time::Duration;
+
+use clap::Args as ClapArgs;
+use redrive_operate::work::Serve;
+
+use super::{duration, lease};
+
+/// Options of `work`.
+#[derive(Debug, ClapArgs)]
+pub struct CrewArgs {
+    /// Take only runs of these categories; default: all runs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub categories: Vec<String>,
+    /// Take only runs of these pipelines; default: all runs
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub pipelines: Vec<String>,
+    /// End when nothing is left to do, instead of waiting for more
+    #[arg(long)]
+    pub until_idle: bool,
+    /// With --until-idle: also wait for retries that are due within this
+    #[arg(long, value_parser = duration, value_name = "SPAN", requires = "until_idle", default_value = "0s")]
+    pub max_wait: Duration,
+    /// How long work is held without a sign of life before others may take it over
+    #[arg(long, value_parser = lease, default_value = "30s", value_name = "SPAN")]
+    pub lease: Duration,
+    /// Most runs that are worked on at a time
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub runs_at_once: u16,
+}
+
+impl CrewArgs {
+    /// What is asked for.
+    pub fn serve(&self) -> Serve {
+        Serve {
+            categories: self.categories.clone(),
+            pipelines: self.pipelines.clone(),
+            until_idle: self.until_idle.then_some(self.max_wait),
+            lease: self.lease,
+            runs_at_once: usize::from(self.runs_at_once),
+        }
+    }
+}

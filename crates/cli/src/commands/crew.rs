@@ -1,0 +1,55 @@
+//! `redrive work`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use redrive_operate::work::{Served, serve};
+
+use super::work::Watching;
+use super::{Answer, Context};
+use crate::args::CrewArgs;
+use crate::exit;
+use crate::output::text::count;
+use crate::output::{json, lines};
+
+/// Works on every run that has something to do.
+pub async fn work(context: &Context, args: CrewArgs) -> Answer {
+    // A worker that waits for work may come up before anybody handed something over.
+    let floor = if args.until_idle { context.floor()? } else { context.floor_to_make()? };
+    let served = serve(&floor, args.serve(), Arc::new(Watching::of(context))).await?;
+    match context.global.json {
+        true => json(&served)?,
+        false => lines(&words(&served))?,
+    }
+    if let Some(run) = served.left.keys().next() {
+        context.hint(&format!("`redrive show {run}` says how a run stands that was left"));
+    }
+    Ok(code(&served, args.until_idle))
+}
+
+fn words(served: &Served) -> String {
+    let Served { finished, left, unworkable, .. } = served;
+    let runs = if *finished == 1 { "run" } else { "runs" };
+    let mut text = format!("{} {runs} finished", count(*finished));
+    if !left.is_empty() {
+        text.push_str(&format!(", {} left", count(left.len() as u64)));
+        let named: Vec<String> = left.iter().take(5).map(|(run, status)| format!("{run} {status}")).collect();
+        text.push_str(&format!(" ({}{})", named.join(", "), if left.len() > 5 { ", …" } else { "" }));
+    }
+    for (run, why) in unworkable.iter().take(5) {
+        text.push_str(&format!("\n  {run} cannot be worked on here: {why}"));
+    }
+    text
+}
+
+/// A worker that is there to wait for more has done its part when it is told to stop.
+fn code(served: &Served, until_idle: bool) -> ExitCode {
+    if !until_idle {
+        return ExitCode::SUCCESS;
+    }
+    if !served.unworkable.is_empty() && !served.interrupted {
+        return exit::usage();
+    }
+    let all = served.statuses.iter().copied().chain(served.left.values().copied());
+    exit::of_work(all, served.interrupted, true)
+}

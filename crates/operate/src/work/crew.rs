@@ -1,0 +1,303 @@
+//! Work on any number of runs in one process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redrive_core::id::{RunId, WorkerId};
+use redrive_core::status::RunStatus;
+use redrive_core::time::Timestamp;
+use redrive_engine::worker::{Among, Ending, Host, Mates, Pulse, Rings, Roster, RosterSettings, Stop};
+use redrive_store::{Has, OpenRun, RunRow, WorkFilter};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::shared_handlers::SharedHandlers;
+use super::{Notice, Observer, Rounds, WorkSettings, paused};
+use crate::Floor;
+use crate::error::Result;
+use crate::index::IndexTarget;
+use crate::pipelines::{self, recipe};
+use crate::runs::{KnownRun, report};
+use crate::sources::{SourceName, open_left};
+
+/// How long a run with nothing but later retries stays open.
+const LINGER: Duration = Duration::from_secs(2);
+/// How long a run is left alone that cannot be built or read here.
+const UNWORKABLE: Duration = Duration::from_secs(30);
+
+/// Which runs are worked on, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serve {
+    /// Only runs of these categories; empty: all runs.
+    pub categories: Vec<String>,
+    /// Only runs of these pipelines; empty: all runs.
+    pub pipelines: Vec<String>,
+    /// Ends when nothing can be done now, nor within this; `None`: goes on until it is told to stop.
+    pub until_idle: Option<Duration>,
+    /// How long work is held without a sign of life before others may take it over.
+    pub lease: Duration,
+    /// Most runs that are open at a time.
+    pub runs_at_once: usize,
+}
+
+impl Default for Serve {
+    fn default() -> Self {
+        Self {
+            categories: Vec::new(),
+            pipelines: Vec::new(),
+            until_idle: None,
+            lease: Duration::from_secs(30),
+            runs_at_once: RosterSettings::default().open,
+        }
+    }
+}
+
+/// What was worked on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Served {
+    /// Runs that came to an end.
+    pub finished: u64,
+    /// Runs that were left unfinished: paused, cancelled, waiting, or with somebody else.
+    pub left: BTreeMap<RunId, RunStatus>,
+    /// Runs that cannot be worked on here, and why.
+    pub unworkable: BTreeMap<RunId, String>,
+    /// How the finished ones ended.
+    pub statuses: BTreeSet<RunStatus>,
+    /// Whether it was told to stop.
+    pub interrupted: bool,
+}
+
+/// Works on all runs of a store that have something to do, until it is told to stop or nothing is left. Runs are served in a
+/// fair order: those of higher priority first, then by their submission, and none starves another.
+///
+/// # Errors
+/// When the store fails and stays so.
+pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -> Result<Served> {
+    let (stop, stopped) = watch::channel(Stop::No);
+    let watching = observer.serving(stop.clone());
+    let name = format!("pid {}", std::process::id());
+    let (store, env) = (floor.store.clone(), floor.env.clone());
+    let pulse = Pulse::begin(store.clone(), env.clone(), name, Vec::new(), request.lease).await?;
+    let beat = tokio::spawn(pulse.clone().beat());
+    let settings = RosterSettings {
+        filter: WorkFilter { categories: request.categories, pipelines: request.pipelines },
+        open: request.runs_at_once.max(1),
+        until_idle: request.until_idle,
+        ..RosterSettings::default()
+    };
+    let handlers = Arc::new(SharedHandlers::new(floor.wiring.clone()));
+    let (sender, ended) = mpsc::unbounded_channel();
+    let mut crew = Crew {
+        floor: Floor { wiring: handlers.clone(), ..floor.clone() },
+        handlers: handlers.clone(),
+        observer,
+        lease: request.lease,
+        pulse: pulse.clone(),
+        rings: Rings::default(),
+        stopped,
+        stops: BTreeMap::new(),
+        tasks: JoinSet::new(),
+        sender,
+        ended,
+        first: None,
+        unworkable: BTreeMap::new(),
+        served: Served::default(),
+    };
+    let roster = Roster::new(store, env, &pulse.worker().to_string(), settings);
+    let worked = roster.work(&mut crew).await;
+    beat.abort();
+    drop(watching);
+    let mut served = std::mem::take(&mut crew.served);
+    served.interrupted = *crew.stopped.borrow() != Stop::No;
+    drop(crew);
+    handlers.close_all().await;
+    worked?;
+    Ok(served)
+}
+
+/// How work on one of the runs ended.
+struct OneEnded {
+    run: RunId,
+    edition: u32,
+    ending: redrive_store::Result<Ending>,
+    told: Told,
+}
+
+/// What is told of a run that was left.
+enum Told {
+    Status(RunStatus),
+    Unworkable(String),
+    Nothing,
+}
+
+/// The open runs, each a task.
+struct Crew {
+    floor: Floor,
+    handlers: Arc<SharedHandlers>,
+    observer: Arc<dyn Observer>,
+    lease: Duration,
+    pulse: Pulse,
+    rings: Rings,
+    stopped: watch::Receiver<Stop>,
+    stops: BTreeMap<RunId, watch::Sender<Stop>>,
+    tasks: JoinSet<()>,
+    sender: mpsc::UnboundedSender<OneEnded>,
+    ended: mpsc::UnboundedReceiver<OneEnded>,
+    first: Option<OneEnded>,
+    /// Runs that could not be built or read: which edition, and until when they are left alone.
+    unworkable: BTreeMap<RunId, (u32, Timestamp)>,
+    served: Served,
+}
+
+#[async_trait]
+impl Host for Crew {
+    fn worker(&self) -> WorkerId {
+        self.pulse.worker()
+    }
+
+    fn stop(&mut self) -> Stop {
+        let stop = *self.stopped.borrow_and_update();
+        if stop != Stop::No {
+            self.stops.values().for_each(|told| {
+                told.send_if_modified(|told| std::mem::replace(told, (*told).max(stop)) != stop);
+            });
+        }
+        stop
+    }
+
+    fn takes(&mut self, run: &OpenRun, now: Timestamp) -> bool {
+        let row = &run.row;
+        let left_alone = self.unworkable.get(&row.id);
+        if left_alone.is_some_and(|(edition, until)| *edition == row.edition && *until > now) {
+            return false;
+        }
+        // Standard input of another process cannot be read here.
+        run.has != Has::Source || !SourceName::of(row).is_read_once()
+    }
+
+    fn open(&mut self, run: OpenRun, mates: Mates) {
+        let (stop, stopped) = watch::channel(Stop::No);
+        self.stops.insert(run.row.id, stop.clone());
+        let among = Among { mates, pulse: self.pulse.clone(), rings: self.rings.clone() };
+        let one = OneRun {
+            floor: self.floor.clone(),
+            handlers: self.handlers.clone(),
+            observer: self.observer.clone(),
+            lease: self.lease,
+            among,
+            stop,
+            stopped,
+        };
+        let sender = self.sender.clone();
+        self.tasks.spawn(async move {
+            let ended = one.work(run.row).await;
+            // Nobody listens any more when the process is about to end.
+            drop(sender.send(ended));
+        });
+    }
+
+    fn close(&mut self, run: RunId) {
+        if let Some(stop) = self.stops.get(&run) {
+            stop.send_if_modified(|stop| {
+                let goes_on = *stop == Stop::No;
+                *stop = (*stop).max(Stop::Drain);
+                goes_on
+            });
+        }
+    }
+
+    fn ended(&mut self) -> Option<(RunId, redrive_store::Result<Ending>)> {
+        while self.tasks.try_join_next().is_some() {}
+        let OneEnded { run, edition, ending, told } =
+            self.first.take().or_else(|| self.ended.try_recv().ok())?;
+        self.stops.remove(&run);
+        self.rings.forget(run);
+        self.served.left.remove(&run);
+        match told {
+            Told::Status(status) if ending == Ok(Ending::Finished) => {
+                self.served.finished += 1;
+                self.served.statuses.insert(status);
+            }
+            Told::Status(status) => drop(self.served.left.insert(run, status)),
+            Told::Unworkable(why) => {
+                let until = self.floor.now().after(UNWORKABLE);
+                self.unworkable.insert(run, (edition, until));
+                self.served.unworkable.insert(run, why);
+            }
+            Told::Nothing => {}
+        }
+        Some((run, ending))
+    }
+
+    async fn wait(&mut self, at_most: Duration) {
+        tokio::select! {
+            ended = self.ended.recv() => self.first = ended,
+            _ = self.stopped.changed() => {
+                self.stop();
+            }
+            () = self.floor.env.clock.sleep(at_most) => {}
+        }
+    }
+}
+
+/// Work on one run among others.
+struct OneRun {
+    floor: Floor,
+    handlers: Arc<SharedHandlers>,
+    observer: Arc<dyn Observer>,
+    lease: Duration,
+    among: Among,
+    stop: watch::Sender<Stop>,
+    stopped: watch::Receiver<Stop>,
+}
+
+impl OneRun {
+    async fn work(self, row: RunRow) -> OneEnded {
+        let (run, edition) = (row.id, row.edition);
+        match self.work_on(row).await {
+            Ok((ending, told)) => OneEnded { run, edition, ending, told },
+            Err(error) => {
+                let why = match &error.hint {
+                    Some(hint) => format!("{error} ({hint})"),
+                    None => error.to_string(),
+                };
+                self.observer.notice(&Notice::Unworkable { run, why: why.clone() });
+                OneEnded { run, edition, ending: Ok(Ending::Stopped), told: Told::Unworkable(why) }
+            }
+        }
+    }
+
+    async fn work_on(&self, row: RunRow) -> Result<(redrive_store::Result<Ending>, Told)> {
+        let (floor, wiring) = (&self.floor, &*self.floor.wiring);
+        let definition = pipelines::parse(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
+        let index = IndexTarget::open(floor, &definition, &row.spec.source).await?;
+        let mut recipe = recipe(wiring, &definition, row.spec.folder.as_ref(), index.as_ref())?;
+        recipe.plan = recipe.plan.with_grace(paused(&row));
+        let source = open_left(wiring, &row, &definition, index.as_ref())?;
+        let mut rounds = Rounds {
+            floor,
+            row: row.clone(),
+            recipe: Arc::new(recipe),
+            settings: WorkSettings { lease: self.lease, max_wait: Some(LINGER) },
+            observer: &*self.observer,
+            stop: self.stop.clone(),
+            stopped: self.stopped.clone(),
+            among: Some(self.among.clone()),
+            failed: None,
+        };
+        let ended = rounds.until_the_end(source).await;
+        self.handlers.close(&rounds.recipe).await;
+        if let Some(failed) = rounds.failed {
+            return Ok((Err(failed), Told::Nothing));
+        }
+        let ending = ended?.ending;
+        let plan = definition.plan();
+        let row = floor.store.run(row.id).await?.unwrap_or(row);
+        let report = report(floor, &KnownRun { row, definition, plan }).await?;
+        self.observer.left(&report);
+        Ok((Ok(ending), Told::Status(report.status)))
+    }
+}

@@ -1,0 +1,68 @@
+//! Items handed in through the floor.
+
+use redrive_core::id::RunId;
+use redrive_core::status::RunStatus;
+use redrive_operate::pipelines::{Pipeline, parse};
+use redrive_operate::runs;
+use redrive_operate::submit::{self, Fate, Given, HandIn, HandedIn, Inbox};
+use redrive_operate::work::{Unobserved, work_on};
+
+use super::support::House;
+
+const STAGES: &str = "[[stage]]\nname = \"call\"\nkind = \"filter\"\nkeep = \"true\"\n";
+
+fn pipeline() -> Pipeline {
+    let text = format!("name = \"p\"\n[source]\nkind = \"inbox\"\nkey = \"/id\"\n{STAGES}");
+    let definition = parse(&text, "p.toml").expect("valid");
+    Pipeline { text, definition, folder: std::env::temp_dir() }
+}
+
+fn given(texts: &[&str]) -> Vec<Given> {
+    texts.iter().map(|text| Given { payload: (*text).to_owned(), ..Given::default() }).collect()
+}
+
+fn fates(answer: &HandedIn) -> Vec<Fate> {
+    answer.items.iter().map(|item| item.outcome).collect()
+}
+
+#[tokio::test]
+async fn an_inbox_goes_on_with_a_new_run_once_its_run_is_closed_or_cancelled() {
+    let House { floor, .. } = House::new(STAGES, "");
+    let ready = submit::prepare(&*floor.wiring, pipeline(), HandIn::default()).expect("ready");
+    let mut inbox = Inbox::open(&floor, ready);
+    let a = given(&["{\"id\":\"a\"}"]);
+    let answer = inbox.items(a.clone()).await.expect("taken");
+    assert_eq!((fates(&answer), answer.items[0].run), (vec![Fate::Admitted], Some(RunId(1))));
+    assert_eq!(runs::show(&floor, Some(RunId(1))).await.expect("shown").status, RunStatus::Open);
+    assert_eq!(fates(&inbox.items(a.clone()).await.expect("taken")), [Fate::Known]);
+    submit::close(&floor, RunId(1)).await.expect("closed");
+    assert_eq!(inbox.items(a.clone()).await.expect("taken").items[0].run, Some(RunId(2)));
+    runs::cancel(&floor, RunId(2)).await.expect("cancelled");
+    let answer = inbox.items(a).await.expect("taken");
+    assert_eq!((fates(&answer), answer.items[0].run), (vec![Fate::Admitted], Some(RunId(3))));
+    let worked = work_on(&floor, RunId(3), &Unobserved).await.expect("worked");
+    assert_eq!((worked.report.status, worked.interrupted), (RunStatus::Open, false));
+    let worked = work_on(&floor, RunId(1), &Unobserved).await.expect("worked");
+    assert_eq!(worked.report.status, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn each_item_is_answered_in_its_place() {
+    let House { floor, .. } = House::new(STAGES, "");
+    let ready = submit::prepare(&*floor.wiring, pipeline(), HandIn::default()).expect("ready");
+    let mut inbox = Inbox::open(&floor, ready);
+    let mut all = given(&["{\"id\":1}", "nope", "{\"id\":1,\"n\":2}", "{\"id\":1,\"n\":2}", "{\"id\":2}"]);
+    all[4].category = Some("other".to_owned());
+    let answer = inbox.items(all).await.expect("taken");
+    let expected = [Fate::Admitted, Fate::Refused, Fate::Changed, Fate::Known, Fate::Admitted];
+    assert_eq!(fates(&answer), expected);
+    let lines: Vec<u64> = answer.items.iter().map(|item| item.line).collect();
+    assert_eq!(lines, [1, 2, 3, 4, 5]);
+    assert_eq!(answer.items[2].id, answer.items[3].id);
+    assert_eq!((answer.runs.len(), answer.counts.taken(), answer.counts.refused), (2, 4, 1));
+    let written = serde_json::to_value(&answer).expect("JSON");
+    assert_eq!(
+        (&written["items"][1]["outcome"], &written["items"][1]["id"]),
+        (&"refused".into(), &().into())
+    );
+}
