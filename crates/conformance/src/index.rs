@@ -46,7 +46,7 @@ pub(crate) const CASES: &[(&str, IndexCaseFn)] = table! {
     collection: a_root_is_opened_once, settings_change_for_one_collection, dimensions_are_learnt_once,
         a_dropped_collection_takes_its_documents, numbers_of_collections_are_not_given_again,
         sizes_are_counted, odd_roots_are_roots_of_their_own,
-        what_is_made_anew_is_found_until_it_is;
+        what_is_made_anew_is_found_until_it_is, a_snapshot_of_the_index_refuses_to_be_written;
     nearest: nearest_equals_looking_at_every_chunk, equals_go_by_number_of_the_chunk,
         unused_vectors_take_no_places, shared_texts_are_found_in_every_document;
     words: words_are_found_in_text_and_context, operators_are_plain_words, words_are_found_within_the_scope,

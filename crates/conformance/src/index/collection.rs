@@ -186,3 +186,22 @@ pub(super) async fn what_is_made_anew_is_found_until_it_is(both: Arc<dyn Both>) 
     assert_eq!(shelf.word("walrus").await, ["1"]);
     shelf.assert_whole().await;
 }
+
+pub(super) async fn a_snapshot_of_the_index_refuses_to_be_written(both: Arc<dyn Both>) {
+    let shelf = Shelf::new(both).await;
+    let snapshot = shelf.both.snapshot().await.expect("snapshot").index;
+    let refused = Refused { path: "a".into(), version: version("1"), why: "no".to_owned() };
+    let refusals = [
+        snapshot.open_collection(new_collection("/another", "m"), START).await.err(),
+        snapshot.renew_collection(shelf.collection.spec.clone()).await.err(),
+        snapshot.change_settings(shelf.no(), "{}".to_owned()).await.err(),
+        snapshot.drop_collection(shelf.no()).await.err(),
+        snapshot.refuse(shelf.no(), vec![refused]).await.err(),
+        snapshot.drop_unused_vectors(9).await.err(),
+        snapshot.drop_gone_docs(9).await.err(),
+    ];
+    for (at, refusal) in refusals.iter().enumerate() {
+        assert!(matches!(refusal, Some(Error::ReadOnly(_))), "verb {at}: {refusal:?}");
+    }
+    assert_eq!(shelf.both.collections().await, Ok(vec![shelf.collection.clone()]));
+}

@@ -49,29 +49,10 @@ impl State {
         let mut deltas = Deltas::default();
         let mut answers = Vec::with_capacity(submit.items.len());
         for new in submit.items {
-            let version = new.version();
-            let id = ItemId::derive(submit.run, None, &new.key, version);
-            if !self.ids.contains_key(&id) && self.was_purged(id) {
-                answers.push(Submitted::Known(id));
-                continue;
-            }
-            let (reading, new_versions) = (submit.reading, submit.new_versions);
-            let asked = Asked { id, origin: new.origin, reading, new_versions };
-            answers.push(match known_as(asked, self.versions(id).map(Ok::<_, Error>))? {
-                Some(Known::Same) => Submitted::Known(id),
-                Some(Known::Elsewhere) => Submitted::Duplicate(id),
-                Some(Known::Before(seq)) => {
-                    self.seen_again(seq, reading.number, new.origin);
-                    Submitted::Known(id)
-                }
-                Some(Known::Otherwise(seq)) if !new_versions => {
-                    Submitted::Changed(Box::new(self.items[&seq].item.clone()))
-                }
-                Some(Known::Otherwise(_)) | None => {
-                    self.admit(new, id, &entry, &mut deltas);
-                    Submitted::Admitted(id)
-                }
-            });
+            let id = ItemId::derive(submit.run, None, &new.key, new.version());
+            let (origin, reading) = (new.origin, submit.reading);
+            let asked = Asked { id, origin, reading, new_versions: submit.new_versions };
+            answers.push(self.submit_one(new, asked, &entry, &mut deltas)?);
         }
         self.count(&deltas);
         if self.any_live(submit.run)
@@ -92,6 +73,35 @@ impl State {
             run.duplicates = progress.duplicates;
         }
         Ok(answers)
+    }
+
+    /// Admits one item, unless it is known.
+    fn submit_one(
+        &mut self,
+        new: NewItem,
+        asked: Asked,
+        entry: &Entry,
+        deltas: &mut Deltas,
+    ) -> Result<Submitted> {
+        let id = asked.id;
+        if !self.ids.contains_key(&id) && self.was_purged(id) {
+            return Ok(Submitted::Known(id));
+        }
+        Ok(match known_as(asked, self.versions(id).map(Ok::<_, Error>))? {
+            Some(Known::Same) => Submitted::Known(id),
+            Some(Known::Elsewhere) => Submitted::Duplicate(id),
+            Some(Known::Before(seq)) => {
+                self.seen_again(seq, asked.reading.number, asked.origin);
+                Submitted::Known(id)
+            }
+            Some(Known::Otherwise(seq)) if !asked.new_versions => {
+                Submitted::Changed(Box::new(self.items[&seq].item.clone()))
+            }
+            Some(Known::Otherwise(_)) | None => {
+                self.admit(new, id, entry, deltas);
+                Submitted::Admitted(id)
+            }
+        })
     }
 
     /// All versions of a key.
