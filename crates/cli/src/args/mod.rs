@@ -15,13 +15,13 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
+pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
-pub use crew::CrewArgs;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
 #[derive(Debug, Parser)]

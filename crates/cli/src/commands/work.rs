@@ -112,7 +112,9 @@ impl Observer for Watching {
                 return;
             }
             Notice::Unworkable { run, why } => {
-                note(&format!("warning: run {run} cannot be worked on here, and is left alone for a while: {why}"));
+                note(&format!(
+                    "warning: run {run} cannot be worked on here, and is left alone for a while: {why}"
+                ));
                 return;
             }
             Notice::PipelineChanged { run } => {

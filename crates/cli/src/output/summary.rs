@@ -61,15 +61,15 @@ pub fn over(source: &str) -> String {
     source.replace('\n', ", ")
 }
 
-/// Counts with their names, in the order people read them.
-pub /// A run in one line, for a worker that has many.
+/// A run in one line, for a worker that has many.
 pub fn one_line(report: &RunReport) -> String {
     let parts = named(&report.counts).into_iter().filter(|(_, n)| *n > 0);
     let parts: Vec<String> = parts.map(|(name, n)| format!("{} {name}", count(n))).collect();
     format!("run {} of {}: {} ({})", report.run, report.pipeline, report.status, parts.join(", "))
 }
 
-fn named(counts: &Counts) -> [(&'static str, u64); 10] {
+/// Counts with their names, in the order people read them.
+pub fn named(counts: &Counts) -> [(&'static str, u64); 10] {
     [
         ("admitted", counts.admitted),
         ("succeeded", counts.succeeded),
