@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_core::reading::Reading;
-use redrive_engine::admit::{Admission, Batch, submit};
+use redrive_engine::admit::{Admission, Batch, Pace, submit};
 use redrive_engine::env::Env;
 use redrive_engine::handler::Handler;
 use redrive_engine::recipe::Recipe;
@@ -137,6 +137,7 @@ impl Bench {
             wake: self.wake.clone(),
             admitting: self.admitting.clone(),
             stop: self.teller.subscribe(),
+            pace: Pace::Working,
         };
         let admitted = tokio::spawn(admission.admit(Box::new(Generated::new(self.shape))));
         self.drain().await?;
