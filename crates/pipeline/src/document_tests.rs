@@ -168,7 +168,10 @@ fn the_keys_of_files_are_unknown_to_lines() {
 #[test]
 fn a_source_that_is_not_known_is_the_only_problem() {
     let table = [
-        ("mbox", "\"mbox\" is not available in this version (use \"jsonl\", \"csv\" or \"files\")"),
+        (
+            "mbox",
+            "\"mbox\" is not available in this version (use \"jsonl\", \"csv\", \"files\" or \"inbox\")",
+        ),
         (
             "fiels",
             "unknown source \"fiels\"; available are jsonl, csv, files, inbox (did you mean \"files\"?)",

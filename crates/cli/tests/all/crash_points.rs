@@ -466,7 +466,7 @@ const HAND_IN: [&str; 6] = ["submit", "p.toml", "--items", "in.jsonl", "--envelo
 fn handed_in(at: &str) -> bool {
     const ITEMS: usize = 1_500;
     let envelope = |n: usize, version: usize| {
-        let category = if n % 2 == 0 { "even" } else { "odd" };
+        let category = if n.is_multiple_of(2) { "even" } else { "odd" };
         format!("{{\"payload\":{{\"id\":\"{}\",\"n\":{version}}},\"category\":\"{category}\"}}\n", key(n))
     };
     let place =
