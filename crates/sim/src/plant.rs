@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, Rev, RunId, StageNo, WorkerId};
-use redrive_core::item::{Item, Payload};
+use redrive_core::item::{Item, Payload, State};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
@@ -45,11 +46,13 @@ pub enum Plant {
     NoTombstones,
     /// Keeps due times that a clock wrote which was ahead.
     FutureDue,
+    /// Lets items wait an hour longer than was decided.
+    LongerWait,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -63,6 +66,7 @@ impl Plant {
         Self::LastBudgetWins,
         Self::NoTombstones,
         Self::FutureDue,
+        Self::LongerWait,
     ];
 }
 
@@ -176,6 +180,13 @@ impl Store for Planted {
             }
             Plant::LostRecord if nth.is_multiple_of(5) => {
                 commit.changes.iter_mut().for_each(|change| change.transition.record = None);
+            }
+            Plant::LongerWait => {
+                for change in &mut commit.changes {
+                    if let State::Waiting { due, .. } = &mut change.transition.after.state {
+                        *due = due.after(Duration::from_secs(3_600));
+                    }
+                }
             }
             Plant::NoPause => commit.run = None,
             Plant::LastBudgetWins => {
