@@ -48,8 +48,20 @@ fn a_shortage_of_files_loses_no_file_of_an_index() {
     for n in 0..40 {
         place.write(&format!("docs/{n}.md"), format!("# Page {n}\n\nA walrus with number {n}.\n"));
     }
-    let limited = ["sh", "-c", "ulimit -n 40; exec \"$@\"", "sh"];
-    place.start_under(&limited, &["index", "docs", "--processes", "4"]).finish().expect(0);
+    // So few files are enough for the store, and not for a child.
+    let limited = ["sh", "-c", "ulimit -n 32; exec \"$@\"", "sh"];
+    let short = place.start_under(&limited, &["index", "docs", "--processes", "4"]);
+    short.until_said("cannot start more than");
+    place.until_json(&["show"], |run| count(&run["attempts"]["throttles"]) > 0);
+    short.signal("TERM");
+    drop(short.finish());
+    let report = place.json(&["show"]);
+    assert_eq!(
+        (count(&report["attempts"]["failures"]), count(&report["counts"]["dead"])),
+        (0, 0),
+        "{report}"
+    );
+    place.run(&["index", "docs", "--processes", "2"]).expect(0);
     let found = place.json(&["search", "walrus", "-k", "50", "--mode", "words"]);
     assert_eq!(crate::support::array(&found["hits"]).len(), 40, "{found}");
     assert_eq!(place.dead_keys(), crate::support::Names::new());

@@ -1,10 +1,8 @@
 //! What an edit costs, and what becomes of items whose stage was changed.
 
-use serde_json::Value;
-
 use super::world::{Kind, pipeline, service, twice};
 use crate::support::{
-    Answer, Names, Place, Server, count, key, names, one_stage, quick_retry, samples, text, wait,
+    Answer, Names, Place, Server, count, key, names, one_stage, quick_retry, samples, text,
 };
 
 #[test]

@@ -38,8 +38,8 @@ fn an_edit_between_retries_is_noticed_in_every_kind_of_source() {
 fn an_edit_while_a_living_process_reads_loses_no_line() {
     let (server, ledger) = service(None);
     let place = Place::new();
-    place.write("p.toml", pipeline(Kind::Jsonl, &server, "batch = 1000"));
-    let mut rows = rows(22_000);
+    place.write("p.toml", pipeline(Kind::Jsonl, &server, "batch = 100"));
+    let mut rows = rows(23_000);
     Kind::Jsonl.write(&place, &rows);
     // No more is read while so many items wait.
     server.hold();
