@@ -1,11 +1,12 @@
 //! What must hold whatever happens, as predicates.
 //!
 //! The same functions are used after every commit of a simulated run, in tests of the real binary, and by
-//! `redrive check`. Some laws are about a course of events rather than a state (L7, L8, L9): what a state can show of
+//! `redrive check`. Some laws are about a course of events rather than a state (L7, L8, L9, L12): what a state can show of
 //! them is checked here, and the simulation checks the rest.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -42,11 +43,13 @@ pub enum Law {
     L10,
     /// A parent's state follows from its children.
     L11,
+    /// No wait is longer than what was decided, whatever the clock does, and every run ends.
+    L12,
 }
 
 impl Law {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::L1,
         Self::L2,
         Self::L3,
@@ -58,6 +61,7 @@ impl Law {
         Self::L9,
         Self::L10,
         Self::L11,
+        Self::L12,
     ];
 
     /// The law in a sentence.
@@ -75,6 +79,7 @@ impl Law {
             Self::L9 => "interrupted attempts spent nothing",
             Self::L10 => "dead items hold nothing",
             Self::L11 => "parents stand as their children do",
+            Self::L12 => "no wait is longer than what was decided",
         }
     }
 }
@@ -84,10 +89,14 @@ impl Law {
     #[must_use]
     pub fn beyond_a_store_at_rest(self) -> Option<&'static str> {
         match self {
+            Self::L1 => Some("that every line of the source was admitted: only the source knows its lines"),
             Self::L7 => Some("that a due item really ran within a tick"),
             Self::L8 => Some("that each lane got its share while both had work"),
             Self::L9 => Some("that a stop left nothing held"),
-            Self::L1 | Self::L2 | Self::L3 | Self::L4 | Self::L5 | Self::L6 | Self::L10 | Self::L11 => None,
+            Self::L12 => {
+                Some("that a wait begins anew where the clock was put back, and that every run ends")
+            }
+            Self::L2 | Self::L3 | Self::L4 | Self::L5 | Self::L6 | Self::L10 | Self::L11 => None,
         }
     }
 }
@@ -142,6 +151,7 @@ pub fn check_item(case: &Case<'_>) -> Vec<Violation> {
     complain(Law::L9, interruptions_are_free(case));
     complain(Law::L10, dead_holds_nothing(case));
     complain(Law::L11, parent_as_children(case));
+    complain(Law::L12, waits_as_decided(case));
     broken
 }
 
@@ -283,6 +293,28 @@ fn parent_as_children(case: &Case<'_>) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// A wait is counted from the item's last change: a clock that was put back begins it anew, and writes that down.
+fn waits_as_decided(case: &Case<'_>) -> Option<String> {
+    let item = case.item;
+    let State::Waiting { due, .. } = item.state else { return None };
+    let last = present(case).max_by_key(|row| row.attempt);
+    let decided = match last {
+        Some(row) => row.wait.map_or(Duration::ZERO, |(wait, _)| wait),
+        // Whoever sends items back may spread them over any time.
+        None if item.generation > 0 => return None,
+        None => Duration::ZERO,
+    };
+    // Times are kept in whole milliseconds.
+    let waits = due.since(item.updated_at);
+    (waits > decided + Duration::from_millis(1)).then(|| {
+        format!(
+            "it waits {} ms from its last change, and {} ms were decided",
+            waits.as_millis(),
+            decided.as_millis()
+        )
+    })
 }
 
 /// Counts items and attempts anew, to be compared with the kept counters (law L1).

@@ -194,7 +194,6 @@ impl Files {
         match read(&self.spec.root, &file.rel, limit, self.spec.options.follow_symlinks) {
             Ok(content) => {
                 let kind = file.kind_guess.unwrap_or_else(|| Kind::sniff(&content.bytes));
-                let kind = kind.to_string();
                 let stamp = content.stamp;
                 let last = stamp.modified_ms.max(stamp.changed_ns / 1_000_000);
                 let settled = last + RACY_MS < (self.spec.now)().0;
@@ -203,8 +202,7 @@ impl Files {
                     stamp: settled.then_some(seen_stamp(stamp)),
                     hash: content.hash,
                 };
-                let kind = kind.strip_prefix("code:").unwrap_or(&kind).to_owned();
-                seen.push(Seen { path: path.clone(), kind, seen: looked });
+                seen.push(Seen { path: path.clone(), kind: indexed(kind), seen: looked });
                 Some(content.hash)
             }
             Err(error) => {
@@ -312,6 +310,14 @@ impl Files {
             }));
         }
         Ok(Piece { items, position: String::new(), done: false })
+    }
+}
+
+/// A kind as the index names it: a language has its bare name.
+pub(crate) fn indexed(kind: Kind) -> String {
+    match kind {
+        Kind::Code(language) => language.name().to_owned(),
+        other => other.to_string(),
     }
 }
 

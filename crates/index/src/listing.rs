@@ -20,6 +20,8 @@ use serde_json::json;
 const PIECE: usize = 256;
 /// A piece ends when it holds this many bytes.
 const PIECE_BYTES: usize = 4 << 20;
+/// Files for which a walk takes no longer than a glance may; where there are more, so many more glances go by between two walks.
+const GLANCE: u64 = 2_000;
 
 /// What to list.
 #[derive(Debug, Clone)]
@@ -42,6 +44,10 @@ pub struct Listing {
     /// Fingerprint of how everything looked.
     looks: ContentHash,
     before: Option<ContentHash>,
+    /// Glances since the last walk.
+    glances: u64,
+    /// How everything looked when it last looked otherwise than it was read.
+    other: Option<ContentHash>,
     begun: bool,
 }
 
@@ -53,7 +59,8 @@ impl Listing {
     pub fn open(spec: ListingSpec) -> Result<Self, walk::Error> {
         let walk = walk::walk(&spec.root, &spec.options)?;
         let looks = ContentHash::of(&[]);
-        Ok(Self { spec, walk, left_out: 0, count: 0, looks, before: None, begun: false })
+        let (before, other) = (None, None);
+        Ok(Self { spec, walk, left_out: 0, count: 0, looks, before, glances: 0, other, begun: false })
     }
 
     fn failed(&self, cause: impl std::fmt::Display) -> SourceError {
@@ -92,6 +99,16 @@ impl Listing {
             }
         }
         NewItem::new(path, payload.to_string().into_bytes(), self.count)
+    }
+
+    /// Whether a glance may walk: now and then, the rarer the more files there are, and to see a change a second time.
+    fn is_time_to_walk(&mut self) -> bool {
+        self.glances += 1;
+        let walks = self.other.is_some() || self.glances > self.count / GLANCE;
+        if walks {
+            self.glances = 0;
+        }
+        walks
     }
 
     /// What a walk now would see, in a hash.
@@ -177,14 +194,21 @@ impl Source for Listing {
     }
 
     fn has_changed(&mut self, thorough: bool) -> Result<bool, SourceError> {
-        // A walk is no glance: it is done at the end only.
-        let (Some(before), true) = (self.before, thorough) else { return Ok(false) };
-        Ok(self.looked()? != before && self.rewind()?)
+        let Some(before) = self.before else { return Ok(false) };
+        if !thorough && !self.is_time_to_walk() {
+            return Ok(false);
+        }
+        let now = Some(self.looked()?).filter(|now| *now != before);
+        // Somebody may still be writing: at a glance, a change counts once it looks the same twice.
+        let settled = thorough || now == self.other;
+        self.other = now;
+        Ok(now.is_some() && settled && self.rewind()?)
     }
 
     fn rewind(&mut self) -> Result<bool, SourceError> {
         self.walk = walk::walk(&self.spec.root, &self.spec.options).map_err(|error| self.failed(error))?;
         (self.count, self.left_out, self.looks, self.before) = (0, 0, ContentHash::of(&[]), None);
+        (self.glances, self.other) = (0, None);
         self.begun = false;
         Ok(true)
     }

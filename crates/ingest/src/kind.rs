@@ -35,6 +35,12 @@ impl Lang {
     pub fn name(self) -> &'static str {
         self.0
     }
+
+    /// The language of a name in lower case, if it is one.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        LANGS.iter().find(|(known, _)| *known == name).map(|(known, _)| Self(known))
+    }
 }
 
 /// Languages and the endings of their files.

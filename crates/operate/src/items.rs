@@ -1,12 +1,14 @@
 //! Items: find one by its id or key, tell its whole life, give it up.
 
+use std::collections::BTreeSet;
+
 use redrive_core::id::RunId;
 use redrive_core::item::Item;
 use redrive_engine::admin;
 use redrive_engine::report::{
     Epitaph, Explanation, epitaph, explain as tell_life, find_item, find_tombstones,
 };
-use redrive_store::{Store, Tombstone};
+use redrive_store::{RunFilter, Store, Tombstone};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
@@ -16,6 +18,8 @@ use crate::runs::Runs;
 /// Items of one name that are looked at, and those of them that are named.
 const LOOKED_AT: usize = 6;
 const NAMED: usize = 5;
+/// Runs looked at in one request.
+const PAGE: usize = 200;
 /// How much of a name that nothing has is repeated.
 const SHOWN: usize = 80;
 
@@ -90,11 +94,56 @@ fn beginning(name: &str) -> String {
     cut
 }
 
-/// Tells one item's whole life, and why it is not running now.
+/// One item's life, and how it was chosen.
+#[derive(Debug)]
+pub struct Explained {
+    /// Its life.
+    pub life: Life,
+    /// The run it is in, where several have an item of that key and this is the newest of them.
+    pub newest: Option<RunId>,
+}
+
+/// Tells one item's whole life, and why it is not running now. Of several runs that have an item of that key, the newest
+/// is meant.
 ///
 /// # Errors
 /// When none or several are meant, or the store fails.
-pub async fn explain(floor: &Floor, name: &ItemName) -> Result<Life> {
+pub async fn explain(floor: &Floor, name: &ItemName) -> Result<Explained> {
+    let newest = match name.run {
+        Some(_) => None,
+        None => newest_of_several(&*floor.store, &name.item).await?,
+    };
+    let name = ItemName { item: name.item.clone(), run: newest.or(name.run) };
+    Ok(Explained { life: life(floor, &name).await?, newest })
+}
+
+/// The newest run that has or had an item of this key, if several have; `None` also where the name is the beginning of an id.
+async fn newest_of_several(store: &dyn Store, key: &str) -> Result<Option<RunId>> {
+    let items = find_item(store, key, None, LOOKED_AT).await?;
+    let purged = find_tombstones(store, key, None, LOOKED_AT).await?;
+    let named = items.iter().map(|item| (&*item.key, item.run));
+    let named: Vec<(&str, RunId)> = named.chain(purged.iter().map(|gone| (&*gone.key, gone.run))).collect();
+    let runs: BTreeSet<RunId> = named.iter().map(|(_, run)| *run).collect();
+    if runs.len() < 2 || named.iter().any(|(of, _)| *of != key) {
+        return Ok(None);
+    }
+    // Those that were looked at are the oldest, so the runs are gone through from the newest on.
+    let mut before = None;
+    loop {
+        let page = store.runs(RunFilter::default(), before, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        before = Some(last.id);
+        for row in &page {
+            let has = !find_item(store, key, Some(row.id), 1).await?.is_empty()
+                || !find_tombstones(store, key, Some(row.id), 1).await?.is_empty();
+            if has {
+                return Ok(Some(row.id));
+            }
+        }
+    }
+}
+
+async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
     let (store, runs) = (&*floor.store, Runs::of(&*floor.store));
     let item = match find_any(store, name).await? {
         Found::Item(item) => *item,
@@ -122,5 +171,5 @@ pub async fn kill(floor: &Floor, name: &ItemName, why: &str) -> Result<Life> {
     if !admin::kill(&*floor.store, &item, &known.plan, &why, &floor.env).await? {
         return Err(Error::refused(format!("item {} is {} already", item.id, item.state.kind())));
     }
-    explain(floor, &ItemName { item: item.id.to_string(), run: None }).await
+    life(floor, &ItemName { item: item.id.to_string(), run: None }).await
 }

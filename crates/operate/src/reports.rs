@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Floor;
 use crate::error::Result;
+use crate::items::{self, ItemName};
 use crate::pipelines;
 use crate::runs::Runs;
 
@@ -55,13 +56,32 @@ pub async fn stats(floor: &Floor, run: Option<RunId>) -> Result<Statistics> {
     Ok(Statistics { run, indexes })
 }
 
+/// Which failed items of a run to tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failures {
+    /// The run; `None`: the newest.
+    pub run: Option<RunId>,
+    /// At most so many.
+    pub limit: usize,
+    /// Goes on after this item, from `next` of the page before.
+    pub after: Option<String>,
+}
+
 /// Says what failed in a run: items sorted, error history, retries, next time.
 ///
 /// # Errors
-/// When there is no such run or the store fails.
-pub async fn failures(floor: &Floor, run: Option<RunId>, limit: usize) -> Result<FailureReport> {
-    let known = Runs::of(&*floor.store).find(run).await?;
-    Ok(report::failures(&*floor.store, &known.row, &known.plan, floor.now(), limit).await?)
+/// When there is no such run or item, or the store fails.
+pub async fn failures(floor: &Floor, request: &Failures) -> Result<FailureReport> {
+    let known = Runs::of(&*floor.store).find(request.run).await?;
+    let after = match &request.after {
+        None => None,
+        Some(item) => {
+            let name = ItemName { item: item.clone(), run: Some(known.row.id) };
+            Some(items::find(&*floor.store, &name).await?)
+        }
+    };
+    let (limit, now) = (request.limit, floor.now());
+    Ok(report::failures(&*floor.store, &known.row, &known.plan, now, limit, after.as_ref()).await?)
 }
 
 /// Proves the laws over one run or everything the store holds, and that all of it is as it was written.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::fact::Facts;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
-use redrive_core::item::{Item, Payload};
+use redrive_core::item::{Item, Payload, State};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
@@ -49,6 +50,8 @@ pub enum Plant {
     FutureDue,
     /// Forgets to tell the world of an outcome.
     LostFact,
+    /// Lets items wait an hour longer than was decided.
+    LongerWait,
 }
 
 impl Plant {
@@ -68,6 +71,7 @@ impl Plant {
         Self::NoTombstones,
         Self::FutureDue,
         Self::LostFact,
+        Self::LongerWait,
     ];
 }
 
@@ -192,6 +196,13 @@ impl Store for Planted {
             }
             Plant::LostFact if nth.is_multiple_of(5) => {
                 commit.changes.iter_mut().for_each(|change| change.transition.facts = Facts::default());
+            }
+            Plant::LongerWait => {
+                for change in &mut commit.changes {
+                    if let State::Waiting { due, .. } = &mut change.transition.after.state {
+                        *due = due.after(Duration::from_secs(3_600));
+                    }
+                }
             }
             Plant::NoPause => commit.run = None,
             Plant::LastBudgetWins => {

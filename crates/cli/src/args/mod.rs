@@ -142,6 +142,9 @@ pub enum Command {
         /// At most so many items
         #[arg(long, short = 'n', default_value_t = 50)]
         limit: usize,
+        /// Go on after this item, from `next` of the page before
+        #[arg(long, value_name = "ITEM")]
+        after: Option<String>,
     },
     /// Show retry histogram, error classes, stage reliability and time to successful retry
     Stats {

@@ -168,7 +168,8 @@ fn look_at_pipeline(file: &Path) -> Vec<Finding> {
     };
     let mut findings = vec![good("pipeline", format!("{name}: {} stages", definition.all_stages().count()))];
     findings.extend(definition.warnings.iter().map(|warning| good("warning", warning.to_string())));
-    findings.extend(look_at_stages(&definition, file.parent().unwrap_or(Path::new("."))));
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    findings.extend(look_at_stages(&definition, folder));
     findings
 }
 

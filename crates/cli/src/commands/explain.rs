@@ -12,7 +12,13 @@ use crate::output::{json, lines};
 
 /// Tells one item's whole life.
 pub async fn explain(context: &Context, name: &ItemName) -> Answer {
-    tell(context, &items::explain(&context.floor_to_read()?, name).await?)
+    let told = items::explain(&context.floor_to_read()?, name).await?;
+    if let Some(run) = told.newest {
+        context.say(&format!(
+            "several runs have an item of this key; this is the newest one's, {run} (--run names another)"
+        ));
+    }
+    tell(context, &told.life)
 }
 
 /// Tells a life.

@@ -3,26 +3,27 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use redrive_core::id::RunId;
 use redrive_engine::report::FailedItem;
-use redrive_operate::reports;
+use redrive_operate::reports::{self, Failures};
 
 use super::{Answer, Context};
 use crate::output::summary::over;
-use crate::output::text::{safe, short};
+use crate::output::text::{count, safe, short};
 use crate::output::{json, lines};
 
 /// Shows what failed in a run.
-pub async fn failures(context: &Context, run: Option<RunId>, limit: usize) -> Answer {
-    let report = reports::failures(&context.floor_to_read()?, run, limit).await?;
+pub async fn failures(context: &Context, request: &Failures) -> Answer {
+    let report = reports::failures(&context.floor_to_read()?, request).await?;
     if context.global.json {
         json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!("run {} of {} over {}: ", report.run, report.pipeline, over(&report.source));
     text.push_str(&match report.items.len() {
-        0 => "nothing failed".to_owned(),
-        n if report.more => format!("the first {n} items that failed"),
+        0 if report.total == 0 => "nothing failed".to_owned(),
+        n if report.more || (n as u64) < report.total => {
+            format!("{n} of {} items that failed", count(report.total))
+        }
         n if n == report.failed.len() => format!("{n} items failed"),
         n => format!("{n} parts of {} items failed", report.failed.len()),
     });
@@ -33,6 +34,9 @@ pub async fn failures(context: &Context, run: Option<RunId>, limit: usize) -> An
         }
     }
     lines(&text)?;
+    if let Some(next) = report.next {
+        context.hint(&format!("`redrive failures {} --after {next}` shows those that follow", report.run));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -38,7 +38,14 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
             note(&format!(
                 "run {run} of this pipeline and source is paused; nothing was done (--new starts another run)"
             ));
-            tell(context, &report)
+            let told = tell(context, &report);
+            if begun.edited_while_paused {
+                let file = args.file.display();
+                context.hint(&format!(
+                    "{file} was edited since; `redrive resume {run} --pipeline {file}` goes on with it as it is now"
+                ));
+            }
+            told
         }
         Next::Work(ready) => {
             if !begun.created {
@@ -78,6 +85,9 @@ pub async fn resume(context: &Context, args: ResumeArgs) -> Answer {
     let resumed = runs::resume(&floor, request).await?;
     resumed.edit.iter().for_each(|edit| context.say(&edit::words(edit)));
     warn(context, &resumed.warnings);
+    if let Some(why) = &resumed.unreadable {
+        note(&format!("warning: {why}; the run goes on with what was read of its source before"));
+    }
     resumed.gates.iter().for_each(|gate| context.say(&format!("gate {gate} goes on")));
     work(context, &floor, *resumed.work, &args.work, results).await
 }

@@ -107,6 +107,37 @@ fn a_clock_that_is_put_forward_while_a_run_waits_expires_nothing() {
 }
 
 #[test]
+fn a_step_of_a_second_while_a_run_waits_changes_nothing() {
+    for step in [1_000, -1_000] {
+        let server = fails_once();
+        let (place, clock) = place(&server, "");
+        let running = place.start(&["run", "p.toml", "--json"]);
+        server.until_called(6);
+        clock.put(step);
+        let ran = running.finish().expect(0);
+        assert!(ran.took < SOON, "{step} ms: {:?}", ran.took);
+        assert_eq!(ended(&ran.json()), (6, 0), "{step} ms: {}", ran.stderr);
+        assert_eq!(server.count(), 12, "{step} ms: each was tried twice");
+        place.check();
+    }
+}
+
+#[test]
+fn a_clock_that_is_put_forward_between_two_commands_is_time_that_has_passed() {
+    let server = fails_once();
+    let (place, clock) = place(&server, "");
+    place.run(&["run", "p.toml", "--max-wait", "0s", "--json"]).expect(3);
+    clock.put(2 * DAY);
+    // The deadline is 24 hours: what waits is dead by then, and can be sent back.
+    let ran = place.run(&["run", "p.toml", "--json"]).expect(4);
+    assert_eq!(ended(&ran.json()), (0, 6), "{}", ran.stderr);
+    assert!(place.dead().iter().all(|dead| dead["reason"] == "expired"), "{:?}", place.dead());
+    assert_eq!(server.count(), 6);
+    place.run(&["dead", "redrive", "--all", "--work"]).expect(0);
+    place.check();
+}
+
+#[test]
 fn a_gate_that_a_clock_ahead_closed_opens_when_it_was_meant_to() {
     let server = Server::start(|call| {
         if call.item().attempt > 1 {

@@ -124,6 +124,7 @@ fn a_search_is_limited_to_what_was_asked_for() {
         (&["--path", "nowhere/**"], names::<&str>([])),
         (&["--lang", "rust"], names(["code/lease.rs"])),
         (&["--lang", "python"], names(["code/parse.py"])),
+        (&["--lang", "code"], with(&|name| name.starts_with("code/"))),
         (&["--lang", "markdown", "--path", "travel"], names(["travel/ferry.md"])),
         (&["--lang", "rust", "--path", "travel"], names::<&str>([])),
         (&["--page", "1"], names::<&str>([])),

@@ -1,5 +1,7 @@
 //! A byte that changed on the disk: what it belongs to is named, and everything else goes on. And `check` beside workers.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -158,10 +160,15 @@ fn workers(place: &Place, n: usize) -> Vec<crate::support::Started> {
 
 #[test]
 fn check_beside_four_working_processes_never_gives_a_false_alarm_and_finds_what_is_planted() {
-    const ITEMS: usize = 3_000;
-    let server = Server::start(|call| {
+    const ITEMS: usize = 1_500;
+    let enough = Arc::new(AtomicBool::new(false));
+    let seen = enough.clone();
+    let server = Server::start(move |call| {
         wait::work(Duration::from_millis(8));
         let item = call.item();
+        if item.key == key(ITEMS - 1) {
+            wait::until("enough was checked", || seen.load(Ordering::SeqCst));
+        }
         match item.payload["n"].as_u64().unwrap_or(0) % 10 {
             3 if item.attempt == 1 => Answer::status(503, "again"),
             7 => Answer::results(&[crate::support::server::failed(item, "final", "never")]),
@@ -175,6 +182,15 @@ fn check_beside_four_working_processes_never_gives_a_false_alarm_and_finds_what_
     let place = Place::with(&pipeline, &samples(ITEMS));
     let mut running = workers(&place, 4);
     server.until_called(50);
+    // Nobody claims an item that is due in a day, so the one that was changed stays where it is.
+    let last: i64 = store(&place)
+        .query_row("SELECT max(seq) FROM item WHERE state = 0", [], |row| row.get(0))
+        .expect("some wait");
+    let put_off = |store: &Connection, by: i64| {
+        let sql = "UPDATE item SET due = due + ?1 WHERE state = 0 AND seq = ?2";
+        assert_eq!(store.execute(sql, [by, last]).expect("written"), 1);
+    };
+    plant_beside_workers(&place, put_off, 86_400_000, "L12");
     let (mut checks, mut while_working) = (0, 0);
     while running.iter_mut().any(|worker| !worker.has_ended()) {
         let ran = place.run(&["check", "--json"]);
@@ -182,11 +198,30 @@ fn check_beside_four_working_processes_never_gives_a_false_alarm_and_finds_what_
         let states = place.json(&["show"]);
         while_working += usize::from(count(&states["counts"]["running"]) > 0);
         checks += 1;
+        if checks % 5 == 0 && checks <= 20 {
+            plant_beside_workers(&place, miscount, 1, "L1 ");
+        }
+        enough.store(checks >= 20, Ordering::SeqCst);
     }
-    assert!(checks >= 3 && while_working >= 2, "{checks} checks, {while_working} of them while items ran");
+    assert!(while_working >= 20, "{checks} checks, {while_working} of them while items ran");
     running.into_iter().for_each(|worker| drop(worker.finish()));
     place.check();
     plant_and_find(&place);
+}
+
+/// Plants a fault while others work, finds it, and takes it out again.
+fn plant_beside_workers(place: &Place, change: impl Fn(&Connection, i64), by: i64, law: &str) {
+    change(&store(place), by);
+    let ran = place.run(&["check"]);
+    change(&store(place), -by);
+    let told = ran.stdout.lines().any(|line| line.starts_with(law) && line.contains("BROKEN"));
+    assert!(ran.code() == Some(1) && told, "{law}: {}{}", ran.stdout, ran.stderr);
+}
+
+/// Changes what is kept of how many items were admitted.
+fn miscount(store: &Connection, by: i64) {
+    let sql = "UPDATE counter SET n = n + ?1 WHERE metric = (SELECT min(metric) FROM counter)";
+    assert!(store.execute(sql, [by]).expect("written") > 0);
 }
 
 /// A mistake that somebody could make in a store, and the words by which `check` tells it.

@@ -158,15 +158,18 @@ fn an_item_is_found_by_id_by_the_beginning_of_it_and_by_key() {
     let waits: Vec<&Value> = array(&by_key["attempts"]).iter().map(|row| &row["wait_ms"]).collect();
     assert_eq!(waits, [&json!(20), &json!(20), &Value::Null]);
     assert_eq!(by_key["item"]["payload"], json!({ "id": key(3), "twice": 6 }));
-    // The same key in two runs is told apart by --run.
+    // The same key in two runs means the newest one's, which is said; the other is told by --run.
     place.run(&["run", "p.toml", "--new"]).expect(3);
-    let both = place.run(&["explain", &key(3)]).expect(2);
-    assert!(
-        both.stderr.contains("r1") && both.stderr.contains("r2") && both.stderr.contains("--run"),
-        "{}",
-        both.stderr
-    );
-    assert_eq!(place.json(&["explain", &key(3), "--run", "r2"])["item"]["run"], "r2");
+    let both = place.run(&["explain", &key(3)]).expect(0);
+    assert!(both.stderr.contains("r2") && both.stderr.contains("--run"), "{}", both.stderr);
+    assert_eq!(place.json(&["explain", &key(3)])["item"]["run"], "r2");
+    for run in ["r1", "r2"] {
+        let one = place.run(&["explain", &key(3), "--run", run, "--json"]).expect(0);
+        assert_eq!((&one.json()["item"]["run"], one.stderr.as_str()), (&json!(run), ""));
+    }
+    // What changes an item has to be told which.
+    let refused = place.run(&["kill", &key(3)]).expect(2);
+    assert!(refused.stderr.contains("several items are called"), "{}", refused.stderr);
     place.check();
 }
 
@@ -185,6 +188,7 @@ fn failures_and_statistics_are_exact() {
     }
     let part = place.json(&["failures", "r1", "-n", "3"]);
     assert_eq!((array(&part["items"]).len(), &part["more"]), (3, &json!(true)));
+    assert_eq!(count(&part["total"]), 8);
     let stats = place.json(&["stats", "r1"]);
     let stage = &stats["stages"][0];
     assert_eq!(stage["passed_after"], json!({ "0": 20, "1": 4, "2": 4 }));
@@ -198,6 +202,65 @@ fn failures_and_statistics_are_exact() {
     assert_eq!(stage["time_to_successful_retry"]["items"], 8);
     assert_eq!(stage["attempts"]["failures"], 28);
     place.check();
+}
+
+#[test]
+fn failures_are_sorted_over_all_pages() {
+    let server = Server::start(|_| Answer::status(422, "not like this"));
+    // The source has them in another order than their keys.
+    let lines: String =
+        [7, 2, 9, 0, 5, 1, 8, 3, 6, 4].map(|n| format!("{{\"id\":\"{}\"}}\n", key(n))).concat();
+    let place = Place::with(&one_stage(&server.stage()), &lines);
+    place.run(&["run", "p.toml"]).expect(4);
+    let (mut pages, mut after) = (Vec::new(), None::<String>);
+    loop {
+        let mut args = vec!["failures", "r1", "-n", "3"];
+        args.extend(after.as_deref().map(|after| ["--after", after]).into_iter().flatten());
+        let page = place.json(&args);
+        assert_eq!(count(&page["total"]), 10);
+        let listed = array(&page["items"]);
+        pages.push(listed.iter().map(|row| crate::support::text(&row["item"]["key"])).collect::<Vec<_>>());
+        assert_eq!(page["more"], json!(page["next"].is_string()));
+        match page["next"].as_str() {
+            Some(next) => after = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    let all: Vec<Vec<String>> = [0..3, 3..6, 6..9, 9..10].map(|page| page.map(key).collect()).to_vec();
+    assert_eq!(pages, all);
+    let shown = place.run(&["failures", "-n", "3"]).expect(0);
+    assert!(shown.stdout.contains("3 of 10 items that failed"), "{}", shown.stdout);
+    assert!(shown.stderr.contains("--after"), "{}", shown.stderr);
+}
+
+#[test]
+fn a_paused_run_tells_how_an_edited_pipeline_is_taken_over() {
+    let server = Server::start(|_| Answer::status(422, "not like this"));
+    let budget = "failure_budget.consecutive = 3";
+    let pipeline = |more: &str| {
+        one_stage(&format!("{}{more}", server.stage())).replace("failure_budget = false", budget)
+    };
+    let place = Place::with(&pipeline(""), &samples(ITEMS));
+    place.run(&["run", "p.toml"]).expect(5);
+    let same = place.run(&["run", "p.toml"]).expect(5);
+    assert!(!same.stderr.contains("--pipeline"), "{}", same.stderr);
+    place.write("p.toml", pipeline("\nconcurrency = 2"));
+    let edited = place.run(&["run", "p.toml"]).expect(5);
+    assert!(edited.stderr.contains("hint: p.toml was edited"), "{}", edited.stderr);
+    assert!(edited.stderr.contains("redrive resume r1 --pipeline p.toml"), "{}", edited.stderr);
+}
+
+#[test]
+fn a_healthy_command_stage_is_ok_from_any_folder() {
+    let place = Place::with(&one_stage("kind = \"command\"\ncommand = [\"cat\"]"), &samples(1));
+    let whole = place.path("p.toml").display().to_string();
+    for file in ["p.toml", "./p.toml", &whole] {
+        let told = place.run(&["doctor", file]).expect(0).stdout;
+        assert!(told.contains("stage work") && !told.contains("BAD"), "{file}: {told}");
+    }
+    place.write("p.toml", one_stage("kind = \"command\"\ncommand = [\"no-such-program\"]"));
+    let told = place.run(&["doctor", "p.toml"]).expect(1).stdout;
+    assert!(told.contains("there is no program no-such-program"), "{told}");
 }
 
 #[test]

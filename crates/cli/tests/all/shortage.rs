@@ -1,7 +1,7 @@
 //! What the machine is short of is no item's fault; what an answer asks for is no item's end.
 
 use crate::support::server::failed;
-use crate::support::{Answer, Place, Server, count, one_stage, samples, text};
+use crate::support::{Answer, Place, Server, count, one_stage, samples, text, wait};
 
 /// A handler that answers everything.
 const GOOD: &str = r#"
@@ -22,6 +22,49 @@ fn a_shortage_of_files_costs_no_item_an_attempt() {
     assert_eq!((count(&report["counts"]["succeeded"]), count(&report["counts"]["dead"])), (300, 0));
     assert_eq!(ran.stderr.matches("cannot start more than").count(), 1, "told once: {}", ran.stderr);
     assert_eq!(count(&report["attempts"]["failures"]), 0, "{report}");
+    place.check();
+}
+
+#[test]
+fn a_shortage_of_files_costs_no_item_of_a_service_an_attempt() {
+    let server = Server::start(|call| {
+        wait::work(std::time::Duration::from_millis(20));
+        Answer::all(call)
+    });
+    let stage = format!("{}\nconcurrency = 60\nretry.max_attempts = 1\n", server.stage());
+    let place = Place::with(&one_stage(&stage), &samples(300));
+    let limited = ["sh", "-c", "ulimit -n 40; exec \"$@\"", "sh"];
+    let report = place.start_under(&limited, &["run", "p.toml", "--json"]).finish().expect(0).json();
+    assert_eq!((count(&report["counts"]["succeeded"]), count(&report["counts"]["dead"])), (300, 0));
+    assert_eq!(count(&report["attempts"]["failures"]), 0, "{report}");
+    assert!(count(&report["attempts"]["throttles"]) > 0, "it met a shortage: {report}");
+    place.check();
+}
+
+#[test]
+fn a_shortage_of_files_loses_no_file_of_an_index() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("docs")).expect("made");
+    for n in 0..40 {
+        place.write(&format!("docs/{n}.md"), format!("# Page {n}\n\nA walrus with number {n}.\n"));
+    }
+    // So few files are enough for the store, and not for a child.
+    let limited = ["sh", "-c", "ulimit -n 32; exec \"$@\"", "sh"];
+    let short = place.start_under(&limited, &["index", "docs", "--processes", "4"]);
+    short.until_said("cannot start more than");
+    place.until_json(&["show"], |run| count(&run["attempts"]["throttles"]) > 0);
+    short.signal("TERM");
+    drop(short.finish());
+    let report = place.json(&["show"]);
+    assert_eq!(
+        (count(&report["attempts"]["failures"]), count(&report["counts"]["dead"])),
+        (0, 0),
+        "{report}"
+    );
+    place.run(&["index", "docs", "--processes", "2"]).expect(0);
+    let found = place.json(&["search", "walrus", "-k", "50", "--mode", "words"]);
+    assert_eq!(crate::support::array(&found["hits"]).len(), 40, "{found}");
+    assert_eq!(place.dead_keys(), crate::support::Names::new());
     place.check();
 }
 

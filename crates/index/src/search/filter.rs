@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use redrive_ingest::kind::Lang;
 use redrive_store::Index;
 use redrive_store::index::{Collection, Doc};
 
@@ -45,9 +46,8 @@ impl Filter {
     #[must_use]
     pub fn matches_kind(&self, kind: &str) -> bool {
         let Some(wanted) = self.kind.as_deref() else { return true };
-        let language = |name: &str| name.strip_prefix(LANGUAGE).map(str::to_owned);
-        let bare = |name: &str| language(name).unwrap_or_else(|| name.to_owned());
-        bare(kind) == bare(wanted) || (wanted == "code" && language(kind).is_some())
+        let bare = |name: &str| name.strip_prefix(LANGUAGE).unwrap_or(name).to_owned();
+        bare(kind) == bare(wanted) || (wanted == "code" && Lang::named(&bare(kind)).is_some())
     }
 
     /// Reads which documents may be searched; `None` when all may.
@@ -123,7 +123,10 @@ fn spelt_out(given: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use redrive_ingest::kind::{Guess, Kind};
+
     use super::*;
+    use crate::files::indexed;
 
     #[test]
     fn globs_match_as_in_a_gitignore() {
@@ -161,7 +164,21 @@ mod tests {
     fn a_language_has_two_spellings() {
         let filter = |kind| Filter::new(&[], Some(kind)).unwrap();
         assert!(filter("Rust").matches_kind("code:rust") && filter("code:rust").matches_kind("rust"));
-        assert!(filter("code").matches_kind("code:go") && !filter("code").matches_kind("markdown"));
+        assert!(filter("code").matches_kind("code:go"));
         assert!(!filter("rust").matches_kind("markdown") && !filter("rust").matches_kind(""));
+    }
+
+    #[test]
+    fn code_is_every_language_as_the_index_names_it() {
+        let code = Filter::new(&[], Some("code")).unwrap();
+        for name in ["main.rs", "main.go", "tool.py", "Makefile", "a.tf", "query.sql"] {
+            let Guess::Is(kind) = Kind::guess(name.as_ref()) else { panic!("{name} is of no kind") };
+            assert!(code.matches_kind(&indexed(kind)), "{name}");
+        }
+        for name in ["a.md", "a.txt", "a.html", "a.pdf", "a.eml"] {
+            let Guess::Is(kind) = Kind::guess(name.as_ref()) else { panic!("{name} is of no kind") };
+            assert!(!code.matches_kind(&indexed(kind)), "{name}");
+        }
+        assert!(!code.matches_kind(""));
     }
 }

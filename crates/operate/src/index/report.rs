@@ -159,7 +159,7 @@ impl Indexer<'_> {
         if run.counts.waiting + run.counts.joining == 0 {
             return Ok(None);
         }
-        let found = failures(store, &row, &self.definition().plan(), self.floor().now(), 1).await?;
+        let found = failures(store, &row, &self.definition().plan(), self.floor().now(), 1, None).await?;
         let errors = found.items.into_iter().flat_map(|item| item.errors);
         Ok(errors.last().and_then(|error| error.message))
     }

@@ -59,6 +59,8 @@ pub struct Begun {
     pub other: Option<Other>,
     /// What the edited pipeline brings about.
     pub edit: Option<Edit>,
+    /// Whether the pipeline is another than that of the run, which is paused and goes on with its own.
+    pub edited_while_paused: bool,
     /// What there is to do.
     #[serde(skip)]
     pub next: Next,
@@ -132,7 +134,8 @@ pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<
     let found = find_or_create(floor, &pipeline, &source, index.as_ref(), &request).await?;
     let Found { row, created, other } = found;
     let run = row.id;
-    let answer = |edit, next| Begun { run, created, other, edit, next };
+    let edited_while_paused = row.control != Control::Go && row.spec.definition != pipeline.text;
+    let answer = |edit, next| Begun { run, created, other, edit, edited_while_paused, next };
     if created {
         crash::point("run.created");
         return Ok(answer(None, Next::Work(Box::new(Work { row, recipe, source: unread }))));
@@ -263,6 +266,8 @@ pub struct Resumed {
     pub warnings: Vec<redrive_pipeline::Problem>,
     /// Gates that waited for somebody and go on.
     pub gates: Vec<String>,
+    /// Why its source, which was read to its end before, cannot be looked at again.
+    pub unreadable: Option<String>,
     /// What there is to do.
     #[serde(skip)]
     pub work: Box<Work>,
@@ -294,16 +299,19 @@ pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
     let wiring = &*floor.wiring;
     let index = IndexTarget::open(floor, &definition, name.name()).await?;
     let recipe = recipe(wiring, &definition, &folder, index.as_ref())?;
-    let source = match open_left(wiring, &row, &definition, index.as_ref())? {
+    let (source, unreadable) = match open_left(wiring, &row, &definition, index.as_ref())? {
         None if name.can_be_read_again() && index.is_none() => {
-            // It was read to its end; if it is still there, it is looked at again.
-            name.open(wiring, &definition, row.cursor.as_deref(), None).ok()
+            // It was read to its end, so what was admitted can go on whatever became of it.
+            match name.open(wiring, &definition, row.cursor.as_deref(), None) {
+                Ok(source) => (Some(source), None),
+                Err(error) => (None, Some(error.message)),
+            }
         }
-        left => left,
+        left => (left, None),
     };
     let names: Vec<String> = definition.gate_names().into_iter().flatten().collect();
     let gates = admin::resume_gates(&*floor.store, &names, floor.now()).await?;
     let row = admin::resume(&*floor.store, row.id, floor.now()).await?;
     let work = Box::new(Work { row, recipe, source });
-    Ok(Resumed { run: request.run, edit, warnings: definition.warnings, gates, work })
+    Ok(Resumed { run: request.run, edit, warnings: definition.warnings, gates, unreadable, work })
 }

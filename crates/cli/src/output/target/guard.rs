@@ -9,7 +9,7 @@ use redrive_core::id::ContentHash;
 use redrive_engine::source::expand;
 use redrive_ingest::walk::{Found, SkipReason, Skipped, Step, WalkOptions, walk};
 use redrive_operate::Error;
-use redrive_operate::pipelines::definition_of;
+use redrive_operate::pipelines::{definition_of, read_text};
 use redrive_operate::sources::walk_options;
 use redrive_pipeline::{Definition, SourceKind, StageKind};
 use redrive_store::{RunFilter, Store};
@@ -20,12 +20,16 @@ use crate::wiring;
 const PAGE: usize = 500;
 /// What SQLite puts beside its file.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// Nobody writes pipelines as large as this.
+const LARGE: u64 = 4 << 20;
 
 /// Files that stay as they are.
 #[derive(Debug, Default)]
 pub struct Guard {
     files: Vec<(String, PathBuf)>,
     folders: Vec<(PathBuf, WalkOptions)>,
+    /// Pipelines of runs, by the size and hash of their text: a run does not keep the name of its file.
+    pipelines: BTreeSet<(u64, ContentHash)>,
 }
 
 impl Guard {
@@ -97,6 +101,7 @@ impl Guard {
             before = Some(last.id);
             for row in &page {
                 let (spec, text) = (&row.spec, ContentHash::of(&[row.spec.definition.as_bytes()]));
+                self.pipelines.insert((spec.definition.len() as u64, text));
                 if !seen.insert((spec.source.clone(), spec.folder.clone(), text)) {
                     continue;
                 }
@@ -140,8 +145,11 @@ impl Guard {
         if let Some((what, _)) = self.files.iter().find(|(_, path)| same(path)) {
             return Some(what.clone());
         }
-        // Only a regular file can be one of a directory's.
-        let Spot::File { there: Some(_), .. } = spot else { return None };
+        // Only a regular file can be a pipeline, or one of a directory's.
+        let Spot::File { path, there: Some(there) } = spot else { return None };
+        if self.is_pipeline_of_a_run(path, there.len()) {
+            return Some("the pipeline file of a run".to_owned());
+        }
         self.folders.iter().find_map(|(root, options)| {
             let mut steps = walk(root, options).ok()?;
             let root = steps.root().to_owned();
@@ -153,6 +161,12 @@ impl Guard {
             });
             listed.then(|| format!("a file of the source {}", root.display()))
         })
+    }
+
+    fn is_pipeline_of_a_run(&self, path: &Path, size: u64) -> bool {
+        let known = self.pipelines.iter().any(|(of, _)| *of == size);
+        let text = || std::fs::read(path).map(|text| ContentHash::of(&[&text]));
+        known && text().is_ok_and(|hash| self.pipelines.contains(&(size, hash)))
     }
 }
 
@@ -181,7 +195,18 @@ pub(super) fn known_by_content(path: &Path) -> Option<&'static str> {
     if head.starts_with(&log) || head.starts_with(&journal) {
         return Some("a part of an SQLite database");
     }
-    path.extension().is_some_and(|extension| extension == "toml").then_some("a TOML file, as pipelines are")
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        return Some("a TOML file, as pipelines are");
+    }
+    is_pipeline(path).then_some("a pipeline file")
+}
+
+/// Whether a file is a pipeline whatever its name, also one that was edited since its run.
+fn is_pipeline(path: &Path) -> bool {
+    let small = std::fs::metadata(path).is_ok_and(|there| there.len() <= LARGE);
+    // What begins as JSON or a picture does is no TOML, and is what an output replaces most often.
+    let text = || read_text(path).ok().filter(|text| !text.trim_start().starts_with(['{', '<']));
+    small && text().is_some_and(|text| redrive_pipeline::parse(&text, "").is_ok())
 }
 
 /// Whether a file is a picture as we draw them.
