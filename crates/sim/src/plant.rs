@@ -56,7 +56,7 @@ pub enum Plant {
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,

@@ -110,7 +110,7 @@ fn a_gate_that_one_worker_tried_out_is_not_parked_again_by_another() {
     let mut first = worker("w1", &recipe, &kept, NOW);
     call(&mut first, 1, Some(asks_for_ten_years()), NOW);
     save(&mut first, &mut kept, NOW);
-    let mut second = worker("w2", &recipe, &kept, NOW);
+    let second = worker("w2", &recipe, &kept, NOW);
     let later = Timestamp(30_000);
     call(&mut first, 2, None, later);
     save(&mut first, &mut kept, later);
@@ -165,7 +165,7 @@ fn a_worker_that_has_to_leave_twice_is_counted_once() {
 fn a_pause_that_only_a_newer_version_knows_is_not_lifted() {
     let recipe = Arc::new(gated(1, 1, &[GateSpec::default()]));
     let mut kept = Kept::default();
-    let mut desk = worker("w1", &recipe, &kept, NOW);
+    let desk = worker("w1", &recipe, &kept, NOW);
     let mut state = GateState::default();
     state.stop("looked into".to_owned(), NOW);
     let text = state.write().replace("operator", "budget_of_the_team");
