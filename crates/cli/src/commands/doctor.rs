@@ -189,14 +189,14 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
             StageKind::Command { command, .. } => {
                 let program = command.first().map(String::as_str).unwrap_or_default();
                 let there = Command::new("sh")
-                    .args(["-c", "command -v -- \"$1\" >/dev/null", "sh", program])
+                    .args(["-c", "p=$(command -v -- \"$1\") && case $p in */*) test -f \"$p\" && test -x \"$p\";; esac", "sh", program])
                     .current_dir(folder)
                     .status()
                     .is_ok_and(|status| status.success());
                 findings.push(if there {
                     good(&what, program)
                 } else {
-                    bad(&what, format!("there is no program {program}"))
+                    bad(&what, format!("there is no program {program} that may be run"))
                 });
             }
             StageKind::Filter { keep } => findings.push(match wiring::check_filter(keep) {

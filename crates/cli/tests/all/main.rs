@@ -49,4 +49,5 @@ mod sources;
 mod submit;
 mod support;
 mod timing;
+mod work;
 mod wrong_answers;
