@@ -77,7 +77,11 @@ pub(crate) async fn a_standing_run_is_listed_for_its_items_only(store: Arc<dyn S
     world.store.change_run(world.run, RunChange::ask(Control::Paused, None, START)).await.expect("paused");
     world.run = run_of(&world, new_run(&NewRun::inbox(None))).await;
     let list = || world.store.work_list(query(world.now));
-    assert_eq!(found(&list().await.expect("read")), [], "it has no source and no end, and the other one is paused");
+    assert_eq!(
+        found(&list().await.expect("read")),
+        [],
+        "it has no source and no end, and the other one is paused"
+    );
     world.admit(&["a"]).await;
     assert_eq!(found(&list().await.expect("read")), [(world.run, Has::Due)]);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,7 +33,10 @@ struct Open {
 pub struct SimDriver {
     worker: Worker,
     pulse: Pulse,
-    beat: TaskId,
+    /// Its heartbeat, unless that is its worker's.
+    beat: Option<TaskId>,
+    /// Its worker has it end.
+    closing: Arc<AtomicBool>,
     /// The number that the worker was known by at its last turn.
     known_as: WorkerId,
     mailbox: Arc<Mailbox>,
@@ -57,7 +60,7 @@ impl Drop for SimDriver {
             self.worker.hub.meet(Met::CrashCalling);
         }
         self.mailbox.close();
-        self.worker.hub.kill(self.beat);
+        self.beat.iter().for_each(|beat| self.worker.hub.kill(*beat));
     }
 }
 
@@ -66,11 +69,20 @@ impl SimDriver {
     #[must_use]
     pub fn new(worker: Worker, pulse: Pulse) -> Self {
         let beat = worker.hub.spawn(Box::pin(pulse.clone().beat()));
+        let mut driver = Self::among(worker, pulse, Arc::default());
+        driver.beat = Some(beat);
+        driver
+    }
+
+    /// Drives the loop of one of the runs that a worker has open.
+    #[must_use]
+    pub fn among(worker: Worker, pulse: Pulse, closing: Arc<AtomicBool>) -> Self {
         Self {
             known_as: pulse.worker(),
             worker,
             pulse,
-            beat,
+            beat: None,
+            closing,
             mailbox: Mailbox::new(),
             open: BTreeMap::new(),
             called: BTreeSet::new(),
@@ -189,7 +201,8 @@ impl Driver for SimDriver {
     }
 
     fn stop(&mut self) -> Stop {
-        let told = self.worker.orders.stop();
+        let closing = self.closing.load(Ordering::SeqCst);
+        let told = self.worker.orders.stop().max(if closing { Stop::Drain } else { Stop::No });
         match told {
             Stop::No => {}
             Stop::Drain => self.worker.hub.meet(Met::StopDrain),

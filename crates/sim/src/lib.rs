@@ -6,16 +6,17 @@
 //! | virtual time and the queue of events | [`hub`], [`clock`], [`world`] |
 //! | a store that fails | [`fault`], [`store`] |
 //! | who must be right | [`oracle`] |
-//! | workers, the source, operators | [`worker`], [`driver`], [`neighbours`], [`people`] |
+//! | workers, the source, operators | [`worker`], [`driver`], [`host`], [`neighbours`], [`people`] |
 //! | proof that it finds something | [`plant`], [`slip`] |
 //!
-//! Real: the decisions, the worker's loop and its heartbeat, reaping, joining, admission, every operator's act, both stores.
+//! Real: the decisions, the worker's loop, its roster and its heartbeat, reaping, joining, admission, every operator's act, both stores.
 //! Simulated: time, chance, handlers, processes.
 
 pub mod campaign;
 pub mod clock;
 pub mod driver;
 pub mod fault;
+pub mod host;
 pub mod hub;
 pub mod mailbox;
 pub mod met;

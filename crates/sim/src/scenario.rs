@@ -81,6 +81,8 @@ pub struct Scenario {
     pub pace: Pace,
     /// Other faults.
     pub chaos: Chaos,
+    /// Workers keep rosters of runs.
+    pub roster: bool,
 }
 
 impl Scenario {
@@ -126,8 +128,10 @@ impl Scenario {
             budget: rng.permille(400).then(|| draw_budget(&rng)),
             thresholds: Thresholds::default(),
         };
+        let roster = mix(&[seed, 17]).is_multiple_of(3);
         Self {
             recipe: Arc::new(recipe),
+            roster,
             script,
             lines: draw_lines(&rng),
             piece: rng.size(1, 20),

@@ -8,10 +8,11 @@ use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
-use redrive_engine::worker::{Ending, Pulse, Settings, Stop, Workplace, work};
+use redrive_engine::worker::{Ending, Pulse, Roster, RosterSettings, Settings, Stop, Workplace, work};
 use redrive_store::{Error, Store};
 
 use crate::driver::SimDriver;
+use crate::host::SimHost;
 use crate::hub::Hub;
 use crate::mailbox::Orders;
 use crate::met::Met;
@@ -43,11 +44,20 @@ pub struct Worker {
     pub slip: Option<Slip>,
     /// What it is told from outside.
     pub orders: Arc<Orders>,
+    /// It keeps a roster of runs, instead of working on the one it is given.
+    pub roster: bool,
 }
 
 impl Worker {
     /// Lives until it is told to stop.
     pub async fn live(self) {
+        if self.roster {
+            while self.serve().await.is_err() {
+                self.hub.meet(Met::GaveUp);
+                self.hub.sleep(self.pace.tick).await;
+            }
+            return;
+        }
         loop {
             if self.has_work().await {
                 match self.work().await {
@@ -66,19 +76,35 @@ impl Worker {
     async fn work(&self) -> Result<Ending, Error> {
         let row = self.store.run(self.run).await?.ok_or_else(|| Error::NotFound("the run".to_owned()))?;
         let (store, env): (Arc<dyn Store>, Env) = (Arc::new(self.store.clone()), self.env.clone());
-        let settings = Settings {
+        let settings = self.settings();
+        let pulse =
+            Pulse::begin(store.clone(), env.clone(), settings.name.clone(), vec![self.run], settings.lease)
+                .await?;
+        let driver = SimDriver::new(self.clone(), pulse);
+        work(Workplace { store, recipe: self.recipe.clone(), env, settings, mates: None }, driver, row).await
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
             name: self.store.actor().name.clone(),
             lease: span(self.pace.lease),
             tick: span(self.pace.tick),
             patience: span(self.pace.patience),
             max_wait: self.pace.max_wait.map(span),
             page: 5,
-        };
-        let pulse =
-            Pulse::begin(store.clone(), env.clone(), settings.name.clone(), vec![self.run], settings.lease)
-                .await?;
-        let driver = SimDriver::new(self.clone(), pulse);
-        work(Workplace { store, recipe: self.recipe.clone(), env, settings, mates: None }, driver, row).await
+        }
+    }
+
+    /// Works on all runs there are, as `redrive work` does.
+    async fn serve(&self) -> Result<(), Error> {
+        let (store, env): (Arc<dyn Store>, Env) = (Arc::new(self.store.clone()), self.env.clone());
+        let settings = Settings { max_wait: Some(span(self.pace.tick * 2)), ..self.settings() };
+        let (name, lease) = (settings.name.clone(), settings.lease);
+        let pulse = Pulse::begin(store.clone(), env.clone(), name, Vec::new(), lease).await?;
+        let (tick, patience) = (settings.tick, settings.patience);
+        let few = RosterSettings { open: 3, looks: 2, tick, patience, ..RosterSettings::default() };
+        let roster = Roster::new(store, env, &pulse.worker().to_string(), few);
+        roster.work(&mut SimHost::new(self.clone(), settings, pulse)).await
     }
 
     async fn has_work(&self) -> bool {

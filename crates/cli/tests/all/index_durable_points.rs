@@ -13,8 +13,12 @@ use redrive_engine::crash::POINTS;
 
 const FILES: usize = 12;
 
-/// What indexing never comes to: it writes no results, and no operator acts. The lease is renewed every few seconds.
-const ELSEWHERE: [&str; 12] = [
+/// What indexing never comes to: it writes no results, takes nothing from an inbox, and no operator acts. The lease is renewed every few seconds.
+const ELSEWHERE: [&str; 16] = [
+    "inbox.begun",
+    "inbox.before_submit",
+    "inbox.after_submit",
+    "inbox.closed",
     "admit.before_sweep",
     "edit.taken_over",
     "reconfigure.reading_begun",

@@ -96,7 +96,7 @@ fn every_json_answer_has_the_fields_of_the_contract() {
         has_fields(attempt, &wanted);
     }
     let check = place.json(&["check"]);
-    let laws: Names = (1..=11).map(|n| format!("L{n}")).collect();
+    let laws: Names = (1..=12).map(|n| format!("L{n}")).collect();
     assert_eq!((&check["ok"], column(&check["laws"], "law")), (&json!(true), laws));
     for law in array(&check["laws"]) {
         has_fields(law, &["law", "ok", "violations"]);

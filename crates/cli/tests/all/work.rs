@@ -119,6 +119,36 @@ fn what_a_killed_command_left_is_gone_on_with_to_the_end_of_its_source() {
 }
 
 #[test]
+fn a_finished_run_that_is_handed_over_again_is_read_anew() {
+    let server = Server::good();
+    let place = place(&server, "");
+    hand_over(&place, "run", 3, &[]);
+    place.run(&["work", "--until-idle"]).expect(0);
+    let all = hand_over(&place, "run", 5, &[]);
+    place.run(&["work", "--until-idle"]).expect(0);
+    assert_eq!((names(called(&server)), server.count()), (all, 5), "what is new is worked on");
+    assert_eq!(place.json(&["show", "r1"])["status"], "completed");
+}
+
+#[test]
+fn a_standing_run_is_served_whenever_something_is_handed_in() {
+    let server = Server::good();
+    let pipeline = one_stage(&server.stage()).replace("path = \"in.jsonl\"", "kind = \"inbox\"");
+    let place = Place::with(&pipeline, "");
+    let worker = place.start(&["work"]);
+    for n in 0..4 {
+        let item = json!({ "id": format!("k{n}"), "n": n }).to_string();
+        place.run(&["submit", "p.toml", "--item", &item, "--item", &item]).expect(0);
+        server.until_called(n + 1);
+    }
+    worker.signal("TERM");
+    worker.finish().expect(0);
+    assert_eq!(called(&server).len(), 4, "each once");
+    assert_eq!(place.json(&["show", "r1"])["status"], "open");
+    place.check();
+}
+
+#[test]
 fn a_run_that_cannot_be_worked_on_here_is_told_and_harms_no_other() {
     let server = Server::good();
     let place = place(&server, "");

@@ -48,13 +48,15 @@ pub struct SharedBudget {
 }
 
 impl SharedBudget {
-    /// The copy of a worker, under a name that no other has, of what is kept.
+    /// The copy of a worker, under a name that no other has, of what is kept. It may have had one before, which is saved.
     ///
     /// # Errors
     /// [`Unreadable`] for a text of a newer version.
     pub fn new(me: &str, kept: Option<&str>) -> Result<Self, Unreadable> {
         let (state, kept) = (Budget::load(kept)?, kept.map(ToOwned::to_owned));
-        Ok(Self { me: me.to_owned(), state, kept, ..Self::default() })
+        // A worker that comes back to a run counts on from what it saw of it before.
+        let seen = state.taken.get(me).copied().unwrap_or(0);
+        Ok(Self { me: me.to_owned(), state, kept, seen, ..Self::default() })
     }
 
     /// Takes a transition into account, and says whether the budget of its stage is spent by it.

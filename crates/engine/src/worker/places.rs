@@ -40,7 +40,7 @@ impl PlaceSet {
             let given = places.pool.ask(rank, desk.places_held(stage), more, places.at_once);
             if let Some(slot) = slot {
                 crowded |= given < more;
-                slot.limit = slot.limit.min(given.saturating_mul(work.batch.max(1)));
+                desk.cut(slot, given.saturating_mul(work.batch.max(1)));
             }
         }
         slots.retain(|slot| slot.limit > 0);

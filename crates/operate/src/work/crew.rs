@@ -8,19 +8,19 @@ use async_trait::async_trait;
 use redrive_core::id::{RunId, WorkerId};
 use redrive_core::status::RunStatus;
 use redrive_core::time::Timestamp;
+use redrive_engine::report::report_on_leaving;
 use redrive_engine::worker::{Among, Ending, Host, Mates, Pulse, Rings, Roster, RosterSettings, Stop};
-use redrive_store::{Has, OpenRun, RunRow, WorkFilter};
+use redrive_store::{Has, OpenRun, WorkFilter};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::shared_handlers::SharedHandlers;
-use super::{Notice, Observer, Rounds, WorkSettings, paused};
+use super::{Notice, Observer, Rounds, WorkSettings, left_as, paused};
 use crate::Floor;
 use crate::error::Result;
 use crate::index::IndexTarget;
 use crate::pipelines::{self, recipe};
-use crate::runs::{KnownRun, report};
 use crate::sources::{SourceName, open_left};
 
 /// How long a run with nothing but later retries stays open.
@@ -193,7 +193,7 @@ impl Host for Crew {
         };
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
-            let ended = one.work(run.row).await;
+            let ended = one.work(run).await;
             // Nobody listens any more when the process is about to end.
             drop(sender.send(ended));
         });
@@ -255,9 +255,9 @@ struct OneRun {
 }
 
 impl OneRun {
-    async fn work(self, row: RunRow) -> OneEnded {
-        let (run, edition) = (row.id, row.edition);
-        match self.work_on(row).await {
+    async fn work(self, open: OpenRun) -> OneEnded {
+        let (run, edition) = (open.row.id, open.row.edition);
+        match self.work_on(open).await {
             Ok((ending, told)) => OneEnded { run, edition, ending, told },
             Err(error) => {
                 let why = match &error.hint {
@@ -270,13 +270,21 @@ impl OneRun {
         }
     }
 
-    async fn work_on(&self, row: RunRow) -> Result<(redrive_store::Result<Ending>, Told)> {
+    async fn work_on(&self, open: OpenRun) -> Result<(redrive_store::Result<Ending>, Told)> {
+        let OpenRun { row, has } = open;
         let (floor, wiring) = (&self.floor, &*self.floor.wiring);
         let definition = pipelines::parse(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
         let index = IndexTarget::open(floor, &definition, &row.spec.source).await?;
         let mut recipe = recipe(wiring, &definition, row.spec.folder.as_ref(), index.as_ref())?;
         recipe.plan = recipe.plan.with_grace(paused(&row));
-        let source = open_left(wiring, &row, &definition, index.as_ref())?;
+        let name = SourceName::of(&row);
+        let source = match open_left(wiring, &row, &definition, index.as_ref())? {
+            // It was handed over again, or nobody called it finished: its source may have changed since it was read.
+            None if has == Has::End && name.can_be_read_again() && index.is_none() => {
+                Some(name.open(wiring, &definition, row.cursor.as_deref(), None)?)
+            }
+            left => left,
+        };
         let mut rounds = Rounds {
             floor,
             row: row.clone(),
@@ -294,9 +302,10 @@ impl OneRun {
             return Ok((Err(failed), Told::Nothing));
         }
         let ending = ended?.ending;
-        let plan = definition.plan();
         let row = floor.store.run(row.id).await?.unwrap_or(row);
-        let report = report(floor, &KnownRun { row, definition, plan }).await?;
+        let (plan, thresholds) = (&rounds.recipe.plan, rounds.recipe.thresholds);
+        let left = left_as(&ending);
+        let report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
         self.observer.left(&report);
         Ok((Ok(ending), Told::Status(report.status)))
     }

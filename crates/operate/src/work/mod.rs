@@ -179,11 +179,7 @@ pub async fn work(
     recipe.close().await;
     let Ended { ending, news } = ended?;
     let row = floor.store.run(row.id).await?.unwrap_or(row);
-    let left = match ending {
-        Ending::Stopped | Ending::Outdated => Some(Left::Stopped),
-        Ending::Waiting { .. } => Some(Left::Waiting),
-        Ending::Finished | Ending::Open | Ending::Halted(_) => None,
-    };
+    let left = left_as(&ending);
     let (plan, thresholds) = (&recipe.plan, recipe.thresholds);
     let mut report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
     report.read = reads.then(|| ReadReport::new(news, &report.counts));
@@ -319,6 +315,15 @@ impl Rounds<'_> {
                 Ok(None)
             }
         }
+    }
+}
+
+/// How a run is left by whoever worked on it, where it has not come to an end.
+fn left_as(ending: &Ending) -> Option<Left> {
+    match ending {
+        Ending::Stopped | Ending::Outdated => Some(Left::Stopped),
+        Ending::Waiting { .. } => Some(Left::Waiting),
+        Ending::Finished | Ending::Open | Ending::Halted(_) => None,
     }
 }
 

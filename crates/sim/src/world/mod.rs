@@ -226,7 +226,7 @@ impl World {
                 self.tasks.insert(id, (slot, task));
             }
             // Only a worker that was stopped ends and comes back.
-            Poll::Ready(()) if slot < SOURCE => {
+            Poll::Ready(()) if slot < SOURCE && self.slots.get(&slot) == Some(&id) => {
                 self.lives.end(slot);
                 let pause = self.hub.rng.span(0, self.scenario.pace.tick * 3);
                 self.hub.at(self.hub.now() + pause, Event::Start(slot));
@@ -303,6 +303,7 @@ impl World {
             pace: self.scenario.pace,
             admitting: if slot == 0 { self.source.reading.clone() } else { Arc::default() },
             orders: self.orders[slot].clone(),
+            roster: self.scenario.roster,
         }
     }
 

@@ -43,6 +43,13 @@ impl Desk {
         slots
     }
 
+    /// Cuts a slot down, and with it the share of the lane that goes second.
+    pub(in crate::worker) fn cut(&self, slot: &mut Slot, most: usize) {
+        slot.limit = slot.limit.min(most);
+        let given = self.stages.get(slot.stage.index()).map_or(0, |desk| desk.given);
+        slot.reserved = reserved(self.recipe.share, given, slot.limit);
+    }
+
     /// How many items can be called for soon, as far as the stage's gate goes.
     fn room(&self, stage: StageNo, work: &StageWork, now: Timestamp) -> usize {
         let batch = self.batch_size(stage).limit(work.batch);

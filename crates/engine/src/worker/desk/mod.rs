@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use redrive_core::bisect::Bisect;
 use redrive_core::budget::{Breach, BudgetChange, SharedBudget};
+use redrive_core::draw::Draw;
 use redrive_core::event::Event;
 use redrive_core::gate::{BatchSize, Permit};
 use redrive_core::id::{ItemSeq, RunId, StageNo};
@@ -201,6 +202,17 @@ impl Desk {
     #[must_use]
     pub fn among_others(self) -> Self {
         Self { among_others: true, ..self }
+    }
+
+    /// The same desk of a run that may be opened again and again, each time for a few items: which of these the lane that
+    /// goes second gets is a matter of chance, for it would get none if its share were counted from the beginning each time.
+    #[must_use]
+    pub fn counting_from(mut self, draw: Draw) -> Self {
+        let share = self.recipe.share.clamp(0.01, 1.0);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 100")]
+        let given = (draw.value() / share) as u64;
+        self.stages.iter_mut().for_each(|stage| stage.given = given);
+        self
     }
 
     /// How a stage does its work.

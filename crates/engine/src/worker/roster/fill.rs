@@ -11,6 +11,8 @@ use crate::worker::run_loop::Mates;
 
 /// How long a run has a place that others wait for in turn.
 const SLICE: Duration = Duration::from_secs(10);
+/// How soon runs that have nothing to do yet are looked at again, where they are few.
+const LOOK_ALL: Duration = Duration::from_secs(15);
 /// Pages of runs that are looked at, at one go, where none of them can be opened.
 const PAGES: usize = 4;
 
@@ -18,7 +20,12 @@ impl Roster {
     /// Opens what can be opened. The runs that go first are asked for once a tick; in between, runs that ended make room for
     /// the next ones, which are asked for when there is room for some.
     pub(super) async fn fill(&mut self, host: &mut dyn Host, now: Timestamp) -> Result<(), Error> {
-        self.asleep.retain(|_, (until, _)| *until > now);
+        let back = self.looked_at.is_some_and(|at| at > now);
+        self.asleep.retain(|_, (until, _)| *until > now && !back);
+        if back || now >= self.look_all_at {
+            self.all_seen = false;
+            (self.later_seen, self.look_all_at) = (0, Timestamp::MAX);
+        }
         let tick = self.looked_at.is_none_or(|at| at > now || now.since(at) >= self.settings.tick);
         let due = self.next_due.is_some_and(|due| due <= now);
         let all_ended = self.open.is_empty();
@@ -68,10 +75,17 @@ impl Roster {
                 room -= 1;
             }
         }
-        if list.next.is_none() {
-            self.all_seen = true;
-        }
+        self.seen_to(list.next, now);
         Ok(())
+    }
+
+    /// Takes note of how far the list was looked through. The more runs there are that have nothing to do yet, the longer it
+    /// takes until all of them are looked at again.
+    fn seen_to(&mut self, next: Option<WorkPosition>, now: Timestamp) {
+        if next.is_none() && !self.all_seen {
+            self.all_seen = true;
+            self.look_all_at = now.after(LOOK_ALL * (self.later_seen / 64).max(1));
+        }
     }
 
     /// Opens runs from where the last ones of this kind were, round and round.
@@ -83,7 +97,7 @@ impl Roster {
                 self.open(host, run, true, now);
             });
             self.cursor = list.next;
-            self.all_seen |= list.next.is_none();
+            self.seen_to(list.next, now);
         }
         if self.room() == 0 && self.cursor.is_some() {
             self.make_room(host, now);
@@ -106,6 +120,7 @@ impl Roster {
         if self.open.contains_key(&id) || self.asleep.contains_key(&id) || !host.takes(&run, now) {
             return false;
         }
+        self.later_seen += u32::from(run.has == Has::Later);
         let mates = Mates {
             gates: self.gates.clone(),
             places: self.places.clone(),

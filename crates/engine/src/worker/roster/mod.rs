@@ -105,8 +105,12 @@ pub struct Roster {
     cursor: Option<WorkPosition>,
     /// When the store was last asked for the runs that go first.
     looked_at: Option<Timestamp>,
-    /// The whole list was looked through since the worker came up, those with later items too.
+    /// The whole list was looked through, those with later items too.
     all_seen: bool,
+    /// When it is looked through again, and how many runs with later items it had: a clock that was ahead may have written
+    /// when these are due, which is mended where they are opened.
+    look_all_at: Timestamp,
+    later_seen: u32,
     next_due: Option<Timestamp>,
     told: (Timestamp, Vec<RunId>),
     patience: Patience,
@@ -127,6 +131,8 @@ impl Roster {
             cursor: None,
             looked_at: None,
             all_seen: false,
+            look_all_at: Timestamp(i64::MIN),
+            later_seen: 0,
             next_due: None,
             told: (Timestamp(i64::MIN), Vec::new()),
             patience: Patience::default(),

@@ -162,7 +162,10 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
         Some(_) => idle_before(&run, now),
         None => leave_idle(&*store, &run, now).await?,
     };
-    let desk = open_desk(&*store, &run, &recipe, mates.as_ref(), &mut driver, now).await?;
+    let mut desk = open_desk(&*store, &run, &recipe, mates.as_ref(), &mut driver, now).await?;
+    if mates.is_some() {
+        desk = desk.counting_from(env.dice.draw());
+    }
     // What is due is begun with at once, and the rest of the run looked at soon after.
     let later = mates.as_ref().is_some_and(|mates| mates.begins_at_once);
     let clock = if later { ClockWatch::patient(&env, settings.tick) } else { ClockWatch::default() };

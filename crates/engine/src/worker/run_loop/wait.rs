@@ -19,7 +19,8 @@ impl<D: Driver> WorkerLoop<D> {
     /// Waits for an answer, new items, the next due time, the next look, or a word to stop.
     pub(super) async fn wait(&mut self) {
         let now = self.env.clock.now();
-        let room = !self.desk.wants(now).is_empty();
+        // Where other runs have the places, room is made by them.
+        let room = !self.crowded && !self.desk.wants(now).is_empty();
         let idle =
             !self.desk.has_records() && (self.claimed_nothing || self.held_back || self.crowded || !room);
         if !idle {
