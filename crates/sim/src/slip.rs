@@ -134,8 +134,11 @@ pub fn recipe(true_one: &Arc<Recipe>, slip: Option<Slip>) -> Arc<Recipe> {
             let shared = std::mem::take(&mut gates);
             for stage in &mut stages {
                 if let Some(gate) = stage.gate.and_then(|at| shared.get(at)) {
+                    // With limits of its own it is one of its own.
+                    let mut gate = gate.clone();
+                    gate.spec.hint_cap += Duration::from_millis(gates.len() as u64);
                     stage.gate = Some(gates.len());
-                    gates.push(gate.clone());
+                    gates.push(gate);
                 }
             }
         }
