@@ -96,6 +96,8 @@ enum Command {
     Restart(Common),
     /// From submission to start, one item at a time
     Latency(Common),
+    /// Many small runs in one worker beside one large run
+    Runs(Common),
     /// How near to a provider's limits a run stays, beside what people use today
     Flow {
         #[command(flatten)]
@@ -134,6 +136,7 @@ fn main() -> ExitCode {
         Command::Memory(common) => measure::memory::run(&common),
         Command::Restart(common) => measure::restart::run(&common),
         Command::Latency(common) => measure::latency::run(&common),
+        Command::Runs(common) => measure::runs::run(&common),
         Command::Flow { common, options } => measure::flow::run(&common, &options),
         Command::Index { common, options } => measure::index::run(&common, &options),
         Command::Profile { common, failing } => measure::engine::profile(&common, failing),

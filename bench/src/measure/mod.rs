@@ -10,6 +10,7 @@ pub mod index;
 pub mod latency;
 pub mod memory;
 pub mod restart;
+pub mod runs;
 mod verdict;
 
 use std::path::{Path, PathBuf};

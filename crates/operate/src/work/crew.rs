@@ -210,7 +210,14 @@ impl Host for Crew {
     }
 
     fn ended(&mut self) -> Option<(RunId, redrive_store::Result<Ending>)> {
-        while self.tasks.try_join_next().is_some() {}
+        while let Some(joined) = self.tasks.try_join_next() {
+            // What a run held whose task broke is nobody's: only with the process is it free for others.
+            if let Err(broken) = joined
+                && broken.is_panic()
+            {
+                std::panic::resume_unwind(broken.into_panic());
+            }
+        }
         let OneEnded { run, edition, ending, told } =
             self.first.take().or_else(|| self.ended.try_recv().ok())?;
         self.stops.remove(&run);
