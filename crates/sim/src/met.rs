@@ -210,9 +210,6 @@ pub struct Score {
     pub events: u64,
 }
 
-/// So many runs meet what is rare.
-const RARE_AMONG: u64 = 2_000;
-
 impl Score {
     /// Takes in that a kind was met in the run.
     pub fn meet(&mut self, met: Met) {
@@ -242,11 +239,10 @@ impl Score {
         self.events += other.events;
     }
 
-    /// The kinds that no run met. One that a run in hundreds meets has to be met only where there were many.
+    /// The kinds that no run met.
     #[must_use]
     pub fn missing(&self) -> Vec<Met> {
-        let expected = |met: &Met| self.runs >= RARE_AMONG || !matches!(met, Met::Restored | Met::TooLate);
-        Met::ALL.iter().copied().filter(expected).filter(|met| !self.has(*met)).collect()
+        Met::ALL.iter().copied().filter(|met| !self.has(*met)).collect()
     }
 
     /// The table: what was met, in how many runs.
