@@ -97,6 +97,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         the_first_fact_of_a_name_is_kept,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,
+        a_run_is_done_when_its_source_was_read_and_nothing_is_left,
         an_unfinished_run_is_begun_once, a_standing_run_that_was_closed_is_not_gone_on_with;
     gate: a_new_gate_is_written_once, a_gate_changes_under_its_change_number, a_gate_that_is_not_there_is_not_changed,
         gates_are_judged_one_after_the_other, answers_come_in_the_order_given_and_gates_by_name,

@@ -1,6 +1,7 @@
 //! Operations on many items, and changes to runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redrive_core::budget::BudgetChange;
 use redrive_core::event::Event;
@@ -11,8 +12,8 @@ use redrive_core::reading::Reading;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Commit, Cursor, Error, NewRun, Operation, OperationKind, OperationState, Pause,
-    RunChange, Store, Submit,
+    Applied, BegunRun, Change, Commit, Cursor, Error, NewRun, Operation, OperationKind, OperationState,
+    Pause, RunChange, Store, Submit,
 };
 
 use crate::world::{SPLIT, START, World, new_operation};
@@ -239,6 +240,30 @@ pub(crate) async fn a_run_with_unfinished_items_is_not_finished(store: Arc<dyn S
     assert_eq!(finish().await.expect("change").finished_at, None);
     world.happen(&held, crate::world::failed(Class::Final, "no")).await;
     assert_eq!(finish().await.expect("change").finished_at, Some(START));
+}
+
+pub(crate) async fn a_run_is_done_when_its_source_was_read_and_nothing_is_left(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.admit(&["a"]).await;
+    let done = |at: Timestamp| world.store.change_run(world.run, RunChange::if_done(at));
+    let held = world.claim_one(SPLIT).await;
+    assert_eq!(done(START).await.expect("change").finished_at, None, "an item is left");
+    let transition = world.decide(&held, crate::world::failed(Class::Final, "no"));
+    let last = Commit {
+        changes: vec![Change { transition, output: None }],
+        run: Some((world.run, RunChange::if_done(START))),
+        now: world.now,
+        ..Commit::default()
+    };
+    world.store.commit(last).await.expect("recorded");
+    let row = || async { world.store.run(world.run).await.expect("read").expect("the run") };
+    assert_eq!(row().await.finished_at, None, "its source was not read to the end");
+    let cursor = Some(Cursor { position: "end".to_owned(), done: true, duplicates: 0 });
+    let read = Submit { reading: Reading::NONE, cursor, ..world.submission(&[]) };
+    world.store.submit(read).await.expect("read");
+    assert_eq!(done(START).await.expect("change").finished_at, Some(START));
+    let later = START.after(Duration::from_secs(1));
+    assert_eq!(done(later).await.expect("change").finished_at, Some(START), "it has ended once");
 }
 
 pub(crate) async fn an_unfinished_run_is_begun_once(store: Arc<dyn Store>) {

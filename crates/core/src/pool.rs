@@ -36,8 +36,10 @@ impl Rank {
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
     held: usize,
-    /// It could use more than it has.
-    wants: bool,
+    /// How many more it could use.
+    wants: usize,
+    /// It was told that there is a place for it, and has not asked since.
+    told: bool,
     /// When it was last given a place that was set aside; a number that grows.
     served: u64,
 }
@@ -58,21 +60,21 @@ impl Pool {
     /// until it says anew what it holds.
     pub fn ask(&mut self, rank: Rank, held: usize, more: usize, places: usize) -> usize {
         let share = self.runs.entry(rank).or_default();
-        share.held = held;
-        share.wants = more > 0;
+        (share.held, share.wants, share.told) = (held, more, false);
         if more == 0 {
             return 0;
         }
         let free = self.free(places);
-        let others = self.runs.iter().any(|(other, share)| *other != rank && share.wants);
-        if !others {
+        if self.wanted() <= free {
             self.aside = 0;
-            return self.give(rank, free.min(more));
+            return self.give(rank, more);
         }
-        self.aside = self.aside.min(free);
-        if self.first() == Some(rank) {
-            let wanted = (free - self.aside).min(more);
-            let kept = reserved(Order::DEFAULT_SHARE, self.given, wanted);
+        self.aside = if self.is_alone(rank) { 0 } else { self.aside.min(free) };
+        let main = (free - self.aside).saturating_sub(self.wanted_before(rank));
+        if main > 0 {
+            let wanted = main.min(more);
+            let kept =
+                if self.is_alone(rank) { 0 } else { reserved(Order::DEFAULT_SHARE, self.given, wanted) };
             self.given = self.given.saturating_add(wanted as u64);
             self.aside += kept;
             return self.give(rank, wanted - kept);
@@ -92,15 +94,15 @@ impl Pool {
     fn give(&mut self, rank: Rank, n: usize) -> usize {
         if let Some(share) = self.runs.get_mut(&rank) {
             share.held += n;
+            share.wants -= n.min(share.wants);
         }
         n
     }
 
-    /// What a run holds in truth, and whether it could use more.
-    pub fn holds(&mut self, rank: Rank, held: usize, wants: bool) {
+    /// What a run holds in truth, and how many more it could use.
+    pub fn holds(&mut self, rank: Rank, held: usize, wants: usize) {
         let share = self.runs.entry(rank).or_default();
-        share.held = held;
-        share.wants = wants;
+        (share.held, share.wants) = (held, wants);
     }
 
     /// A run is not here any more.
@@ -114,13 +116,24 @@ impl Pool {
         self.runs.is_empty()
     }
 
-    /// Who would be given a place if they asked now.
-    pub fn served_next(&self, places: usize) -> impl Iterator<Item = RunId> + use<> {
+    /// Who would be given a place if they asked now, and was not told so yet.
+    pub fn served_next(&mut self, places: usize) -> Vec<RunId> {
         let free = self.free(places);
         let aside = self.aside.min(free);
-        let first = self.first().filter(|_| free > aside);
         let next = self.next_aside().filter(|_| aside > 0);
-        first.into_iter().chain(next).map(Rank::run)
+        let mut main = free - aside;
+        let mut served = Vec::new();
+        for (rank, share) in self.runs.iter_mut().filter(|(_, share)| share.wants > 0) {
+            let has_room = main > 0 || next == Some(*rank);
+            if has_room && !std::mem::replace(&mut share.told, true) {
+                served.push(rank.run());
+            }
+            main = main.saturating_sub(share.wants);
+            if main == 0 && next.is_none_or(|next| next <= *rank) {
+                break;
+            }
+        }
+        served
     }
 
     /// How many places nobody holds.
@@ -128,13 +141,22 @@ impl Pool {
         places.saturating_sub(self.runs.values().map(|share| share.held).sum())
     }
 
-    fn first(&self) -> Option<Rank> {
-        self.runs.iter().find(|(_, share)| share.wants).map(|(rank, _)| *rank)
+    fn wanted(&self) -> usize {
+        self.runs.values().fold(0, |all, share| all.saturating_add(share.wants))
+    }
+
+    fn wanted_before(&self, rank: Rank) -> usize {
+        self.runs.range(..rank).fold(0, |all, (_, share)| all.saturating_add(share.wants))
+    }
+
+    /// Whether no other run wants a place.
+    fn is_alone(&self, rank: Rank) -> bool {
+        self.runs.iter().all(|(other, share)| *other == rank || share.wants == 0)
     }
 
     /// Whose turn it is among those that do not go first.
     fn next_aside(&self) -> Option<Rank> {
-        let wanting = self.runs.iter().filter(|(_, share)| share.wants).skip(1);
+        let wanting = self.runs.iter().filter(|(_, share)| share.wants > 0).skip(1);
         wanting.min_by_key(|(rank, share)| (share.served, **rank)).map(|(rank, _)| *rank)
     }
 }
@@ -151,7 +173,7 @@ mod tests {
     fn shares(pool: &mut Pool, runs: &[Rank], rounds: usize) -> Vec<usize> {
         let mut had = vec![0; runs.len()];
         for _ in 0..rounds {
-            runs.iter().for_each(|run| pool.holds(*run, 0, true));
+            runs.iter().for_each(|run| pool.holds(*run, 0, 1));
             let served = runs.iter().position(|run| pool.ask(*run, 0, 1, 1) == 1);
             if let Some(at) = served {
                 had[at] += 1;
@@ -171,10 +193,10 @@ mod tests {
     #[test]
     fn the_run_that_was_submitted_first_goes_first() {
         let mut pool = Pool::default();
-        pool.holds(rank(1), 0, true);
+        pool.holds(rank(1), 0, 9);
         assert_eq!(pool.ask(rank(2), 0, 4, 4), 0, "an older one wants them");
         assert_eq!(pool.ask(rank(1), 0, 2, 4), 2);
-        pool.holds(rank(1), 2, false);
+        pool.holds(rank(1), 2, 0);
         assert_eq!(pool.ask(rank(2), 0, 4, 4), 2, "it takes what the older one left");
     }
 
@@ -182,8 +204,8 @@ mod tests {
     fn a_higher_priority_goes_before_an_earlier_submission() {
         let (urgent, old) = (Rank::new(5, Timestamp(9), RunId(9)), rank(1));
         let mut pool = Pool::default();
-        pool.holds(old, 0, true);
-        pool.holds(urgent, 0, true);
+        pool.holds(old, 0, 9);
+        pool.holds(urgent, 0, 9);
         assert_eq!(pool.ask(old, 0, 3, 3), 0);
         assert_eq!(pool.ask(urgent, 0, 3, 3), 3);
     }
@@ -198,9 +220,9 @@ mod tests {
     #[test]
     fn places_that_were_set_aside_are_not_lost_when_nobody_wants_them() {
         let mut pool = Pool::default();
-        pool.holds(rank(2), 0, true);
+        pool.holds(rank(2), 0, 9);
         assert_eq!(pool.ask(rank(1), 0, 10, 10), 8);
-        assert_eq!(pool.served_next(10).collect::<Vec<_>>(), [RunId(2)]);
+        assert_eq!(pool.served_next(10), [RunId(2)]);
         pool.leave(rank(2));
         assert_eq!(pool.ask(rank(1), 8, 2, 10), 2);
     }
@@ -208,10 +230,32 @@ mod tests {
     #[test]
     fn whoever_can_be_served_is_named() {
         let mut pool = Pool::default();
-        pool.holds(rank(1), 3, false);
-        pool.holds(rank(2), 0, true);
-        assert_eq!(pool.served_next(3).count(), 0, "nothing is free");
-        pool.holds(rank(1), 2, false);
-        assert_eq!(pool.served_next(3).collect::<Vec<_>>(), [RunId(2)]);
+        pool.holds(rank(1), 3, 0);
+        pool.holds(rank(2), 0, 9);
+        assert_eq!(pool.served_next(3), [], "nothing is free");
+        pool.holds(rank(1), 2, 0);
+        assert_eq!(pool.served_next(3), [RunId(2)]);
+    }
+
+    #[test]
+    fn runs_that_want_little_are_served_at_the_same_time() {
+        let mut pool = Pool::default();
+        (1..=9).for_each(|n| pool.holds(rank(n), 0, 2));
+        assert_eq!(pool.served_next(6), [RunId(1), RunId(2), RunId(3)], "as many as there is room for");
+        assert_eq!(pool.served_next(6), [], "they know");
+        assert_eq!(pool.ask(rank(3), 0, 2, 6), 2, "two older ones have room, too");
+        assert_eq!(pool.ask(rank(2), 0, 2, 6), 2);
+        assert_eq!(pool.ask(rank(4), 0, 2, 6), 0, "what is left is the oldest's");
+        assert_eq!(pool.ask(rank(1), 0, 2, 6), 1, "every fifth is set aside");
+        assert_eq!(pool.served_next(6), [RunId(4)]);
+        assert_eq!(pool.ask(rank(4), 0, 2, 6), 1);
+    }
+
+    #[test]
+    fn nothing_is_set_aside_where_there_is_room_for_all() {
+        let mut pool = Pool::default();
+        pool.holds(rank(2), 0, 3);
+        assert_eq!(pool.ask(rank(1), 0, 7, 10), 7);
+        assert_eq!(pool.ask(rank(2), 0, 3, 10), 3);
     }
 }

@@ -125,6 +125,8 @@ pub struct ControlChange {
 pub enum RunEnd {
     /// Its last item finished then.
     Finished(Timestamp),
+    /// Likewise, if its source was read to the end and nothing is left; it stays as it is where that is not so.
+    IfDone(Timestamp),
     /// It goes on.
     GoesOn,
 }
@@ -159,6 +161,12 @@ impl RunChange {
     #[must_use]
     pub fn finished(at: Timestamp) -> Self {
         Self { end: Some(RunEnd::Finished(at)), ..Self::default() }
+    }
+
+    /// Says that a run's last item finished, as far as is known to whoever says so.
+    #[must_use]
+    pub fn if_done(at: Timestamp) -> Self {
+        Self { end: Some(RunEnd::IfDone(at)), ..Self::default() }
     }
 
     /// Says that a run goes on.

@@ -82,6 +82,8 @@ pub struct OpenRun {
     pub row: RunRow,
     /// What there is to do.
     pub has: Has,
+    /// How many items wait, due or not: it has no use for more places than these need.
+    pub waiting: u64,
 }
 
 /// What a run has to be done.
@@ -106,6 +108,8 @@ pub enum Has {
 pub struct RunState {
     /// When its next waiting item is due.
     pub next_due: Option<Timestamp>,
+    /// How many items wait.
+    pub waiting: u64,
     /// Whether it has running items.
     pub running: bool,
     /// Whether some of these are nobody's any more.

@@ -6,6 +6,9 @@ use crate::support::{
     Names, Place, Rehearsal, Started, count, key, keys, one_stage, quick_retry, samples, texts, wait,
 };
 
+/// How long a thing may take that is not held up. What is held up for good takes longer than any patience.
+const PATIENCE: Duration = Duration::from_secs(100);
+
 const RUN: [&str; 5] = ["run", "p.toml", "--results", "out.jsonl", "--json"];
 
 /// Everything passed, and the service agrees: every item was served once.
@@ -161,7 +164,7 @@ fn hints_that_say_nothing_do_not_stall_anything() {
                 let report = place.run_pipeline(0);
                 assert_eq!(count(&report["attempts"]["failures"]), 0, "{hint}: {report:#}");
                 assert!(server.count("rejected") > 0, "{hint}: the limit was met");
-                assert!(started.elapsed() < Duration::from_secs(12), "{hint} took {:?}", started.elapsed());
+                assert!(started.elapsed() < PATIENCE / 2, "{hint} took {:?}", started.elapsed());
                 all_passed(&place, &server, ITEMS);
             });
         }
@@ -190,17 +193,17 @@ fn known_limits_are_used_nearly_whole_and_never_overstepped() {
     all_passed(&place, &server, ITEMS);
 }
 
-/// Plays a plan until so many items have succeeded; fails when that takes longer than twenty seconds.
+/// Plays a plan until so many items have succeeded; fails when patience ends.
 fn gets_through(plan: &str, items: usize, wanted: u64) {
     let server = Rehearsal::start(plan);
     let place = Place::with(&gated(&server, 8, ""), &samples(items));
     let begun = wait::now();
     let mut started = place.start(&RUN);
     wait::until("enough has passed, or it takes too long", || {
-        started.has_ended() || server.count("ok") >= wanted || begun.elapsed() > Duration::from_secs(20)
+        started.has_ended() || server.count("ok") >= wanted || begun.elapsed() > PATIENCE
     });
     let served = server.report();
-    assert!(count(&served["ok"]) >= wanted, "{} of {items} in 20 s: {served:#}", served["ok"]);
+    assert!(count(&served["ok"]) >= wanted, "{} of {items} in {PATIENCE:?}: {served:#}", served["ok"]);
     assert!(count(&served["rejected"]) > 0 && count(&served["paid_again"]) == 0, "{served:#}");
     if !started.has_ended() {
         started.signal("INT");

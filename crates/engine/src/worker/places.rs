@@ -27,8 +27,15 @@ impl PlaceSet {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cuts what a run wants to claim down to its share, and takes note of what it holds; `true` when it wanted more.
-    pub(super) fn share_out(&self, rank: Rank, desk: &Desk, slots: &mut Vec<Slot>) -> bool {
+    /// Cuts what a run wants to claim down to its share, and takes note of what it holds; `true` when it wanted more. A run
+    /// of `few` items has no use for more places than these need and one: a claim that is not filled says that this was all.
+    pub(super) fn share_out(
+        &self,
+        rank: Rank,
+        desk: &Desk,
+        few: Option<usize>,
+        slots: &mut Vec<Slot>,
+    ) -> bool {
         let mut all = self.lock();
         let mut crowded = false;
         for (stage, _) in desk.plan().stages() {
@@ -36,11 +43,13 @@ impl PlaceSet {
             let places = all.entry(key(work)).or_default();
             places.at_once = work.at_once();
             let slot = slots.iter_mut().find(|slot| slot.stage == stage);
-            let more = slot.as_ref().map_or(0, |slot| slot.limit.div_ceil(work.batch.max(1)));
+            let batch = work.batch.max(1);
+            let most = few.map_or(usize::MAX, |few| few / batch + 1);
+            let more = slot.as_ref().map_or(0, |slot| slot.limit.div_ceil(batch).min(most));
             let given = places.pool.ask(rank, desk.places_held(stage), more, places.at_once);
             if let Some(slot) = slot {
                 crowded |= given < more;
-                desk.cut(slot, given.saturating_mul(work.batch.max(1)));
+                desk.cut(slot, given.saturating_mul(batch));
             }
         }
         slots.retain(|slot| slot.limit > 0);
@@ -53,7 +62,8 @@ impl PlaceSet {
         for (stage, _) in desk.plan().stages() {
             let Some(work) = desk.work(stage) else { continue };
             let pool = &mut all.entry(key(work)).or_default().pool;
-            pool.holds(rank, desk.places_held(stage), full.contains(&stage));
+            let wants = if full.contains(&stage) { usize::MAX } else { 0 };
+            pool.holds(rank, desk.places_held(stage), wants);
         }
     }
 
@@ -66,8 +76,8 @@ impl PlaceSet {
 
     /// Runs that wait for a place and would be given one.
     pub(super) fn served_next(&self, but: RunId) -> BTreeSet<RunId> {
-        let all = self.lock();
-        all.values()
+        let mut all = self.lock();
+        all.values_mut()
             .flat_map(|places| places.pool.served_next(places.at_once))
             .filter(|run| *run != but)
             .collect()

@@ -278,7 +278,7 @@ impl OneRun {
     }
 
     async fn work_on(&self, open: OpenRun) -> Result<(redrive_store::Result<Ending>, Told)> {
-        let OpenRun { row, has } = open;
+        let OpenRun { row, has, .. } = open;
         let (floor, wiring) = (&self.floor, &*self.floor.wiring);
         let definition = pipelines::parse(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
         let index = IndexTarget::open(floor, &definition, &row.spec.source).await?;

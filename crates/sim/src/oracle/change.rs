@@ -270,6 +270,7 @@ pub(super) fn as_asked(
     };
     let finished = match change.end {
         Some(RunEnd::Finished(at)) if live == 0 => row.finished_at == Some(at),
+        Some(RunEnd::IfDone(_)) => row.finished_at.is_none() || live == 0 && row.admitted_all,
         Some(RunEnd::Finished(_) | RunEnd::GoesOn) => row.finished_at.is_none(),
         None => true,
     };

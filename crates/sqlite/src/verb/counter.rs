@@ -31,11 +31,18 @@ pub(crate) fn add(tx: &Connection, deltas: &Deltas) -> Result<()> {
     Ok(())
 }
 
+/// How many items of a run are in a state.
+pub(crate) fn in_state(conn: &Connection, run: RunId, kind: StateKind) -> Result<u64> {
+    let mut select = conn
+        .prepare_cached("SELECT coalesce(sum(n), 0) FROM counter WHERE run = ?1 AND metric = ?2 AND n > 0")?;
+    let n: i64 = select.query_row((run.0, Metric::State(kind).code()), |row| row.get(0))?;
+    Ok(n.unsigned_abs())
+}
+
 /// Whether a run has items that are not finished.
 pub(crate) fn any_live(conn: &Connection, run: RunId) -> Result<bool> {
-    let mut select = conn.prepare_cached("SELECT 1 FROM counter WHERE run = ?1 AND metric = ?2 AND n > 0")?;
     for kind in StateKind::ALL.into_iter().filter(|kind| !kind.is_terminal()) {
-        if select.exists((run.0, Metric::State(kind).code()))? {
+        if in_state(conn, run, kind)? > 0 {
             return Ok(true);
         }
     }

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use redrive_core::id::{RunId, WorkerId};
 use redrive_core::item::StateKind;
-use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{OpenRun, RunState, WorkFilter, WorkList, WorkPosition, WorkQuery};
 use rusqlite::{Connection, params};
 
 use crate::error::{Result, strange};
-use crate::verb::{item, run, worker};
+use crate::verb::{counter, item, run, worker};
 
 /// Reads runs that have something to do. Only runs that go on are looked at, and of their items one for each stage.
 pub(crate) fn list(conn: &Connection, query: &WorkQuery) -> Result<WorkList> {
@@ -46,23 +45,19 @@ pub(crate) fn list(conn: &Connection, query: &WorkQuery) -> Result<WorkList> {
         last = Some(WorkPosition::of(&row));
         let state = RunState {
             next_due: item::next_due(conn, row.id)?.at,
-            running: any(conn, row.id, StateKind::Running)?,
+            waiting: counter::in_state(conn, row.id, StateKind::Waiting)?,
+            running: counter::in_state(conn, row.id, StateKind::Running)? > 0,
             orphans: orphaned.contains(&row.id),
-            joining: any(conn, row.id, StateKind::Joining)?,
+            joining: counter::in_state(conn, row.id, StateKind::Joining)? > 0,
             read: row.admitted_all,
             takes_items: row.is_open(),
         };
         match state.has(query.now, query.later) {
-            Some(has) => list.runs.push(OpenRun { row, has }),
+            Some(has) => list.runs.push(OpenRun { row, has, waiting: state.waiting }),
             None => list.next_due = list.next_due.into_iter().chain(state.next_due).min(),
         }
     }
     Ok(list)
-}
-
-fn any(conn: &Connection, run: RunId, kind: StateKind) -> Result<bool> {
-    let mut select = conn.prepare_cached("SELECT 1 FROM counter WHERE run = ?1 AND metric = ?2 AND n > 0")?;
-    Ok(select.exists((run.0, Metric::State(kind).code()))?)
 }
 
 /// The runs that have items of workers that are gone.

@@ -126,7 +126,9 @@ impl State {
             }
             let state = self.run_state(row, query.now);
             match state.has(query.now, query.later) {
-                Some(has) => list.runs.push(OpenRun { row: (*row).clone(), has }),
+                Some(has) => {
+                    list.runs.push(OpenRun { row: (*row).clone(), has, waiting: state.waiting });
+                }
                 None => list.next_due = list.next_due.into_iter().chain(state.next_due).min(),
             }
         }
@@ -134,12 +136,14 @@ impl State {
     }
 
     fn run_state(&self, row: &RunRow, now: Timestamp) -> RunState {
-        let any = |kind: StateKind| self.each().any(|item| item.run == row.id && item.state.kind() == kind);
+        let of_kind =
+            |kind: StateKind| self.each().filter(move |item| item.run == row.id && item.state.kind() == kind);
         RunState {
             next_due: self.next_due(row.id).at,
-            running: any(StateKind::Running),
+            waiting: of_kind(StateKind::Waiting).count() as u64,
+            running: of_kind(StateKind::Running).next().is_some(),
             orphans: !self.orphans(row.id, now, 1).is_empty(),
-            joining: any(StateKind::Joining),
+            joining: of_kind(StateKind::Joining).next().is_some(),
             read: row.admitted_all,
             takes_items: row.is_open(),
         }

@@ -27,7 +27,7 @@ pub struct ChangedRun {
 pub fn changed_run<E>(
     mut row: RunRow,
     change: RunChange,
-    live: impl FnOnce() -> Result<bool, E>,
+    live: impl Fn() -> Result<bool, E>,
 ) -> Result<ChangedRun, E> {
     let mut facts = Vec::new();
     if let Some(asked) = change.control.filter(|_| row.control != Control::Cancelled) {
@@ -44,6 +44,8 @@ pub fn changed_run<E>(
     if let Some(end) = change.end {
         let finished_at = match end {
             RunEnd::Finished(at) if !live()? => Some(at),
+            RunEnd::IfDone(at) if row.finished_at.is_none() && row.admitted_all && !live()? => Some(at),
+            RunEnd::IfDone(_) => row.finished_at,
             RunEnd::Finished(_) | RunEnd::GoesOn => None,
         };
         facts.extend(Fact::of_finish(row.id, row.finished_at, finished_at));

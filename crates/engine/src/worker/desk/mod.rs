@@ -353,6 +353,15 @@ impl Desk {
             && self.stages.iter().all(|desk| desk.ready.is_empty())
     }
 
+    /// Whether nothing is held but what is being recorded.
+    pub(in crate::worker) fn holds_nothing_else(&self) -> bool {
+        self.calls.is_empty()
+            && self.parts.is_empty()
+            && self.ended.is_empty()
+            && self.bereft.is_empty()
+            && self.stages.iter().all(|desk| desk.ready.is_empty())
+    }
+
     /// Whether calls are under way.
     #[must_use]
     pub fn is_calling(&self) -> bool {

@@ -125,6 +125,7 @@ impl Roster {
             gates: self.gates.clone(),
             places: self.places.clone(),
             rank: Rank::new(run.row.spec.priority, run.row.created_at, id),
+            waiting: usize::try_from(run.waiting).unwrap_or(usize::MAX),
             begins_at_once: run.has == Has::Due,
         };
         self.open.insert(id, Open { since: now, in_turn, closing: false });

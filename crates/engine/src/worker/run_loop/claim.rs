@@ -54,6 +54,7 @@ impl<D: Driver> WorkerLoop<D> {
         };
         self.driver.observe(step, &self.desk, now);
         self.hold_back(&mut slots, commit.as_ref(), now);
+        let commit = commit.map(|commit| self.finishing(commit, now));
         let commit = commit.filter(|_| slots.is_empty() || !self.driver.omits(Part::Record));
         let worker = self.driver.worker();
         let claim = (!slots.is_empty()).then(|| Claim { worker, slots: slots.clone(), now });
@@ -106,7 +107,7 @@ impl<D: Driver> WorkerLoop<D> {
             let wanted = slots.len();
             slots.retain(|slot| !self.quiet.contains(&slot.stage));
             self.claimed_nothing |= wanted > 0 && slots.is_empty();
-            self.crowded = mates.places.share_out(mates.rank, &self.desk, slots);
+            self.crowded = mates.places.share_out(mates.rank, &self.desk, self.few, slots);
         }
         if !slots.is_empty() {
             self.claimed_at = now;
@@ -133,6 +134,9 @@ impl<D: Driver> WorkerLoop<D> {
     fn full_slots(&mut self, slots: &[Slot], claimed: &[ClaimedItem]) -> BTreeSet<StageNo> {
         let got = |slot: &Slot| claimed.iter().filter(|claimed| claimed.item.stage == slot.stage).count();
         let (full, empty): (Vec<&Slot>, _) = slots.iter().partition(|slot| got(slot) >= slot.limit);
+        if !full.is_empty() {
+            self.few = None;
+        }
         if self.mates.is_some() {
             self.quiet.extend(empty.into_iter().map(|slot| slot.stage));
         }

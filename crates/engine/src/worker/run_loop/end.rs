@@ -5,7 +5,7 @@ use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Error, Pause, Retired, RunChange, RunRow, Store};
+use redrive_store::{Change, Commit, Error, Pause, Retired, RunChange, RunEnd, RunRow, Store};
 
 use super::{Ending, WorkerLoop};
 use crate::crash;
@@ -79,19 +79,40 @@ impl<D: Driver> WorkerLoop<D> {
         }
         crash::point("run.before_finish");
         // A run among others is not written to once more when it is left.
-        let (budget, idle) = match self.mates {
-            Some(_) => {
-                (self.desk.save_budget(), self.idle_ms.map(|before_ms| Pause { since: None, before_ms }))
-            }
-            None => (None, None),
-        };
-        let change = RunChange { budget, idle, ..RunChange::finished(self.env.clock.now()) };
+        let (budget, idle) =
+            if self.mates.is_some() { (self.desk.save_budget(), self.idle_now()) } else { (None, None) };
+        let change = RunChange { budget, idle, ..RunChange::if_done(self.env.clock.now()) };
         let row = self.store.change_run(row.id, change).await?;
         crash::point("run.after_finish");
         if self.mates.is_some() {
             self.desk.hear_budget(&row)?;
         }
         Ok(row.finished_at.is_some())
+    }
+
+    /// For how long the run was left alone, now that somebody is at it.
+    fn idle_now(&self) -> Option<Pause> {
+        self.idle_ms.map(|before_ms| Pause { since: None, before_ms })
+    }
+
+    /// Has the commit that records the last items of a run among others finish it, too. Whether they are the last is for the
+    /// store to see.
+    pub(super) fn finishing(&mut self, commit: Commit, now: Timestamp) -> Commit {
+        let settles = |change: &Change| change.transition.after.state.kind().is_terminal();
+        let is_last = self.mates.is_some()
+            && self.read
+            && self.claimed_nothing
+            && self.next_due.is_none()
+            && self.desk.halt().is_none()
+            && self.desk.holds_nothing_else()
+            && commit.changes.iter().all(settles);
+        if !is_last || self.driver.is_admitting() {
+            return commit;
+        }
+        let change = commit.run.map(|(_, change)| change).unwrap_or_default();
+        let budget = change.budget.or_else(|| self.desk.save_budget());
+        let change = RunChange { budget, idle: self.idle_now(), end: Some(RunEnd::IfDone(now)), ..change };
+        Commit { run: Some((self.desk.run(), change)), ..commit }
     }
 
     async fn only_late_retries(&self, live: u64) -> Result<Option<Ending>, Error> {

@@ -98,6 +98,8 @@ pub struct Mates {
     pub places: PlaceSet,
     /// Where the run stands among the others.
     pub rank: Rank,
+    /// How many items wait, as far as is known.
+    pub waiting: usize,
     /// Something is due: that is begun with, and the run is looked after a tick later.
     pub begins_at_once: bool,
 }
@@ -138,6 +140,10 @@ struct WorkerLoop<D> {
     quiet: BTreeSet<StageNo>,
     /// Other runs have the places that could be used.
     crowded: bool,
+    /// The run has about so many items at most; `None` when it had more than it was thought to have.
+    few: Option<usize>,
+    /// The run's source was read to its end before it was opened.
+    read: bool,
     /// For how long nobody was at the run before; `None` when it had ended already.
     idle_ms: Option<i64>,
     clock: ClockWatch,
@@ -169,6 +175,7 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
     // What is due is begun with at once, and the rest of the run looked at soon after.
     let later = mates.as_ref().is_some_and(|mates| mates.begins_at_once);
     let clock = if later { ClockWatch::patient(&env, settings.tick) } else { ClockWatch::default() };
+    let few = mates.as_ref().map(|mates| mates.waiting);
     let mut work = WorkerLoop {
         store,
         recipe,
@@ -187,6 +194,8 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
         mates,
         quiet: BTreeSet::new(),
         crowded: false,
+        few,
+        read: run.admitted_all,
         idle_ms,
         clock,
     };
