@@ -63,7 +63,7 @@ pub fn of(status: RunStatus) -> ExitCode {
         RunStatus::PausedBudget | RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::Paused => {
             PAUSED
         }
-        RunStatus::Running | RunStatus::Interrupted => INTERRUPTED,
+        RunStatus::Running | RunStatus::Queued | RunStatus::Interrupted => INTERRUPTED,
     })
 }
 
@@ -74,7 +74,7 @@ fn severity(status: RunStatus) -> u8 {
         RunStatus::PartialSuccess | RunStatus::PartiallyCompleted => 1,
         RunStatus::PausedBudget | RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::Paused => 2,
         RunStatus::Failed | RunStatus::Cancelled => 3,
-        RunStatus::Running | RunStatus::Interrupted => 4,
+        RunStatus::Running | RunStatus::Queued | RunStatus::Interrupted => 4,
     }
 }
 

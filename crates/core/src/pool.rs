@@ -110,6 +110,18 @@ impl Pool {
         self.runs.remove(&rank);
     }
 
+    /// Whether a run holds a place.
+    #[must_use]
+    pub fn holds_any(&self, rank: Rank) -> bool {
+        self.runs.get(&rank).is_some_and(|share| share.held > 0)
+    }
+
+    /// Whether a run wants a place.
+    #[must_use]
+    pub fn is_waiting(&self, rank: Rank) -> bool {
+        self.runs.get(&rank).is_some_and(|share| share.wants > 0)
+    }
+
     /// Whether no run is here.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -14,6 +14,8 @@ pub enum RunStatus {
     Running,
     /// A standing run that takes items; what it has is done, or waits for somebody who works on it.
     Open,
+    /// It was handed over, and waits for somebody who works on it.
+    Queued,
     /// Work is left and nobody is at it; the same command goes on.
     Interrupted,
     /// Everything is finished, and enough of it well.
@@ -43,6 +45,7 @@ impl RunStatus {
         match self {
             Self::Running => "running",
             Self::Open => "open",
+            Self::Queued => "queued",
             Self::Interrupted => "interrupted",
             Self::Completed => "completed",
             Self::PartialSuccess => "partial_success",
@@ -208,6 +211,8 @@ pub struct Standing {
     pub admitted_all: bool,
     /// Whether it is a standing run that was not closed: items are handed to it, and no source is read.
     pub open: bool,
+    /// Whether it was handed over to whoever works on runs.
+    pub handed_over: bool,
     /// Whether somebody works on it now.
     pub attended: bool,
     /// Whether every waiting item has been tried before, so that only retries remain.
@@ -223,9 +228,11 @@ pub struct Standing {
 /// Derives a run's status.
 #[must_use]
 pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
-    let Standing { control, admitted_all, open, attended, only_retries, counts, lost_parts, left } =
-        *standing;
+    let Standing { control, admitted_all, open, handed_over, attended, .. } = *standing;
+    let Standing { only_retries, counts, lost_parts, left, .. } = *standing;
     match left {
+        // Whoever comes next goes on with what was handed over.
+        Some(Left::Stopped) if handed_over => {}
         Some(Left::Stopped) => return RunStatus::Interrupted,
         Some(Left::Waiting) => return RunStatus::PartiallyCompleted,
         None => {}
@@ -242,6 +249,7 @@ pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
         return match (attended, admitted_all && only_retries) {
             (true, _) => RunStatus::Running,
             (false, true) => RunStatus::PartiallyCompleted,
+            (false, false) if handed_over => RunStatus::Queued,
             (false, false) => RunStatus::Interrupted,
         };
     }
@@ -265,6 +273,7 @@ mod tests {
             control: Control::Go,
             admitted_all: true,
             open: false,
+            handed_over: false,
             attended: false,
             only_retries: false,
             counts,
@@ -291,6 +300,7 @@ mod tests {
             control: Control::Go,
             admitted_all: true,
             open: false,
+            handed_over: false,
             attended: false,
             only_retries: true,
             counts,
@@ -300,6 +310,8 @@ mod tests {
         assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::PartiallyCompleted);
         standing.only_retries = false;
         assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::Interrupted);
+        standing.handed_over = true;
+        assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::Queued);
         standing.attended = true;
         assert_eq!(run_status(&standing, Thresholds::default()), RunStatus::Running);
         standing.control = Control::PausedBudget;
@@ -318,6 +330,7 @@ mod tests {
             control: Control::Go,
             admitted_all: false,
             open: true,
+            handed_over: true,
             attended: false,
             only_retries: false,
             counts: Counts { dead: 3, waiting: 1, ..Counts::default() },
@@ -345,6 +358,7 @@ mod tests {
             control: Control::Go,
             admitted_all: true,
             open: false,
+            handed_over: false,
             attended: false,
             only_retries: false,
             counts,

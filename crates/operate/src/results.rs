@@ -187,6 +187,7 @@ impl Follow<'_> {
             | RunStatus::PausedOutage
             | RunStatus::Paused
             | RunStatus::Open
+            | RunStatus::Queued
             | RunStatus::Interrupted => {}
         }
         if told.replace(status) != Some(status) {

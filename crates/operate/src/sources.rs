@@ -171,6 +171,36 @@ pub fn open_left(
     name.open(wiring, definition, row.cursor.as_deref(), index).map(Some)
 }
 
+/// The source of a run that is worked on again.
+pub struct Reopened {
+    /// What is left to be read of it, or to be looked at because it may have changed since; `None` when there is nothing.
+    pub source: Option<Box<dyn Source>>,
+    /// Why it cannot be looked at, though it was read to its end before: what was admitted goes on all the same.
+    pub unreadable: Option<String>,
+}
+
+/// Opens the source of a run that is worked on again.
+///
+/// # Errors
+/// When it was not read to its end and cannot be read now.
+pub fn reopen(
+    wiring: &dyn Wiring,
+    row: &RunRow,
+    definition: &Definition,
+    index: Option<&IndexTarget>,
+) -> Result<Reopened> {
+    let name = SourceName::of(row);
+    // An index knows itself what has changed.
+    if !row.admitted_all || !name.can_be_read_again() || index.is_some() {
+        let source = open_left(wiring, row, definition, index)?;
+        return Ok(Reopened { source, unreadable: None });
+    }
+    Ok(match name.open(wiring, definition, row.cursor.as_deref(), None) {
+        Ok(source) => Reopened { source: Some(source), unreadable: None },
+        Err(error) => Reopened { source: None, unreadable: Some(error.message) },
+    })
+}
+
 /// Which files of a directory a pipeline takes; `None` when its source is no directory.
 #[must_use]
 pub fn walk_of(definition: &Definition) -> Option<WalkOptions> {

@@ -153,6 +153,10 @@ impl Store for Planted {
         if self.plant == Plant::LeaseForTheDead { Ok(()) } else { self.inner.retire(worker, how).await }
     }
 
+    async fn stamp(&self) -> Result<u64> {
+        self.inner.stamp().await
+    }
+
     async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()> {
         self.inner.attend(worker, runs).await
     }

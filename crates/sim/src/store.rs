@@ -241,6 +241,10 @@ impl Store for FaultyStore {
         self.write(Verb::Other, "retire", work, |oracle, _, ()| oracle.on_retire(worker, how)).await
     }
 
+    async fn stamp(&self) -> Result<u64> {
+        self.read(self.inner.stamp()).await
+    }
+
     async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()> {
         self.write(Verb::Other, "attend", self.inner.attend(worker, runs), |_, _, ()| Ok(())).await
     }

@@ -102,7 +102,8 @@ impl Worker {
         let (name, lease) = (settings.name.clone(), settings.lease);
         let pulse = Pulse::begin(store.clone(), env.clone(), name, Vec::new(), lease).await?;
         let (tick, patience) = (settings.tick, settings.patience);
-        let few = RosterSettings { open: 3, looks: 2, tick, patience, ..RosterSettings::default() };
+        let few =
+            RosterSettings { open: 3, looks: 2, tick, glance: tick, patience, ..RosterSettings::default() };
         let roster = Roster::new(store, env, &pulse.worker().to_string(), few);
         roster.work(&mut SimHost::new(self.clone(), settings, pulse)).await
     }

@@ -27,7 +27,7 @@ use crate::verb::{
     claim, counter, damage, gate, history, item, operation, outbox, output, prune, purge, query, run, scrub,
     submit, tombstone, turn, work, worker,
 };
-use crate::way::Way;
+use crate::way::{Way, file_number, file_stamp};
 use crate::writer::{Refused, Writer, transact};
 
 /// Contents that are looked at in one transaction of scrubbing.
@@ -56,6 +56,8 @@ struct Threads {
     path: PathBuf,
     options: Options,
     way: Way,
+    /// The file, whatever is found by its name later.
+    number: Option<u64>,
 }
 
 impl SqliteStore {
@@ -107,7 +109,8 @@ impl SqliteStore {
 
     fn threads(path: &Path, options: Options, writer: Option<Writer>, way: Way) -> Result<Self> {
         let readers = Readers::start(path, &options, way)?;
-        let threads = Threads { readers, writer, path: path.to_path_buf(), options, way };
+        let (path, number) = (path.to_path_buf(), file_number(path));
+        let threads = Threads { readers, writer, path, options, way, number };
         Ok(Self { side: Side::Threads(threads), fault_hook: options.fault_hook })
     }
 
@@ -128,10 +131,10 @@ impl SqliteStore {
     /// The same store as it is now.
     fn frozen(&self) -> Result<Self> {
         let side = match &self.side {
-            Side::Threads(Threads { path, options, way, .. }) => {
+            Side::Threads(Threads { path, options, way, number, .. }) => {
                 let readers = Readers::frozen(path, options, *way)?;
-                let (path, options, way) = (path.clone(), *options, *way);
-                Side::Threads(Threads { readers, writer: None, path, options, way })
+                let (path, options, way, number) = (path.clone(), *options, *way, *number);
+                Side::Threads(Threads { readers, writer: None, path, options, way, number })
             }
             Side::Inline(conn) => {
                 let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
@@ -253,6 +256,18 @@ impl Store for SqliteStore {
 
     async fn renew(&self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> Result<bool> {
         self.write(1, move |tx| worker::renew(tx, worker, lease_until, now)).await
+    }
+
+    async fn stamp(&self) -> Result<u64> {
+        match &self.side {
+            Side::Threads(Threads { path, number, .. }) => file_stamp(path, *number),
+            Side::Inline(_) => {
+                let writes = |conn: &Connection| {
+                    Ok(conn.query_row("SELECT total_changes()", [], |row| row.get::<_, i64>(0))?)
+                };
+                self.read(writes).await.map(i64::cast_unsigned)
+            }
+        }
     }
 
     async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()> {

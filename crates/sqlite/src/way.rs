@@ -1,6 +1,7 @@
 //! How a file is reached by those who only read it.
 
 use std::fs::Metadata;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use redrive_store::Error;
@@ -20,7 +21,7 @@ pub(crate) enum Way {
 }
 
 /// How a file looks that has not been written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     length: u64,
     written: Option<std::time::SystemTime>,
@@ -79,6 +80,24 @@ impl Way {
         address.push_str(how);
         Some(address)
     }
+}
+
+/// The number by which the file system knows a file.
+pub(crate) fn file_number(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|file| Stamp::of(&file).number)
+}
+
+/// A number that changes when the file of a store, or the log beside it, is written.
+pub(crate) fn file_stamp(path: &Path, number: Option<u64>) -> Result<u64, Error> {
+    let stamps = [path.to_path_buf(), beside(path, "-wal")]
+        .map(|file| std::fs::metadata(file).ok().map(|file| Stamp::of(&file)));
+    if stamps[0].map(|file| file.number) != number {
+        let what = format!("{} was removed, or another file is in its place", path.display());
+        return Err(Error::Unavailable(what));
+    }
+    let mut hash = DefaultHasher::new();
+    stamps.hash(&mut hash);
+    Ok(hash.finish())
 }
 
 #[cfg(test)]

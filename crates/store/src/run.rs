@@ -92,11 +92,20 @@ pub struct BegunRun {
     pub created: bool,
 }
 
+/// What is noted of a run that is handed over.
+pub const HANDED_OVER: &str = "handed over";
+
 impl RunRow {
     /// Whether it is a standing run that takes items: it was neither closed nor cancelled.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.spec.is_standing() && !self.admitted_all && self.control != Control::Cancelled
+    }
+
+    /// Whether it was handed over to whoever works on runs.
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        self.spec.is_standing() || self.learnt.contains_key(HANDED_OVER)
     }
 }
 
@@ -138,6 +147,8 @@ pub struct RunChange {
     pub control: Option<ControlChange>,
     /// A failure budget to be kept; not written where another one is kept than it was made from.
     pub budget: Option<BudgetChange>,
+    /// The folder that relative paths of the pipeline start from; another one makes another edition of it.
+    pub folder: Option<String>,
     /// New text of the pipeline file; another text than before makes another edition of it.
     pub definition: Option<String>,
     /// That its last item finished, or that it goes on.

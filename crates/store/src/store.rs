@@ -57,6 +57,12 @@ pub trait Store: Send + Sync {
     async fn register(&self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> Result<WorkerId>;
     /// Renews a worker's lease; `false` when it has been retired or its lease had already been taken away.
     async fn renew(&self, worker: WorkerId, lease_until: Timestamp, now: Timestamp) -> Result<bool>;
+    /// A number that is another one when somebody has written, in this process or elsewhere. It costs next to nothing and is
+    /// a hint only: who waits for work looks now and then whatever it says.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`](crate::Error) also when the store is not the one any more that was opened.
+    async fn stamp(&self) -> Result<u64>;
     /// Retires a worker.
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()>;
     /// Writes down which runs a worker works on now; nothing when it has been retired.

@@ -1,9 +1,12 @@
 //! Works on a run: progress, signals, and the report at the end.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use redrive_core::id::RunId;
+use redrive_core::status::RunStatus;
 use redrive_engine::env::Env;
 use redrive_engine::report::RunReport;
 use redrive_engine::worker::Stop;
@@ -84,12 +87,14 @@ pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Error> {
 pub struct Watching {
     env: Env,
     quiet: bool,
+    /// How runs were left that were left unfinished, as was told of them.
+    told: Mutex<BTreeMap<RunId, RunStatus>>,
 }
 
 impl Watching {
     /// Shows what the context lets be shown.
     pub fn of(context: &Context) -> Self {
-        Self { env: context.env.clone(), quiet: context.global.quiet }
+        Self { env: context.env.clone(), quiet: context.global.quiet, told: Mutex::default() }
     }
 }
 
@@ -132,11 +137,23 @@ impl Observer for Watching {
     }
 
     fn serving(&self, stop: watch::Sender<Stop>) -> Box<dyn Any + Send> {
+        if !self.quiet {
+            note("working on the runs of this store, whenever there is something to do; Ctrl-C stops");
+        }
         Box::new(Listening(tokio::spawn(listen(stop))))
     }
 
     fn left(&self, report: &RunReport) {
-        if !self.quiet {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = match report.finished_at.is_some() {
+            true => {
+                told.remove(&report.run);
+                None
+            }
+            false => told.insert(report.run, report.status),
+        };
+        // One that waits is looked at again and again.
+        if !self.quiet && before != Some(report.status) {
             note(&summary::one_line(report));
         }
     }

@@ -207,6 +207,7 @@ pub fn hint(report: &RunReport) -> Option<String> {
         RunStatus::PausedOutage => Some(format!(
             "`redrive gates` shows who is away; once it is back, `redrive resume {run}` goes on"
         )),
+        RunStatus::Queued => Some("`redrive work` works on it".to_owned()),
         RunStatus::Interrupted => Some(format!("`redrive resume {run}` goes on where it stopped")),
         RunStatus::Running => {
             let who = report.workers.join(", ");

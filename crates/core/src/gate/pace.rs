@@ -99,6 +99,12 @@ impl Gate {
         if wait > 0.0 { Hurdle::Until(after(now, wait)) } else { Hurdle::None }
     }
 
+    /// How many calls are under way here.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
     /// How many calls could start soon: what items are worth being fetched for.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]

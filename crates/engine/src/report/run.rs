@@ -199,6 +199,7 @@ fn report(
         control: row.control,
         admitted_all: row.admitted_all,
         open: row.is_open(),
+        handed_over: row.is_handed_over(),
         attended: !at_work.is_empty(),
         only_retries: all.running == 0 && (!any_fresh || next_due.is_some_and(|due| due > now)),
         counts: judged_counts(counters, plan),

@@ -172,14 +172,15 @@ impl Lines {
             self.standing = Standing::Unchanged;
             return Ok(());
         }
-        let goes_on = all && before.end.is_none() && agrees > 0;
+        // Where a reading was broken off another one begins, too: whoever made it may still be at it, and two that call
+        // themselves the same could each see another state of the files.
         self.position = Position {
             how: before.how.clone(),
-            agreed: if goes_on { before.agreed } else { first_after(last.0) },
+            agreed: first_after(last.0),
             points: before.points[..agrees].to_vec(),
             end: None,
         };
-        self.standing = if goes_on { Standing::GoesOn } else { Standing::Anew };
+        self.standing = Standing::Anew;
         self.go_to(last.0, last.1)
     }
 

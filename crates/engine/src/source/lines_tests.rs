@@ -94,7 +94,11 @@ fn reading_goes_on_where_it_stopped_and_starts_again_where_it_agrees() {
     let two = first.next_piece().expect("reads");
     assert_eq!((one.items.len(), two.items.len(), two.done), (1_000, 1_000, false));
     let mut again = open(Some(&two.position));
-    assert_eq!(again.standing(), Standing::GoesOn);
+    assert_eq!(
+        (again.standing(), again.start().agreed),
+        (Standing::Anew, 2_001),
+        "another reading, from there"
+    );
     assert_eq!(&*again.next_piece().expect("reads").items[0].payload, b"{\"n\":2000}");
     for (edit, from) in [("{\"n\":1500}", 1_000), ("{\"n\":0}\n", 0), ("{\"n\":1999}\n", 1_000)] {
         std::fs::write(&path, text.replace(edit, "")).expect("written");
@@ -106,7 +110,7 @@ fn reading_goes_on_where_it_stopped_and_starts_again_where_it_agrees() {
     }
     let later = text.replace("{\"n\":3000}", "");
     std::fs::write(&path, later).expect("written");
-    assert_eq!(open(Some(&two.position)).standing(), Standing::GoesOn, "what was read is as it was");
+    assert_eq!(open(Some(&two.position)).start().agreed, 2_001, "what was read is as it was");
 }
 
 #[test]

@@ -77,9 +77,9 @@ pub trait Source: Send {
 pub enum Standing {
     /// It was read to its end, and is what was read.
     Unchanged,
-    /// What was read of it is what it still begins with.
+    /// It is being read here.
     GoesOn,
-    /// It is read for the first time, or is not what was read: a new reading starts.
+    /// A new reading starts: from the beginning, or from where it agrees with what was read of it before.
     Anew,
 }
 

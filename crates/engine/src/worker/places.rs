@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::pool::{Pool, Rank};
+use redrive_core::time::Timestamp;
 use redrive_store::Slot;
 
 use super::desk::Desk;
@@ -18,8 +19,23 @@ pub struct PlaceSet(Arc<Mutex<BTreeMap<usize, Places>>>);
 #[derive(Default)]
 struct Places {
     pool: Pool,
-    /// How many there were when somebody last looked.
+    /// How many there were when somebody last looked: those of the handler, or fewer where a gate lets fewer calls pass.
     at_once: usize,
+}
+
+/// What a run would claim.
+pub(super) struct Wish<'a> {
+    /// Where the run stands among the others.
+    pub(super) rank: Rank,
+    /// About how many items the run has at most, where that is known: it has no use for more places than these need and
+    /// one. A claim that is not filled says that this was all.
+    pub(super) few: Option<usize>,
+    /// Stages that have nothing due.
+    pub(super) quiet: &'a BTreeSet<StageNo>,
+    /// Whether it is left for later: places are gathered first.
+    pub(super) later: bool,
+    /// The time.
+    pub(super) now: Timestamp,
 }
 
 impl PlaceSet {
@@ -27,29 +43,28 @@ impl PlaceSet {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Cuts what a run wants to claim down to its share, and takes note of what it holds; `true` when it wanted more. A run
-    /// of `few` items has no use for more places than these need and one: a claim that is not filled says that this was all.
-    pub(super) fn share_out(
-        &self,
-        rank: Rank,
-        desk: &Desk,
-        few: Option<usize>,
-        slots: &mut Vec<Slot>,
-    ) -> bool {
+    /// Cuts what a run wants to claim down to its share, and takes note of what it holds; `true` when it wanted more. What a
+    /// gate keeps it from is wanted, too: a place that the gate has again goes to whoever is first, not to whoever looks
+    /// first.
+    pub(super) fn share_out(&self, wish: &Wish<'_>, desk: &Desk, slots: &mut Vec<Slot>) -> bool {
         let mut all = self.lock();
         let mut crowded = false;
         for (stage, _) in desk.plan().stages() {
             let Some(work) = desk.work(stage) else { continue };
             let places = all.entry(key(work)).or_default();
-            places.at_once = work.at_once();
-            let slot = slots.iter_mut().find(|slot| slot.stage == stage);
+            let passes = desk.passes_at_once(stage, wish.now).unwrap_or(usize::MAX);
+            places.at_once = work.at_once().min(passes);
             let batch = work.batch.max(1);
-            let most = few.map_or(usize::MAX, |few| few / batch + 1);
-            let more = slot.as_ref().map_or(0, |slot| slot.limit.div_ceil(batch).min(most));
-            let given = places.pool.ask(rank, desk.places_held(stage), more, places.at_once);
-            if let Some(slot) = slot {
-                crowded |= given < more;
-                desk.cut(slot, given.saturating_mul(batch));
+            let most = wish.few.map_or(usize::MAX, |few| few / batch + 1);
+            let wanted = if wish.later || wish.quiet.contains(&stage) { 0 } else { desk.could_use(stage) };
+            let more = wanted.div_ceil(batch).min(most);
+            let held = desk.places_held(stage);
+            let given = places.pool.ask(wish.rank, held, more, places.at_once);
+            crowded |= given < more;
+            match slots.iter_mut().find(|slot| slot.stage == stage) {
+                Some(slot) => desk.cut(slot, given.saturating_mul(batch)),
+                // Its gate has nothing for it after all.
+                None => places.pool.holds(wish.rank, held, more),
             }
         }
         slots.retain(|slot| slot.limit > 0);
@@ -72,6 +87,13 @@ impl PlaceSet {
         let mut all = self.lock();
         all.values_mut().for_each(|places| places.pool.leave(rank));
         all.retain(|_, places| !places.pool.is_empty());
+    }
+
+    /// Whether a run holds a place, or asked for none.
+    pub(super) fn is_served(&self, rank: Rank) -> bool {
+        let all = self.lock();
+        all.values().any(|places| places.pool.holds_any(rank))
+            || !all.values().any(|places| places.pool.is_waiting(rank))
     }
 
     /// Runs that wait for a place and would be given one.

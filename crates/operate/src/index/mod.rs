@@ -16,4 +16,4 @@ pub use left_out::{LeftOut, LeftOutEntry, REFUSED, left_out};
 pub use model::{Embedding, Reached, ServiceModel, embedding_of};
 pub use report::{Figures, IndexReport};
 pub use settings::{Embedder, IndexSettings, PIPELINE};
-pub use target::{IndexTarget, check_keys};
+pub use target::{IndexTarget, check_keys, makes_index};

@@ -39,6 +39,12 @@ pub struct IndexTarget {
     pub words_only: Arc<AtomicU64>,
 }
 
+/// Whether a pipeline makes an index.
+#[must_use]
+pub fn makes_index(definition: &Definition) -> bool {
+    walk_of(definition).is_some() && embedding_of(definition).is_some()
+}
+
 impl IndexTarget {
     /// Where the index of the directory `root` goes that a pipeline makes; `None` when it makes none.
     ///

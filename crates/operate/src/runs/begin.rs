@@ -12,13 +12,13 @@ use redrive_pipeline::{Definition, SourceKind, title};
 use redrive_store::{BegunRun, NewRun, RunChange, RunRow};
 use serde::{Deserialize, Serialize};
 
-use super::edit::{Changed, Edit, compare, take_over};
+use super::edit::{Changed, Edit, compare, refuse_other_stages, take_over};
 use super::{KnownRun, Runs, report};
 use crate::Floor;
 use crate::error::{Error, Result};
 use crate::index::IndexTarget;
 use crate::pipelines::{Pipeline, recipe};
-use crate::sources::{SourceName, open_left};
+use crate::sources::{Reopened, SourceName, reopen};
 use crate::wiring::Wiring;
 use crate::work::Work;
 
@@ -187,7 +187,12 @@ pub(crate) async fn standing(floor: &Floor, pipeline: &Pipeline, request: &Begin
     if created {
         crash::point("inbox.begun");
     }
-    if created || row.control != Control::Go {
+    if created {
+        return Ok(Standing { row, created, edit: None });
+    }
+    if row.control != Control::Go {
+        // It takes the edited pipeline over when it goes on, if it can.
+        refuse_other_stages(&row, &pipeline.definition)?;
         return Ok(Standing { row, created, edit: None });
     }
     let (row, edit) = take_over(floor, row, pipeline, request.keep_passed).await?;
@@ -299,16 +304,7 @@ pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
     let wiring = &*floor.wiring;
     let index = IndexTarget::open(floor, &definition, name.name()).await?;
     let recipe = recipe(wiring, &definition, &folder, index.as_ref())?;
-    let (source, unreadable) = match open_left(wiring, &row, &definition, index.as_ref())? {
-        None if name.can_be_read_again() && index.is_none() => {
-            // It was read to its end, so what was admitted can go on whatever became of it.
-            match name.open(wiring, &definition, row.cursor.as_deref(), None) {
-                Ok(source) => (Some(source), None),
-                Err(error) => (None, Some(error.message)),
-            }
-        }
-        left => (left, None),
-    };
+    let Reopened { source, unreadable } = reopen(wiring, &row, &definition, index.as_ref())?;
     let names: Vec<String> = definition.gate_names().into_iter().flatten().collect();
     let gates = admin::resume_gates(&*floor.store, &names, floor.now()).await?;
     let row = admin::resume(&*floor.store, row.id, floor.now()).await?;

@@ -1,5 +1,7 @@
 //! An edited pipeline is taken over by a run that is there.
 
+use std::time::Duration;
+
 use redrive_core::id::StageNo;
 use redrive_engine::{admin, crash};
 use redrive_pipeline::{Definition, StageDef};
@@ -10,6 +12,10 @@ use crate::Floor;
 use crate::error::{Error, Result};
 use crate::pipelines::{self, Pipeline};
 use crate::sources::SourceName;
+
+/// How long whoever edited a pipeline has for sending items again before somebody else does it, too.
+const SOMEBODY_ELSE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What of a pipeline is other than when a run last went by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,27 +92,15 @@ pub(super) async fn take_over(
     pipeline: &Pipeline,
     keep_passed: bool,
 ) -> Result<(RunRow, Option<Edit>)> {
-    let Pipeline { text, definition, .. } = pipeline;
-    if row.spec.definition == *text {
+    let Pipeline { text, definition, folder } = pipeline;
+    let folder = folder.display().to_string();
+    if row.spec.definition == *text && row.spec.folder == folder {
         return finish_edit(floor, row, definition).await;
     }
-    let changed = RunChange { definition: Some(text.clone()), ..RunChange::default() };
+    refuse_other_stages(&row, definition)?;
+    let changed = RunChange { definition: Some(text.clone()), folder: Some(folder), ..RunChange::default() };
     let edit = match compare(&row, definition) {
-        Changed::Nothing => None,
-        Changed::Stages => {
-            let way_out = match row.is_open() {
-                true => format!("`redrive close {}`: what is handed in then goes to a new run", row.id),
-                false => {
-                    "finish it with the old stages, `redrive cancel` it, or start another run with --new"
-                        .to_owned()
-                }
-            };
-            return Err(Error::refused(format!(
-                "run {} is under way with other stages than this file has",
-                row.id
-            ))
-            .hint(way_out));
-        }
+        Changed::Nothing | Changed::Stages => None,
         Changed::Stage { name, .. } | Changed::Nested { name } if keep_passed => {
             Some(Edit::Kept { stage: name })
         }
@@ -122,6 +116,43 @@ pub(super) async fn take_over(
     Ok((floor.store.change_run(row.id, changed).await?, edit))
 }
 
+/// Refuses a pipeline whose stages the items of a run cannot find.
+pub(super) fn refuse_other_stages(row: &RunRow, definition: &Definition) -> Result<()> {
+    if compare(row, definition) != Changed::Stages {
+        return Ok(());
+    }
+    let way_out = match row.is_open() {
+        true => format!("`redrive close {}`: what is handed in then goes to a new run", row.id),
+        false => {
+            "finish it with the old stages, `redrive cancel` it, or start another run with `redrive run --new`"
+                .to_owned()
+        }
+    };
+    Err(Error::refused(format!("run {} is under way with other stages than this file has", row.id))
+        .hint(way_out))
+}
+
+/// The stage from which items have yet to be sent again, by the edition that a run has now; `None` when all were.
+fn left_to_send(row: &RunRow) -> Option<u64> {
+    let stage = row.learnt.get(&unfinished(row.edition)).copied();
+    stage.filter(|_| !row.learnt.contains_key(&finished(row.edition)))
+}
+
+/// Waits until whoever edited the pipeline of a run has sent the items again that it asks for, and does it where nothing
+/// comes of that. Until then nobody may work on the run: what went by the new pipeline would be sent again, too.
+pub(crate) async fn edited_to_the_end(floor: &Floor, mut row: RunRow) -> Result<RunRow> {
+    let begun = floor.now();
+    while left_to_send(&row).is_some() && floor.now().since(begun) < SOMEBODY_ELSE {
+        floor.env.clock.sleep(LOOK).await;
+        row = floor.store.run(row.id).await?.unwrap_or(row);
+    }
+    if left_to_send(&row).is_none() {
+        return Ok(row);
+    }
+    let definition = pipelines::parse(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
+    Ok(finish_edit(floor, row, &definition).await?.0)
+}
+
 /// The fact that items go again from a stage with this edition of a pipeline.
 fn unfinished(edition: u32) -> String {
     format!("edition {edition}: from stage")
@@ -134,11 +165,7 @@ fn finished(edition: u32) -> String {
 
 /// Sends the items again that an edited pipeline asks for, unless that is done, or somebody else is done with it meanwhile.
 async fn finish_edit(floor: &Floor, row: RunRow, definition: &Definition) -> Result<(RunRow, Option<Edit>)> {
-    let left = |row: &RunRow| {
-        let stage = row.learnt.get(&unfinished(row.edition)).copied();
-        stage.filter(|_| !row.learnt.contains_key(&finished(row.edition)))
-    };
-    let stage = left(&row).and_then(|stage| u16::try_from(stage).ok());
+    let stage = left_to_send(&row).and_then(|stage| u16::try_from(stage).ok());
     let name = |stage: u16| Some((stage, definition.all_stages().nth(stage.into())?.name.clone()));
     let Some((stage, name)) = stage.and_then(name) else { return Ok((row, None)) };
     let edit = go_again(floor, &row, definition, StageNo(stage), name).await?;

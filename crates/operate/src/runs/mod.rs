@@ -78,5 +78,6 @@ pub(crate) use begin::{Standing, standing};
 pub(crate) use control::cancel_known;
 pub use control::{cancel, pause, refuse_finished};
 pub use edit::Edit;
+pub(crate) use edit::edited_to_the_end;
 pub use reader::{KnownRun, Runs};
 pub use show::{List, RunList, list, report, show};

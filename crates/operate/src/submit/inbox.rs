@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{Fate, Handed, HandedIn, LISTED, StandingRun, Sum};
 use super::given::{Given, Sighted};
-use super::run::leave;
+use super::run::note;
 use super::stream::Stream;
 use crate::Floor;
 use crate::error::{Error, Result};
@@ -238,7 +238,7 @@ impl<'a> Inbox<'a> {
         };
         let Standing { row, created, edit } = standing(self.floor, &self.ready.pipeline, &request).await?;
         if created {
-            leave(self.floor, row.id).await?;
+            note(self.floor, &row, true).await?;
         }
         if self.targets.len() >= TARGETS {
             self.targets.clear();

@@ -54,7 +54,7 @@
 //! assert_eq!(fates, [Fate::Admitted, Fate::Changed, Fate::Refused]);
 //! let closed = submit::close(&floor, answer.runs[0].run).await?;
 //! assert_eq!(closed.report.counts.superseded, 1);
-//! assert_eq!(closed.report.status, RunStatus::Interrupted, "an item is left for somebody to work on");
+//! assert_eq!(closed.report.status, RunStatus::Queued, "an item is left for somebody to work on");
 //! # Ok(())
 //! # }
 //! ```

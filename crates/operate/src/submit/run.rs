@@ -9,12 +9,14 @@ use redrive_engine::admit::{Admission, Admitted, News, Pace};
 use redrive_engine::recipe::Recipe;
 use redrive_engine::source::Source;
 use redrive_engine::worker::Stop;
-use redrive_store::{Pause, RunChange, RunRow};
+use redrive_store::{HANDED_OVER, Pause, RunChange, RunRow};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 
 use crate::Floor;
 use crate::error::{Error, Result};
+use crate::index::makes_index;
+use crate::pipelines;
 use crate::runs::{self, Begin, Edit, Next, Other, Prepared};
 use crate::sources::SourceName;
 use crate::work::{Work, refused};
@@ -61,6 +63,7 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
     };
     let Work { row, recipe, source } = work;
     let recipe = Arc::new(recipe);
+    let row = if begun.created { row } else { to_be_read_again(floor, row).await? };
     let source = source.filter(|_| SourceName::of(&row).is_read_once());
     let read = match source {
         Some(source) => read(floor, &row, &recipe, source).await.map(Some),
@@ -68,9 +71,7 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
     };
     recipe.close().await;
     let read = read?;
-    if begun.created {
-        leave(floor, row.id).await?;
-    }
+    note(floor, &row, begun.created).await?;
     Ok(HandedOver {
         run: row.id,
         pipeline: row.spec.pipeline,
@@ -83,6 +84,21 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
         other: begun.other,
         edit: begun.edit,
     })
+}
+
+/// Notes that the source of a run is to be looked at once more. Somebody may be working on the run and have looked at it for
+/// the last time: without a note it would end, and what was handed over would not be in it.
+async fn to_be_read_again(floor: &Floor, row: RunRow) -> Result<RunRow> {
+    let makes_index = pipelines::definition_of(&row).is_some_and(|definition| makes_index(&definition));
+    if !row.admitted_all || !SourceName::of(&row).can_be_read_again() || makes_index {
+        return Ok(row);
+    }
+    match floor.store.begin_reading(row.id, row.reading, row.cursor.clone()).await {
+        Ok(_) | Err(redrive_store::Error::Overtaken { .. }) => {
+            Ok(floor.store.run(row.id).await?.unwrap_or(row))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn paused(run: RunId, so: &str) -> Error {
@@ -118,13 +134,20 @@ async fn read(floor: &Floor, row: &RunRow, recipe: &Arc<Recipe>, source: Box<dyn
     }
 }
 
-/// Notes that nobody is at a run yet, unless somebody is: the time until then is none that it took.
-pub(super) async fn leave(floor: &Floor, run: RunId) -> Result<()> {
+/// Notes that a run was handed over, and that nobody is at a new one yet, unless somebody is: the time until then is none
+/// that it took.
+pub(super) async fn note(floor: &Floor, row: &RunRow, created: bool) -> Result<()> {
     let now = floor.now();
-    if floor.store.workers().await?.iter().any(|worker| worker.attends(run, now)) {
+    let attended = || async {
+        let workers = floor.store.workers().await?;
+        redrive_store::Result::Ok(workers.iter().any(|worker| worker.attends(row.id, now)))
+    };
+    let left = created && !attended().await?;
+    if !left && row.is_handed_over() {
         return Ok(());
     }
-    let idle = Some(Pause { since: Some(now), before_ms: 0 });
-    floor.store.change_run(run, RunChange { idle, ..RunChange::default() }).await?;
+    let idle = left.then_some(Pause { since: Some(now), before_ms: 0 });
+    let learn = Some((HANDED_OVER.to_owned(), 1));
+    floor.store.change_run(row.id, RunChange { idle, learn, ..RunChange::default() }).await?;
     Ok(())
 }

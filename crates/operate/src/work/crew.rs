@@ -21,7 +21,8 @@ use crate::Floor;
 use crate::error::Result;
 use crate::index::IndexTarget;
 use crate::pipelines::{self, recipe};
-use crate::sources::{SourceName, open_left};
+use crate::runs::edited_to_the_end;
+use crate::sources::{Reopened, SourceName, reopen};
 
 /// How long a run with nothing but later retries stays open.
 const LINGER: Duration = Duration::from_secs(2);
@@ -278,20 +279,14 @@ impl OneRun {
     }
 
     async fn work_on(&self, open: OpenRun) -> Result<(redrive_store::Result<Ending>, Told)> {
-        let OpenRun { row, has, .. } = open;
         let (floor, wiring) = (&self.floor, &*self.floor.wiring);
+        let row = edited_to_the_end(floor, open.row).await?;
         let definition = pipelines::parse(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
         let index = IndexTarget::open(floor, &definition, &row.spec.source).await?;
         let mut recipe = recipe(wiring, &definition, row.spec.folder.as_ref(), index.as_ref())?;
         recipe.plan = recipe.plan.with_grace(paused(&row));
-        let name = SourceName::of(&row);
-        let source = match open_left(wiring, &row, &definition, index.as_ref())? {
-            // It was handed over again, or nobody called it finished: its source may have changed since it was read.
-            None if has == Has::End && name.can_be_read_again() && index.is_none() => {
-                Some(name.open(wiring, &definition, row.cursor.as_deref(), None)?)
-            }
-            left => left,
-        };
+        let Reopened { source, unreadable } = reopen(wiring, &row, &definition, index.as_ref())?;
+        unreadable.into_iter().for_each(|why| self.observer.notice(&Notice::SourceUnreadable { why }));
         let mut rounds = Rounds {
             floor,
             row: row.clone(),

@@ -28,8 +28,8 @@ use crate::Floor;
 use crate::error::{Error, Result};
 use crate::index::IndexTarget;
 use crate::pipelines::recipe;
-use crate::runs::Runs;
-use crate::sources::open_left;
+use crate::runs::{Runs, edited_to_the_end};
+use crate::sources::{Reopened, open_left, reopen};
 use round::Round;
 
 /// How often a source that keeps changing is read again at the end of a run.
@@ -251,7 +251,8 @@ impl Rounds<'_> {
             let alone = self.among.is_none();
             if ending == Ending::Outdated && alone && self.goes_on() {
                 admitted.iter().for_each(|told| news.add(&told.news));
-                self.reload().await?;
+                source = self.reload().await?;
+                last = self.row.reading;
                 continue;
             }
             let elsewhere = admitted.as_ref().is_none_or(|told| told.outcome.is_ok());
@@ -274,11 +275,17 @@ impl Rounds<'_> {
             if source.is_none() {
                 return Ok(Ended { ending, news });
             }
+            // What is known of the run is of the round before: that it was left alone, and how long, too.
+            let row = self.floor.store.run(self.row.id).await?;
+            self.row = row.map_or_else(|| self.row.clone(), |row| RunRow { finished_at: None, ..row });
         }
     }
 
-    /// Goes on with the pipeline that somebody gave the run meanwhile. Whoever did reads its source.
-    async fn reload(&mut self) -> Result<()> {
+    /// Goes on with the pipeline that somebody gave the run meanwhile. Its source is read as that asks for, here as well as
+    /// by whoever did, who may only have handed it over.
+    async fn reload(&mut self) -> Result<Option<Box<dyn Source>>> {
+        let row = self.floor.store.run(self.row.id).await?.unwrap_or_else(|| self.row.clone());
+        edited_to_the_end(self.floor, row).await?;
         let known = Runs::of(&*self.floor.store).find(Some(self.row.id)).await?;
         let (definition, wiring) = (&known.definition, &*self.floor.wiring);
         let index = IndexTarget::open(self.floor, definition, &known.row.spec.source).await?;
@@ -286,9 +293,10 @@ impl Rounds<'_> {
         recipe.plan = recipe.plan.with_grace(paused(&known.row));
         let before = std::mem::replace(&mut self.recipe, Arc::new(recipe));
         before.close().await;
+        let Reopened { source, .. } = reopen(wiring, &known.row, definition, index.as_ref())?;
         self.row = known.row;
         self.observer.notice(&Notice::PipelineChanged { run: self.row.id });
-        Ok(())
+        Ok(source)
     }
 
     /// Looks at a source once more when all of it is done; it is given back when there is more to be done.

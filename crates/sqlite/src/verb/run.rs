@@ -122,7 +122,7 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
     let learnt = serde_json::to_string(&row.learnt).map_err(|error| strange("list of facts", error))?;
     tx.prepare_cached(
         "UPDATE run SET control = ?2, reason = ?3, budget = ?4, edition = ?5, definition = ?6, finished_at = ?7,
-                paused_since = ?8, paused_ms = ?9, idle_since = ?10, idle_ms = ?11, learnt = ?12
+                paused_since = ?8, paused_ms = ?9, idle_since = ?10, idle_ms = ?11, learnt = ?12, folder = ?13
          WHERE id = ?1",
     )?
     .execute(params![
@@ -138,6 +138,7 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
         row.idle.since.map(|since| since.0),
         row.idle.before_ms,
         learnt,
+        row.spec.folder,
     ])?;
     if !facts.is_empty() {
         outbox::tell(tx, facts)?;

@@ -54,7 +54,9 @@ impl MemoryStore {
         if self.frozen {
             return Err(Error::ReadOnly("it is a snapshot".to_owned()));
         }
-        Ok(self.lock())
+        let mut state = self.lock();
+        state.writes += 1;
+        Ok(state)
     }
 }
 
@@ -103,6 +105,10 @@ impl Store for MemoryStore {
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()> {
         self.change()?.retire(worker, how);
         Ok(())
+    }
+
+    async fn stamp(&self) -> Result<u64> {
+        Ok(self.lock().writes)
     }
 
     async fn attend(&self, worker: WorkerId, runs: Vec<RunId>) -> Result<()> {

@@ -20,6 +20,8 @@ use crate::{Error, Result};
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct State {
+    /// How often somebody has written.
+    pub(super) writes: u64,
     pub(super) runs: BTreeMap<RunId, RunRow>,
     pub(super) workers: BTreeMap<WorkerId, Worker>,
     pub(super) items: BTreeMap<ItemSeq, Kept>,

@@ -37,10 +37,11 @@ pub fn changed_run<E>(
     if let Some(budget) = change.budget.filter(|budget| budget.was == row.budget) {
         row.budget = Some(budget.becomes);
     }
-    if let Some(definition) = change.definition.filter(|text| *text != row.spec.definition) {
-        row.edition += 1;
-        row.spec.definition = definition;
-    }
+    let definition = change.definition.filter(|text| *text != row.spec.definition);
+    let folder = change.folder.filter(|folder| *folder != row.spec.folder);
+    row.edition += u32::from(definition.is_some() || folder.is_some());
+    row.spec.definition = definition.unwrap_or(row.spec.definition);
+    row.spec.folder = folder.unwrap_or(row.spec.folder);
     if let Some(end) = change.end {
         let finished_at = match end {
             RunEnd::Finished(at) if !live()? => Some(at),

@@ -40,7 +40,7 @@ fn words(args: &IndexArgs, found: &IndexReport, took_ms: i64) -> String {
     );
     let waiting = match report.status {
         // Nothing need have failed: it was not its turn yet.
-        RunStatus::Interrupted => "not done yet",
+        RunStatus::Queued | RunStatus::Interrupted => "not done yet",
         _ => "waiting for a retry",
     };
     let mut parts = vec![format!("{} indexed", count(figures.indexed))];

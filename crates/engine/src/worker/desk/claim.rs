@@ -24,8 +24,8 @@ impl Desk {
             let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else {
                 continue;
             };
-            let free = work.capacity().saturating_sub(desk.ready.len() + desk.items_calling);
-            let limit = free.min(self.room(stage, work, now).saturating_sub(desk.ready.len()));
+            let limit =
+                self.could_use(stage).min(self.room(stage, work, now).saturating_sub(desk.ready.len()));
             if limit > 0 {
                 let reserved = reserved(self.recipe.share, desk.given, limit);
                 slots.push(Slot {
@@ -48,6 +48,17 @@ impl Desk {
         slot.limit = slot.limit.min(most);
         let given = self.stages.get(slot.stage.index()).map_or(0, |desk| desk.given);
         slot.reserved = reserved(self.recipe.share, given, slot.limit);
+    }
+
+    /// How many more items a stage could work on, whatever its gate says.
+    pub(in crate::worker) fn could_use(&self, stage: StageNo) -> usize {
+        let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else {
+            return 0;
+        };
+        if self.halt.is_some() {
+            return 0;
+        }
+        work.capacity().saturating_sub(desk.ready.len() + desk.items_calling)
     }
 
     /// How many items can be called for soon, as far as the stage's gate goes.

@@ -77,6 +77,11 @@ impl Desk {
         self.gates.lock().at(at).map(|shared| ask(&shared.gate))
     }
 
+    /// How many calls at once the stage's gate lets pass, those that are under way included; `None` for a stage without one.
+    pub(in crate::worker) fn passes_at_once(&self, stage: StageNo, now: Timestamp) -> Option<usize> {
+        self.ask_gate(stage, |gate| gate.under_way().saturating_add(gate.room(now)))
+    }
+
     /// Asks the stage's gate for leave to make a call; a stage without a gate needs none.
     pub(super) fn permit(&mut self, stage: StageNo, tokens: u64, now: Timestamp) -> Option<Option<Permit>> {
         let Some(at) = self.place_of_gate(stage) else { return Some(None) };

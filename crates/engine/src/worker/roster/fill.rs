@@ -7,12 +7,21 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Error, Has, OpenRun, WorkList, WorkPosition, WorkQuery};
 
 use super::{Host, Open, Roster, TELL_EVERY};
+use crate::worker::places::PlaceSet;
 use crate::worker::run_loop::Mates;
 
 /// How long a run has a place that others wait for in turn.
 const SLICE: Duration = Duration::from_secs(10);
 /// How soon runs that have nothing to do yet are looked at again, where they are few.
 const LOOK_ALL: Duration = Duration::from_secs(15);
+/// How soon the store is looked at though nobody seems to have written.
+const LOOK_ANYWAY: Duration = Duration::from_secs(15);
+/// How many times as long as a look takes the next one waits: where many runs have nothing to do, it takes a while.
+const REST: u32 = 20;
+/// With this many open runs, or fewer, what others write is looked at as soon as it is seen.
+const FEW: usize = 4;
+/// How long a run has a place while all its calls wait for others and runs wait that might not have to.
+const IN_VAIN: Duration = Duration::from_millis(500);
 /// Pages of runs that are looked at, at one go, where none of them can be opened.
 const PAGES: usize = 4;
 
@@ -26,16 +35,26 @@ impl Roster {
             self.all_seen = false;
             (self.later_seen, self.look_all_at) = (0, Timestamp::MAX);
         }
-        let tick = self.looked_at.is_none_or(|at| at > now || now.since(at) >= self.settings.tick);
+        let stamp = self.store.stamp().await?;
+        // Who waits until nothing is left has to see that with their own eyes.
+        let changed = self.stamp != Some(stamp) || self.settings.until_idle.is_some();
+        let looked = self.looked_at.filter(|at| *at <= now).map(|at| now.since(at));
+        let rested = looked.filter(|ago| self.settings.until_idle.is_some() || *ago >= self.look_took * REST);
+        let tick = looked.is_none()
+            || rested.is_some_and(|ago| ago >= self.settings.tick && (changed || ago >= LOOK_ANYWAY));
         let due = self.next_due.is_some_and(|due| due <= now);
-        let all_ended = self.open.is_empty();
-        if tick || due || all_ended {
+        let at_leisure = changed && self.open.len() <= FEW && rested.is_some();
+        let looks = tick || due || at_leisure;
+        if looks {
             self.next_due = None;
             self.fill_head(host, now).await?;
-            self.looked_at = Some(now);
+            (self.looked_at, self.stamp) = (Some(now), Some(stamp));
         }
         if tick || self.room() >= self.settings.open.div_ceil(4) {
             self.fill_in_turn(host, now).await?;
+        }
+        if looks {
+            self.look_took = self.env.clock.now().since(now);
         }
         self.tell(host, now).await
     }
@@ -65,14 +84,17 @@ impl Roster {
 
     /// Opens the runs that go first. Some places are left for those that take turns.
     async fn fill_head(&mut self, host: &mut dyn Host, now: Timestamp) -> Result<(), Error> {
-        let mine = self.settings.open - self.settings.open / 5;
+        let mine = self.settings.open - (self.settings.open / 5).max(usize::from(self.settings.open > 1));
         let held = self.open.values().filter(|open| !open.in_turn).count();
         let list = self.list(None, mine.max(1), now).await?;
         self.cursor = self.cursor.or(list.next);
         let mut room = mine.saturating_sub(held).min(self.room());
         for run in list.runs {
-            if room > 0 && self.open(host, run, false, now) {
-                room -= 1;
+            let rank = rank_of(&run);
+            if room > 0 {
+                room -= usize::from(self.open(host, run, false, now));
+            } else if !self.open.contains_key(&run.row.id) {
+                self.give_way(host, rank, now);
             }
         }
         self.seen_to(list.next, now);
@@ -105,13 +127,26 @@ impl Roster {
         Ok(())
     }
 
-    /// Has runs end that have had their turn.
+    /// Has runs end that have had their turn, or cannot use it.
     fn make_room(&mut self, host: &mut dyn Host, now: Timestamp) {
         for (run, open) in &mut self.open {
-            if open.in_turn && !open.closing && now.since(open.since) >= SLICE {
+            let ended = now.since(open.since) >= SLICE || open.is_in_vain(&self.places, now);
+            if open.in_turn && !open.closing && ended {
                 open.closing = true;
                 host.close(*run);
             }
+        }
+    }
+
+    /// Has the last run that goes after another one end, where it has its place in vain.
+    fn give_way(&mut self, host: &mut dyn Host, to: Rank, now: Timestamp) {
+        let places = &self.places;
+        let later = self.open.iter_mut().filter(|(_, open)| {
+            !open.in_turn && !open.closing && open.rank > to && open.is_in_vain(places, now)
+        });
+        if let Some((run, open)) = later.max_by_key(|(_, open)| open.rank) {
+            open.closing = true;
+            host.close(*run);
         }
     }
 
@@ -121,14 +156,15 @@ impl Roster {
             return false;
         }
         self.later_seen += u32::from(run.has == Has::Later);
+        let rank = rank_of(&run);
         let mates = Mates {
             gates: self.gates.clone(),
             places: self.places.clone(),
-            rank: Rank::new(run.row.spec.priority, run.row.created_at, id),
+            rank,
             waiting: usize::try_from(run.waiting).unwrap_or(usize::MAX),
             begins_at_once: run.has == Has::Due,
         };
-        self.open.insert(id, Open { since: now, in_turn, closing: false });
+        self.open.insert(id, Open { rank, since: now, in_turn, closing: false });
         host.open(run, mates);
         true
     }
@@ -144,4 +180,15 @@ impl Roster {
         self.told = (now, runs);
         Ok(())
     }
+}
+
+impl Open {
+    /// Whether all that the run could do waits for others.
+    fn is_in_vain(&self, places: &PlaceSet, now: Timestamp) -> bool {
+        now.since(self.since) >= IN_VAIN && !places.is_served(self.rank)
+    }
+}
+
+fn rank_of(run: &OpenRun) -> Rank {
+    Rank::new(run.row.spec.priority, run.row.created_at, run.row.id)
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::id::{RunId, WorkerId};
+use redrive_core::pool::Rank;
 use redrive_core::time::Timestamp;
 use redrive_store::{Error, OpenRun, Retired, Store, WorkFilter, WorkPosition};
 
@@ -37,6 +38,8 @@ pub struct RosterSettings {
     pub open: usize,
     /// Longest time between two looks at the store.
     pub tick: Duration,
+    /// How soon it is seen that somebody wrote, where little is done here.
+    pub glance: Duration,
     /// How long a store that does not answer is asked again before the worker gives up.
     pub patience: Duration,
     /// Ends when nothing can be done now, nor within this; `None`: goes on until it is told to stop.
@@ -51,6 +54,7 @@ impl Default for RosterSettings {
             filter: WorkFilter::default(),
             open: 256,
             tick: Duration::from_secs(1),
+            glance: Duration::from_millis(50),
             patience: Duration::from_secs(30),
             until_idle: None,
             looks: 2_000,
@@ -85,6 +89,7 @@ pub trait Host: Send {
 
 /// One open run.
 struct Open {
+    rank: Rank,
     since: Timestamp,
     /// It has a place that runs take turns in.
     in_turn: bool,
@@ -105,6 +110,9 @@ pub struct Roster {
     cursor: Option<WorkPosition>,
     /// When the store was last asked for the runs that go first.
     looked_at: Option<Timestamp>,
+    /// What the store was like then, and how long the look took.
+    stamp: Option<u64>,
+    look_took: Duration,
     /// The whole list was looked through, those with later items too.
     all_seen: bool,
     /// When it is looked through again, and how many runs with later items it had: a clock that was ahead may have written
@@ -130,6 +138,8 @@ impl Roster {
             asleep: BTreeMap::new(),
             cursor: None,
             looked_at: None,
+            stamp: None,
+            look_took: Duration::ZERO,
             all_seen: false,
             look_all_at: Timestamp(i64::MIN),
             later_seen: 0,
@@ -175,7 +185,7 @@ impl Roster {
                 return Ok(());
             }
             let due = self.next_due.map_or(self.settings.tick, |due| due.since(now));
-            host.wait(due.clamp(Duration::from_millis(1), self.settings.tick)).await;
+            host.wait(due.clamp(Duration::from_millis(1), self.settings.glance)).await;
         }
     }
 

@@ -13,6 +13,7 @@ use super::WorkerLoop;
 use crate::crash;
 use crate::worker::desk::Halt;
 use crate::worker::driver::{Driver, Part, Step};
+use crate::worker::places::Wish;
 
 /// A worker that is nearly fully busy gathers free places this long before it claims again, instead of claiming singly.
 pub(super) const GATHER: Duration = Duration::from_millis(3);
@@ -107,7 +108,9 @@ impl<D: Driver> WorkerLoop<D> {
             let wanted = slots.len();
             slots.retain(|slot| !self.quiet.contains(&slot.stage));
             self.claimed_nothing |= wanted > 0 && slots.is_empty();
-            self.crowded = mates.places.share_out(mates.rank, &self.desk, self.few, slots);
+            let wish =
+                Wish { rank: mates.rank, few: self.few, quiet: &self.quiet, later: self.held_back, now };
+            self.crowded = mates.places.share_out(&wish, &self.desk, slots);
         }
         if !slots.is_empty() {
             self.claimed_at = now;

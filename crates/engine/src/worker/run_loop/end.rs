@@ -78,10 +78,11 @@ impl<D: Driver> WorkerLoop<D> {
             return Ok(true);
         }
         crash::point("run.before_finish");
+        let now = self.env.clock.now();
         // A run among others is not written to once more when it is left.
         let (budget, idle) =
-            if self.mates.is_some() { (self.desk.save_budget(), self.idle_now()) } else { (None, None) };
-        let change = RunChange { budget, idle, ..RunChange::if_done(self.env.clock.now()) };
+            if self.mates.is_some() { (self.desk.save_budget(), self.left_alone(now)) } else { (None, None) };
+        let change = RunChange { budget, idle, ..RunChange::if_done(now) };
         let row = self.store.change_run(row.id, change).await?;
         crash::point("run.after_finish");
         if self.mates.is_some() {
@@ -90,9 +91,9 @@ impl<D: Driver> WorkerLoop<D> {
         Ok(row.finished_at.is_some())
     }
 
-    /// For how long the run was left alone, now that somebody is at it.
-    fn idle_now(&self) -> Option<Pause> {
-        self.idle_ms.map(|before_ms| Pause { since: None, before_ms })
+    /// For how long the run was left alone, and that it is so from now on.
+    fn left_alone(&self, now: Timestamp) -> Option<Pause> {
+        self.idle_ms.map(|before_ms| Pause { since: Some(now), before_ms })
     }
 
     /// Has the commit that records the last items of a run among others finish it, too. Whether they are the last is for the
@@ -111,7 +112,8 @@ impl<D: Driver> WorkerLoop<D> {
         }
         let change = commit.run.map(|(_, change)| change).unwrap_or_default();
         let budget = change.budget.or_else(|| self.desk.save_budget());
-        let change = RunChange { budget, idle: self.idle_now(), end: Some(RunEnd::IfDone(now)), ..change };
+        let change =
+            RunChange { budget, idle: self.left_alone(now), end: Some(RunEnd::IfDone(now)), ..change };
         Commit { run: Some((self.desk.run(), change)), ..commit }
     }
 

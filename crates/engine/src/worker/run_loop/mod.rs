@@ -22,7 +22,7 @@ use redrive_core::id::StageNo;
 use redrive_core::pool::Rank;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, RunRow, Store};
+use redrive_store::{Error, Pause, RunChange, RunRow, Store};
 
 use super::clock::ClockWatch;
 use super::desk::{Desk, Halt};
@@ -297,6 +297,13 @@ impl<D: Driver> WorkerLoop<D> {
         let row = store.run(run).await?;
         let control = row.as_ref().map_or(Control::Cancelled, |row| row.control);
         let edition = row.as_ref().map_or(0, |row| row.edition);
+        if let (Some(before_ms), Some(_)) =
+            (self.idle_ms.filter(|_| self.mates.is_some()), row.as_ref().and_then(|row| row.idle.since))
+        {
+            // A run that is done with in a moment is not written to for this.
+            let idle = Some(Pause { since: None, before_ms });
+            store.change_run(run, RunChange { idle, ..RunChange::default() }).await?;
+        }
         self.desk.paused_for(row.as_ref().map_or(0, |row| row.pause.before_ms));
         row.as_ref().map(|row| self.desk.hear_budget(row)).transpose()?;
         self.observe(Step::Looked);
