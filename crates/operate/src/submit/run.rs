@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
-use redrive_engine::admit::{Admission, Admitted, News, Pace};
+use redrive_engine::admit::{Admission, Admitted, News, Pace, starts_over};
 use redrive_engine::recipe::Recipe;
-use redrive_engine::source::Source;
+use redrive_engine::source::{Source, Standing};
 use redrive_engine::worker::Stop;
 use redrive_store::{HANDED_OVER, Pause, RunChange, RunRow};
 use serde::Serialize;
@@ -63,7 +63,9 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
     };
     let Work { row, recipe, source } = work;
     let recipe = Arc::new(recipe);
-    let row = if begun.created { row } else { to_be_read_again(floor, row).await? };
+    if let Some(source) = source.as_ref().filter(|_| !begun.created) {
+        to_be_read_again(floor, &row, &**source).await?;
+    }
     let source = source.filter(|_| SourceName::of(&row).is_read_once());
     let read = match source {
         Some(source) => read(floor, &row, &recipe, source).await.map(Some),
@@ -86,17 +88,18 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
     })
 }
 
-/// Notes that the source of a run is to be looked at once more. Somebody may be working on the run and have looked at it for
-/// the last time: without a note it would end, and what was handed over would not be in it.
-async fn to_be_read_again(floor: &Floor, row: RunRow) -> Result<RunRow> {
-    let makes_index = pipelines::definition_of(&row).is_some_and(|definition| makes_index(&definition));
-    if !row.admitted_all || !SourceName::of(&row).can_be_read_again() || makes_index {
-        return Ok(row);
+/// Notes that a source that has changed since it was read is to be read again. Somebody may be working on the run and have
+/// looked at it for the last time: without a note it would end, and what was handed over would not be in it.
+async fn to_be_read_again(floor: &Floor, row: &RunRow, source: &dyn Source) -> Result<()> {
+    let makes_index = pipelines::definition_of(row).is_some_and(|definition| makes_index(&definition));
+    let unchanged = source.standing() == Standing::Unchanged;
+    if !row.admitted_all || unchanged || !SourceName::of(row).can_be_read_again() || makes_index {
+        return Ok(());
     }
-    match floor.store.begin_reading(row.id, row.reading, row.cursor.clone()).await {
-        Ok(_) | Err(redrive_store::Error::Overtaken { .. }) => {
-            Ok(floor.store.run(row.id).await?.unwrap_or(row))
-        }
+    let over = starts_over(&*floor.store, row).await?;
+    let position = source.start().position.filter(|_| !over);
+    match floor.store.begin_reading(row.id, row.reading, position).await {
+        Ok(_) | Err(redrive_store::Error::Overtaken { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

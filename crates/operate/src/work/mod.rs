@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use crate::Floor;
 use crate::error::{Error, Result};
 use crate::index::IndexTarget;
-use crate::pipelines::recipe;
+use crate::pipelines::{definition_of, recipe};
 use crate::runs::{Runs, edited_to_the_end};
 use crate::sources::{Reopened, open_left, reopen};
 use round::Round;
@@ -256,11 +256,13 @@ impl Rounds<'_> {
                 continue;
             }
             let elsewhere = admitted.as_ref().is_none_or(|told| told.outcome.is_ok());
-            if reads && alone && elsewhere && ending == Ending::Stopped && self.goes_on() && rounds < ROUNDS {
-                // Somebody else reads the source anew; what comes of it is worked on together.
+            if reads && elsewhere && ending == Ending::Stopped && self.goes_on() && rounds < ROUNDS {
+                // Somebody else reads the source anew, or only said that it is to be read.
                 rounds += 1;
                 admitted.iter().for_each(|told| news.add(&told.news));
                 self.floor.env.clock.sleep(ELSEWHERE).await;
+                source = self.look_again().await?;
+                last = self.row.reading;
                 continue;
             }
             let Some(admitted) = admitted else { return Ok(Ended { ending, news }) };
@@ -275,10 +277,24 @@ impl Rounds<'_> {
             if source.is_none() {
                 return Ok(Ended { ending, news });
             }
-            // What is known of the run is of the round before: that it was left alone, and how long, too.
-            let row = self.floor.store.run(self.row.id).await?;
-            self.row = row.map_or_else(|| self.row.clone(), |row| RunRow { finished_at: None, ..row });
+            self.refresh().await?;
         }
+    }
+
+    /// What is known of the run is of the round before: that it was left alone, and how long, too.
+    async fn refresh(&mut self) -> Result<()> {
+        if let Some(row) = self.floor.store.run(self.row.id).await? {
+            self.row = RunRow { finished_at: None, ..row };
+        }
+        Ok(())
+    }
+
+    /// Opens what is left to be read of the source.
+    async fn look_again(&mut self) -> Result<Option<Box<dyn Source>>> {
+        self.refresh().await?;
+        let Some(definition) = definition_of(&self.row) else { return Ok(None) };
+        let index = IndexTarget::open(self.floor, &definition, &self.row.spec.source).await?;
+        open_left(&*self.floor.wiring, &self.row, &definition, index.as_ref())
     }
 
     /// Goes on with the pipeline that somebody gave the run meanwhile. Its source is read as that asks for, here as well as
