@@ -26,16 +26,17 @@ pub(crate) fn claim(tx: &Connection, claim: &Claim) -> Result<Claimed> {
             claimed.outdated = true;
             continue;
         }
-        let fresh = due(tx, slot, 0, claim.now)?;
-        let retry = due(tx, slot, 1, claim.now)?;
-        let (from_fresh, from_retry) = pick(slot.order, slot.reserved, slot.limit, &fresh, &retry);
-        let mut chosen: Vec<ItemSeq> =
-            fresh[..from_fresh].iter().chain(&retry[..from_retry]).map(|candidate| candidate.seq).collect();
+        let (fresh, retry) = (head(tx, slot, 0, claim.now)?, head(tx, slot, 1, claim.now)?);
+        let (from_fresh, from_retry) = pick(slot.order, slot.reserved, slot.limit, &fresh.due, &retry.due);
+        let mut chosen: Vec<ItemSeq> = fresh.due[..from_fresh]
+            .iter()
+            .chain(&retry.due[..from_retry])
+            .map(|candidate| candidate.seq)
+            .collect();
         chosen.sort_unstable();
         take(tx, claim, &chosen, &mut claimed)?;
         deltas.claimed(slot.run, slot.stage, sql_limit(chosen.len()));
-        for lane in [0, 1] {
-            let later = due_later(tx, slot, lane, claim.now)?;
+        for later in [fresh.later, retry.later] {
             claimed.next_due = claimed.next_due.into_iter().chain(later).min();
         }
     }
@@ -43,16 +44,33 @@ pub(crate) fn claim(tx: &Connection, claim: &Claim) -> Result<Claimed> {
     Ok(claimed)
 }
 
-/// The head of a lane: due items in the order of their due times.
-fn due(tx: &Connection, slot: &Slot, lane: i64, now: Timestamp) -> Result<Vec<Candidate>> {
+/// The head of a lane.
+struct Head {
+    /// Due items in the order of their due times.
+    due: Vec<Candidate>,
+    /// When the first of the others will be due.
+    later: Option<Timestamp>,
+}
+
+fn head(tx: &Connection, slot: &Slot, lane: i64, now: Timestamp) -> Result<Head> {
     let mut select = tx.prepare_cached(
-        "SELECT seq, created_at FROM item INDEXED BY item_ready
-         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due <= ?4 ORDER BY due, seq LIMIT ?5",
+        "SELECT seq, created_at, due FROM item INDEXED BY item_ready
+         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 ORDER BY due, seq LIMIT ?4",
     )?;
-    let found = select.query_map((slot.run.0, slot.stage.0, lane, now.0, sql_limit(slot.limit)), |row| {
-        Ok(Candidate { seq: ItemSeq(row.get(0)?), created_at: Timestamp(row.get(1)?) })
-    })?;
-    Ok(found.collect::<rusqlite::Result<_>>()?)
+    let most = slot.limit.saturating_add(1);
+    let mut rows = select.query((slot.run.0, slot.stage.0, lane, sql_limit(most)))?;
+    let mut due = Vec::new();
+    while let Some(row) = rows.next()? {
+        let at = Timestamp(row.get(2)?);
+        if at > now {
+            return Ok(Head { due, later: Some(at) });
+        }
+        due.push(Candidate { seq: ItemSeq(row.get(0)?), created_at: Timestamp(row.get(1)?) });
+    }
+    // One more than is wanted is due: what is not comes behind all of those.
+    let later = if due.len() == most { due_later(tx, slot, lane, now)? } else { None };
+    due.truncate(slot.limit);
+    Ok(Head { due, later })
 }
 
 /// When the first item of a lane that is not due yet will be.
