@@ -4,6 +4,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use redrive_operate::work::{Served, serve};
+use redrive_operate::{Error, Floor};
+use redrive_store::RunFilter;
 
 use super::work::Watching;
 use super::{Answer, Context};
@@ -24,7 +26,21 @@ pub async fn work(context: &Context, args: CrewArgs) -> Answer {
     if let Some(run) = served.left.keys().next() {
         context.hint(&format!("`redrive show {run}` says how a run stands that was left"));
     }
+    if args.until_idle {
+        unknown_pipelines(context, &floor, &args.pipelines).await?;
+    }
     Ok(code(&served, args.until_idle))
+}
+
+/// Names the pipelines that were asked for and that no run of the store has: they may be spelt otherwise.
+async fn unknown_pipelines(context: &Context, floor: &Floor, asked: &[String]) -> Result<(), Error> {
+    for name in asked {
+        let filter = RunFilter { pipeline: Some(name.clone()), ..RunFilter::default() };
+        if floor.store.runs(filter, None, 1).await?.is_empty() {
+            context.hint(&format!("no run of this store is of a pipeline {name}; `redrive runs` lists them"));
+        }
+    }
+    Ok(())
 }
 
 fn words(served: &Served) -> String {
