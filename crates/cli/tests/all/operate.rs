@@ -264,6 +264,33 @@ fn a_healthy_command_stage_is_ok_from_any_folder() {
 }
 
 #[test]
+fn the_doctor_finds_what_run_and_submit_refuse() {
+    let place =
+        Place::with(&one_stage("kind = \"command\"\ncommand = [\"python3\", \"work.py\"]"), &samples(1));
+    let told = place.run(&["doctor", "p.toml"]).expect(0).stdout;
+    assert!(told.contains("warning") && told.contains("there is no script"), "{told}");
+    place.write("work.py", "");
+    let told = place.run(&["doctor", "p.toml"]).expect(0).stdout;
+    assert!(!told.contains("warning") && told.contains("p.toml: 1 stage\n"), "{told}");
+    std::fs::remove_file(place.path("in.jsonl")).expect("removed");
+    let told = place.run(&["doctor", "p.toml"]).expect(1).stdout;
+    assert!(told.contains("BAD  source") && told.contains("cannot read the source"), "{told}");
+    place.write("plain", "");
+    let told = place.run(&["doctor", "--store", "sqlite:plain/below/state.db"]).expect(1).stdout;
+    assert!(told.contains("BAD  store") && told.contains("plain is no folder"), "{told}");
+    let told = place.run(&["doctor", "--store", "sqlite:/proc/state.db"]).expect(1).stdout;
+    assert!(told.contains("BAD  store"), "{told}");
+}
+
+#[test]
+fn a_store_in_memory_is_refused_and_leaves_nothing_behind() {
+    let place = Place::with(&one_stage("kind = \"pass\""), &samples(1));
+    let told = place.run(&["run", "p.toml", "--store", "sqlite::memory:"]).expect(2).stderr;
+    assert!(told.contains("a store in memory would end with the command"), "{told}");
+    assert!(!place.path(":memory:").exists());
+}
+
+#[test]
 fn a_run_is_paused_resumed_and_cancelled() {
     let server = Server::good();
     server.hold();
