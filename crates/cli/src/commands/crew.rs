@@ -11,7 +11,7 @@ use super::work::Watching;
 use super::{Answer, Context};
 use crate::args::CrewArgs;
 use crate::exit;
-use crate::output::text::count;
+use crate::output::text::{count, things};
 use crate::output::{json, lines};
 
 /// Works on every run that has something to do.
@@ -45,8 +45,7 @@ async fn unknown_pipelines(context: &Context, floor: &Floor, asked: &[String]) -
 
 fn words(served: &Served) -> String {
     let Served { finished, left, unworkable, .. } = served;
-    let runs = if *finished == 1 { "run" } else { "runs" };
-    let mut text = format!("{} {runs} finished", count(*finished));
+    let mut text = format!("{} finished", things(*finished, "run"));
     if !left.is_empty() {
         text.push_str(&format!(", {} left", count(left.len() as u64)));
         let named: Vec<String> = left.iter().take(5).map(|(run, status)| format!("{run} {status}")).collect();

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::{Answer, Context};
 use crate::exit;
-use crate::output::text::{safe, span};
+use crate::output::text::{KEY, safe, short, span};
 use crate::output::{json, lines};
 use crate::wiring;
 
@@ -107,7 +107,7 @@ async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Error
         findings.push(good("store file", format!("{}: sound", path.display())));
     }
     findings.extend(damage.iter().map(|damage| match (damage.item, &damage.key) {
-        (Some(item), Some(key)) => bad("item", format!("{item} ({key}): {}", damage.what)),
+        (Some(item), Some(key)) => bad("item", format!("{item} ({}): {}", short(key, KEY), damage.what)),
         _ => bad("store file", format!("{}: {}", path.display(), damage.what)),
     }));
     let log = wiring::log_bytes(path);

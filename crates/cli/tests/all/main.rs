@@ -49,5 +49,6 @@ mod sources;
 mod submit;
 mod support;
 mod timing;
+mod wording;
 mod work;
 mod wrong_answers;
