@@ -22,6 +22,8 @@ const NAMED: usize = 5;
 const PAGE: usize = 200;
 /// How much of a name that nothing has is repeated.
 const SHOWN: usize = 80;
+/// Where the numbers of runs are.
+const RUNS: &str = "`redrive runs` lists the runs of this store";
 
 /// One item, by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,13 +66,10 @@ pub async fn find(store: &dyn Store, name: &ItemName) -> Result<Item> {
 
 async fn find_any(store: &dyn Store, name: &ItemName) -> Result<Found> {
     let ItemName { item: name, run } = name;
-    if let Some(run) = run {
-        Runs::of(store).find(Some(*run)).await?;
-    }
     let mut items = find_item(store, name, *run, LOOKED_AT).await?;
     let mut purged = find_tombstones(store, name, *run, LOOKED_AT).await?;
     match (items.len(), purged.len()) {
-        (0, 0) => Err(nothing_called(store, name).await?),
+        (0, 0) => Err(nothing_called(store, name, *run).await?),
         (1, 0) => Ok(Found::Item(Box::new(items.remove(0)))),
         (0, 1) => Ok(Found::Tombstone(purged.remove(0))),
         _ => {
@@ -87,8 +86,13 @@ async fn find_any(store: &dyn Store, name: &ItemName) -> Result<Found> {
     }
 }
 
-/// Nothing has this name; it may be that of a run.
-async fn nothing_called(store: &dyn Store, name: &str) -> Result<Error> {
+/// Nothing has this name: the run may not exist that it was looked for in, or it may be the name of a run.
+async fn nothing_called(store: &dyn Store, name: &str, within: Option<RunId>) -> Result<Error> {
+    if let Some(run) = within
+        && store.run(run).await?.is_none()
+    {
+        return Ok(Error::not_found(format!("run {run} does not exist")).hint(RUNS));
+    }
     let message = format!("no item has the id or key {:?}", beginning(name));
     let Ok(run) = name.parse::<RunId>() else {
         return Ok(Error::not_found(message).hint(
@@ -97,8 +101,7 @@ async fn nothing_called(store: &dyn Store, name: &str) -> Result<Error> {
     };
     Ok(match store.run(run).await? {
         Some(_) => Error::not_found(message).hint(format!("{run} is a run: `redrive show {run}` shows it")),
-        None => Error::not_found(format!("{message}, and run {run} does not exist"))
-            .hint("`redrive runs` lists the runs of this store"),
+        None => Error::not_found(format!("{message}, and run {run} does not exist")).hint(RUNS),
     })
 }
 

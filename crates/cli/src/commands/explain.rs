@@ -81,11 +81,11 @@ fn words(life: &Explanation) -> String {
 
 fn attempts(life: &Explanation) -> String {
     let headings = [
-        ("started", Side::Left),
+        ("started", Side::Whole),
         ("stage", Side::Left),
         ("gen", Side::Right),
         ("attempt", Side::Right),
-        ("outcome", Side::Left),
+        ("outcome", Side::Whole),
         ("why", Side::Left),
         ("then waits", Side::Left),
     ];

@@ -14,7 +14,7 @@ use crate::exit;
 use crate::output::json;
 use crate::output::results::{Form, Writer, Written};
 use crate::output::target::{Existing, Guard, Sink, Target};
-use crate::output::text::{count, things};
+use crate::output::text::things;
 
 /// What stands before the results in a document, or goes with what was written into a file.
 #[derive(Serialize)]
@@ -92,8 +92,8 @@ fn told(context: &Context, of: Of<'_>, target: Option<&Target>, written: &Writte
     }
     if written.not_kept > 0 {
         context.say(&format!(
-            "{} items passed {stage} and what it made of them is not kept; `reuse = true` keeps it for later runs",
-            count(written.not_kept)
+            "of {} that passed {stage}, what it made is not kept; `reuse = true` keeps it for later runs",
+            things(written.not_kept, "item")
         ));
     }
     Ok(())

@@ -7,6 +7,7 @@ mod children;
 mod clock;
 mod crash_points;
 mod dead_letters;
+mod doctor;
 mod embed_batches;
 mod gate_breaker;
 mod gate_limits;
