@@ -92,7 +92,7 @@ fn told(context: &Context, of: Of<'_>, target: Option<&Target>, written: &Writte
     }
     if written.not_kept > 0 {
         context.say(&format!(
-            "of {} that passed {stage}, what it made is not kept; `reuse = true` keeps it for later runs",
+            "{} passed {stage}, and what it made is not kept; `reuse = true` keeps it for later runs",
             things(written.not_kept, "item")
         ));
     }
