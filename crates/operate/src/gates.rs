@@ -50,7 +50,7 @@ pub async fn pause(floor: &Floor, name: &str, why: &str) -> Result<()> {
     if !known && !is_named_by_a_run(floor, name).await? {
         return Err(unknown(floor, name).await?);
     }
-    let why = format!("{why} ({})", floor.actor);
+    let why = floor.said(why);
     let now = floor.now();
     admin::change_gate(&*floor.store, name, true, now, |state| state.stop(why.clone(), now)).await?;
     Ok(())

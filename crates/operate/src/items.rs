@@ -22,6 +22,8 @@ const NAMED: usize = 5;
 const PAGE: usize = 200;
 /// How much of a name that nothing has is repeated.
 const SHOWN: usize = 80;
+/// Where the numbers of runs are.
+const RUNS: &str = "`redrive runs` lists the runs of this store";
 
 /// One item, by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,20 +69,40 @@ async fn find_any(store: &dyn Store, name: &ItemName) -> Result<Found> {
     let mut items = find_item(store, name, *run, LOOKED_AT).await?;
     let mut purged = find_tombstones(store, name, *run, LOOKED_AT).await?;
     match (items.len(), purged.len()) {
-        (0, 0) => Err(Error::not_found(format!("no item has the id or key {:?}", beginning(name))).hint(
-            "ids are shown by `redrive dead list` and `redrive failures`; a key has to be given whole",
-        )),
+        (0, 0) => Err(nothing_called(store, name, *run).await?),
         (1, 0) => Ok(Found::Item(Box::new(items.remove(0)))),
         (0, 1) => Ok(Found::Tombstone(purged.remove(0))),
         _ => {
-            let living = items.iter().map(|item| format!("{} ({} in {})", item.id, item.key, item.run));
-            let gone =
-                purged.iter().map(|gone| format!("{} ({} in {}, purged)", gone.id, gone.key, gone.run));
+            let living =
+                items.iter().map(|item| format!("{} ({} in {})", item.id, beginning(&item.key), item.run));
+            let gone = purged
+                .iter()
+                .map(|gone| format!("{} ({} in {}, purged)", gone.id, beginning(&gone.key), gone.run));
             let some: Vec<String> = living.chain(gone).take(NAMED).collect();
-            let message = format!("several items are called {name}:\n       {}", some.join("\n       "));
+            let message =
+                format!("several items are called {}:\n       {}", beginning(name), some.join("\n       "));
             Err(Error::wrong(message).hint("give more of the id, or --run"))
         }
     }
+}
+
+/// Nothing has this name: the run may not exist that it was looked for in, or it may be the name of a run.
+async fn nothing_called(store: &dyn Store, name: &str, within: Option<RunId>) -> Result<Error> {
+    if let Some(run) = within
+        && store.run(run).await?.is_none()
+    {
+        return Ok(Error::not_found(format!("run {run} does not exist")).hint(RUNS));
+    }
+    let message = format!("no item has the id or key {:?}", beginning(name));
+    let Ok(run) = name.parse::<RunId>() else {
+        return Ok(Error::not_found(message).hint(
+            "ids are shown by `redrive dead list` and `redrive failures`; a key has to be given whole",
+        ));
+    };
+    Ok(match store.run(run).await? {
+        Some(_) => Error::not_found(message).hint(format!("{run} is a run: `redrive show {run}` shows it")),
+        None => Error::not_found(format!("{message}, and run {run} does not exist")).hint(RUNS),
+    })
 }
 
 /// The first line of a name, cut.
@@ -167,7 +189,7 @@ async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
 pub async fn kill(floor: &Floor, name: &ItemName, why: &str) -> Result<Life> {
     let item = find(&*floor.store, name).await?;
     let known = Runs::of(&*floor.store).find(Some(item.run)).await?;
-    let why = format!("{why} ({})", floor.actor);
+    let why = floor.said(why);
     if !admin::kill(&*floor.store, &item, &known.plan, &why, &floor.env).await? {
         return Err(Error::refused(format!("item {} is {} already", item.id, item.state.kind())));
     }

@@ -55,13 +55,23 @@ pub struct Floor {
     pub index: Arc<dyn Index>,
     /// Clock and dice.
     pub env: Env,
-    /// Who asks, for the record.
+    /// Who asks, for the record; empty where that is not known.
     pub actor: String,
     /// Who makes handlers.
     pub wiring: Arc<dyn Wiring>,
 }
 
 impl Floor {
+    /// Who asks, as the end of a sentence: ` by ann`, or nothing where that is not known.
+    fn by(&self) -> String {
+        if self.actor.is_empty() { String::new() } else { format!(" by {}", self.actor) }
+    }
+
+    /// What somebody said, with who said it where that is known.
+    fn said(&self, why: &str) -> String {
+        if self.actor.is_empty() { why.to_owned() } else { format!("{why} ({})", self.actor) }
+    }
+
     /// The time.
     #[must_use]
     pub fn now(&self) -> Timestamp {

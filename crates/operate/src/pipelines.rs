@@ -1,5 +1,6 @@
 //! Pipelines: read a file, take its text apart, and make a definition ready to run.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
@@ -10,6 +11,11 @@ use redrive_store::RunRow;
 use crate::error::{Error, Result};
 use crate::index::IndexTarget;
 use crate::wiring::Wiring;
+
+/// Most bytes of a pipeline file. What is read may be a pipe or a device, whose length nobody knows before.
+const LARGEST: u64 = 16 << 20;
+/// A pipeline that comes with the sources.
+const EXAMPLE: &str = "examples/flaky/pipeline.toml";
 
 /// A pipeline and where it came from.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,10 +47,19 @@ impl Pipeline {
 /// # Errors
 /// When it cannot be read or is no text.
 pub fn read_text(file: &Path) -> Result<String> {
-    let bytes = std::fs::read(file).map_err(|error| {
-        Error::wrong(format!("cannot read {}: {error}", file.display()))
-            .hint("examples/flaky/pipeline.toml is one to begin with")
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(file).and_then(|open| open.take(LARGEST + 1).read_to_end(&mut bytes));
+    read.map_err(|error| {
+        let error = Error::wrong(format!("cannot read {}: {error}", file.display()));
+        match Path::new(EXAMPLE).exists() {
+            true => error.hint(format!("{EXAMPLE} is one to begin with")),
+            false => error,
+        }
     })?;
+    if bytes.len() as u64 > LARGEST {
+        let message = format!("{} is larger than a pipeline may be ({} MiB)", file.display(), LARGEST >> 20);
+        return Err(Error::wrong(message));
+    }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         Error::wrong(format!("{} is not UTF-8 text (byte {valid})", file.display()))

@@ -168,7 +168,9 @@ pub fn open_left(
     if row.admitted_all || !name.can_be_read_again() {
         return Ok(None);
     }
-    name.open(wiring, definition, row.cursor.as_deref(), index).map(Some)
+    let opened = name.open(wiring, definition, row.cursor.as_deref(), index);
+    let way_out = || format!("bring it back where it was, or `redrive cancel {}` ends the run", row.id);
+    opened.map(Some).map_err(|error| error.hint(way_out()))
 }
 
 /// The source of a run that is worked on again.

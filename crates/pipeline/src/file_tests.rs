@@ -169,6 +169,10 @@ fn mistakes_at_the_top_are_told_with_line_and_key() {
             "p.toml:3: source.delimiter: unknown key (it belongs to kind = \"csv\")",
         ),
         (
+            "[source]\npath = [\"a.csv\", \"b.jsonl\"]\ndelimiter = \";\"",
+            "p.toml:3: source.delimiter: unknown key (it belongs to kind = \"csv\")",
+        ),
+        (
             "[source]\nkind = \"inbox\"\nhidden = true",
             "p.toml:3: source.hidden: unknown key (it belongs to kind = \"files\")",
         ),

@@ -31,7 +31,7 @@ pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Sourc
         (SourceKind::Files(files(&mut table, report)), None)
     } else {
         table.refuse(&FILES_KEYS, "unknown key", "it belongs to kind = \"files\"", report);
-        let format = format(word, &mut table, report);
+        let format = format(word, &paths, &mut table, report);
         let kind = if word == Some("inbox") { SourceKind::Inbox } else { SourceKind::Lines(format) };
         (kind, table.take("key").and_then(|node| node.parsed(report, scalar::pointer)))
     };
@@ -39,9 +39,19 @@ pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Sourc
     Some(SourceDef { kind, paths, key })
 }
 
-fn format(word: Option<&str>, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> LineFormat {
+fn format(
+    word: Option<&str>,
+    paths: &[String],
+    table: &mut Table<'_, '_>,
+    report: &mut Report<'_>,
+) -> LineFormat {
+    let named_csv = !paths.is_empty() && paths.iter().all(|path| is_csv(path));
     match word {
         Some("csv") => {
+            LineFormat::Csv { delimiter: table.take("delimiter").and_then(|node| delimiter(&node, report)) }
+        }
+        // A name that says CSV says it for a delimiter, too.
+        None if named_csv && table.has("delimiter") => {
             LineFormat::Csv { delimiter: table.take("delimiter").and_then(|node| delimiter(&node, report)) }
         }
         _ => {
@@ -49,6 +59,12 @@ fn format(word: Option<&str>, table: &mut Table<'_, '_>, report: &mut Report<'_>
             if word.is_some() { LineFormat::Jsonl } else { LineFormat::ByName }
         }
     }
+}
+
+fn is_csv(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    let path = path.strip_suffix(".gz").unwrap_or(&path);
+    path.ends_with(".csv") || path.ends_with(".tsv")
 }
 
 fn delimiter(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<u8> {

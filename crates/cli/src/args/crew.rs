@@ -5,16 +5,16 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use redrive_operate::work::Serve;
 
-use super::{duration, lease};
+use super::{duration, lease, name};
 
 /// Options of `work`.
 #[derive(Debug, ClapArgs)]
 pub struct CrewArgs {
     /// Take only runs of these categories; default: all runs
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     pub categories: Vec<String>,
     /// Take only runs of these pipelines; default: all runs
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name)]
     pub pipelines: Vec<String>,
     /// End when nothing is left to do, instead of waiting for more
     #[arg(long)]

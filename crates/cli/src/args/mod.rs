@@ -307,6 +307,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("{error}; durations look like 500ms, 30s, 5m, 24h"))
 }
 
+/// The name of a pipeline or a category.
+pub fn name(text: &str) -> Result<String, String> {
+    redrive_pipeline::title(text)
+}
+
 pub fn lease(text: &str) -> Result<Duration, String> {
     let least = Duration::from_millis(100);
     duration(text).and_then(|span| if span < least { Err("at least 100ms".to_owned()) } else { Ok(span) })

@@ -6,6 +6,8 @@ use clap::Args as ClapArgs;
 use redrive_operate::runs::Begin;
 use redrive_operate::submit::HandIn;
 
+use super::name;
+
 /// Options of `submit`.
 #[derive(Debug, ClapArgs)]
 pub struct SubmitArgs {
@@ -15,7 +17,7 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "FILE")]
     pub input: Vec<String>,
     /// The category of a new run, and of items that name none, in place of the file's
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub category: Option<String>,
     /// The priority of a new run, in place of the file's; higher goes first
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -36,7 +38,7 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["item", "input", "new"])]
     pub items: Option<String>,
     /// Each line of --items is {"key", "payload", "category"}; only the payload has to be there
-    #[arg(long, requires = "items")]
+    #[arg(long, requires = "items", conflicts_with = "item")]
     pub envelope: bool,
 }
 

@@ -4,12 +4,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use redrive_operate::work::{Served, serve};
+use redrive_operate::{Error, Floor};
+use redrive_store::RunFilter;
 
 use super::work::Watching;
 use super::{Answer, Context};
 use crate::args::CrewArgs;
 use crate::exit;
-use crate::output::text::count;
+use crate::output::text::{count, things};
 use crate::output::{json, lines};
 
 /// Works on every run that has something to do.
@@ -24,13 +26,26 @@ pub async fn work(context: &Context, args: CrewArgs) -> Answer {
     if let Some(run) = served.left.keys().next() {
         context.hint(&format!("`redrive show {run}` says how a run stands that was left"));
     }
+    if args.until_idle {
+        unknown_pipelines(context, &floor, &args.pipelines).await?;
+    }
     Ok(code(&served, args.until_idle))
+}
+
+/// Names the pipelines that were asked for and that no run of the store has: they may be spelt otherwise.
+async fn unknown_pipelines(context: &Context, floor: &Floor, asked: &[String]) -> Result<(), Error> {
+    for name in asked {
+        let filter = RunFilter { pipeline: Some(name.clone()), ..RunFilter::default() };
+        if floor.store.runs(filter, None, 1).await?.is_empty() {
+            context.hint(&format!("no run of this store is of a pipeline {name}; `redrive runs` lists them"));
+        }
+    }
+    Ok(())
 }
 
 fn words(served: &Served) -> String {
     let Served { finished, left, unworkable, .. } = served;
-    let runs = if *finished == 1 { "run" } else { "runs" };
-    let mut text = format!("{} {runs} finished", count(*finished));
+    let mut text = format!("{} finished", things(*finished, "run"));
     if !left.is_empty() {
         text.push_str(&format!(", {} left", count(left.len() as u64)));
         let named: Vec<String> = left.iter().take(5).map(|(run, status)| format!("{run} {status}")).collect();

@@ -1,19 +1,21 @@
 //! `redrive doctor`.
 
+mod pipeline;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
-use redrive_operate::{Error, pipelines};
-use redrive_pipeline::{Definition, StageKind};
+use redrive_operate::Error;
 use redrive_store::RunFilter;
+use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::{Answer, Context};
 use crate::exit;
-use crate::output::text::{safe, span};
+use crate::output::text::{KEY, safe, short, span};
 use crate::output::{json, lines};
 use crate::wiring;
 
@@ -44,7 +46,7 @@ pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
     }];
     findings.extend(look_at_store(context).await);
     if let Some(file) = pipeline {
-        findings.extend(look_at_pipeline(&file));
+        findings.extend(pipeline::look_at(&file));
     }
     let ok = findings.iter().all(|finding| finding.ok);
     if context.global.json {
@@ -72,13 +74,28 @@ async fn look_at_store(context: &Context) -> Vec<Finding> {
         Ok(path) => path,
         Err(failure) => return vec![bad("store", &failure.message)],
     };
-    if matches!(path.try_exists(), Ok(false)) && path.symlink_metadata().is_err() {
-        return vec![good("store", format!("{}: not there yet, the first run makes it", path.display()))];
+    if wiring::is_missing(&path) {
+        return vec![match can_be_made(&path) {
+            Ok(()) => good("store", format!("{}: not there yet, the first run makes it", path.display())),
+            Err(why) => bad("store", format!("{}: cannot be made: {why}", path.display())),
+        }];
     }
     match look_into(context, &path).await {
         Ok(findings) => findings,
         Err(failure) => vec![bad("store file", &failure.message)],
     }
+}
+
+/// Whether a store that is not there can be made: the nearest folder that is there may be written.
+fn can_be_made(path: &Path) -> Result<(), String> {
+    let whole = std::path::absolute(path).map_err(|error| error.to_string())?;
+    let there = whole.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok());
+    let there = there.unwrap_or(Path::new("/"));
+    if !there.is_dir() {
+        return Err(format!("{} is no folder", there.display()));
+    }
+    access(there, Access::WRITE_OK | Access::EXEC_OK)
+        .map_err(|error| format!("{}: {}", there.display(), std::io::Error::from(error)))
 }
 
 /// Reads the whole store through, and what it says of runs and workers.
@@ -90,7 +107,7 @@ async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Error
         findings.push(good("store file", format!("{}: sound", path.display())));
     }
     findings.extend(damage.iter().map(|damage| match (damage.item, &damage.key) {
-        (Some(item), Some(key)) => bad("item", format!("{item} ({key}): {}", damage.what)),
+        (Some(item), Some(key)) => bad("item", format!("{item} ({}): {}", short(key, KEY), damage.what)),
         _ => bad("store file", format!("{}: {}", path.display(), damage.what)),
     }));
     let log = wiring::log_bytes(path);
@@ -152,93 +169,4 @@ async fn starved(
             format!("{run} has work due for {}; `redrive resume {run}` works on it", span(now.0 - due.0)),
         )
     }))
-}
-
-fn look_at_pipeline(file: &Path) -> Vec<Finding> {
-    let name = file.display().to_string();
-    let text = match pipelines::read_text(file) {
-        Ok(text) => text,
-        Err(failure) => return vec![bad("pipeline", &failure.message)],
-    };
-    let definition = match redrive_pipeline::parse(&text, &name) {
-        Ok(definition) => definition,
-        Err(problems) => {
-            return problems.iter().map(|problem| bad("pipeline", problem.to_string())).collect();
-        }
-    };
-    let mut findings = vec![good("pipeline", format!("{name}: {} stages", definition.all_stages().count()))];
-    findings.extend(definition.warnings.iter().map(|warning| good("warning", warning.to_string())));
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    findings.extend(look_at_stages(&definition, folder));
-    findings
-}
-
-fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for stage in definition.all_stages() {
-        let what = format!("stage {}", stage.name);
-        match &stage.kind {
-            StageKind::Http { url, header_env, .. } => {
-                findings.push(reach(&what, url));
-                findings.extend(unset(&what, header_env.values()));
-            }
-            StageKind::Embed { model, .. } | StageKind::Chat { model, .. } => {
-                findings.push(reach(&what, &model.base_url));
-                findings.extend(unset(&what, model.header_env.values().chain(&model.api_key_env)));
-            }
-            StageKind::Command { command, .. } => {
-                let program = command.first().map(String::as_str).unwrap_or_default();
-                let there = Command::new("sh")
-                    .args(["-c", "p=$(command -v -- \"$1\") && case $p in */*) test -f \"$p\" && test -x \"$p\";; esac", "sh", program])
-                    .current_dir(folder)
-                    .status()
-                    .is_ok_and(|status| status.success());
-                findings.push(if there {
-                    good(&what, program)
-                } else {
-                    bad(&what, format!("there is no program {program} that may be run"))
-                });
-            }
-            StageKind::Filter { keep } => findings.push(match wiring::check_filter(keep) {
-                Ok(()) => good(&what, keep.as_str()),
-                Err(problem) => bad(&what, problem),
-            }),
-            StageKind::EmbedBuiltin { .. }
-            | StageKind::Parse { .. }
-            | StageKind::Upsert
-            | StageKind::Publish
-            | StageKind::Pass => {}
-        }
-    }
-    findings
-}
-
-/// The environment variables among these that are not set.
-fn unset<'a>(what: &str, variables: impl Iterator<Item = &'a String>) -> Vec<Finding> {
-    let missing = variables.filter(|variable| std::env::var_os(variable).is_none());
-    missing.map(|variable| bad(what, format!("the environment variable {variable} is not set"))).collect()
-}
-
-/// Whether somebody listens at the address.
-fn reach(what: &str, url: &str) -> Finding {
-    use std::net::{TcpStream, ToSocketAddrs};
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let usual = if url.starts_with("https") { 443 } else { 80 };
-    let address = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-        host.to_owned()
-    } else {
-        format!("{host}:{usual}")
-    };
-    let found = address
-        .to_socket_addrs()
-        .map_err(|error| error.to_string())
-        .and_then(|mut all| all.next().ok_or_else(|| "no address".to_owned()));
-    let reached = found.and_then(|to| {
-        TcpStream::connect_timeout(&to, std::time::Duration::from_secs(3)).map_err(|error| error.to_string())
-    });
-    match reached {
-        Ok(_) => good(what, format!("{address} answers")),
-        Err(error) => bad(what, format!("{address}: {error}")),
-    }
 }

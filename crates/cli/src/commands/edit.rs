@@ -11,7 +11,7 @@ pub fn words(edit: &Edit) -> String {
             format!("stage {stage} is configured otherwise; what has passed it stays as it is")
         }
         Edit::ChildrenKept { stage } => {
-            let stays = "children that have passed it stay as they are (--new does everything anew)";
+            let stays = "children that have passed it stay as they are (`redrive run FILE --new` does everything anew)";
             format!("stage {stage} is configured otherwise; {stays}")
         }
         Edit::Again { stage, first, reuses, from_stage, from_start, edited } => {

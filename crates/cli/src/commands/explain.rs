@@ -7,7 +7,7 @@ use redrive_operate::items::{self, ItemName, Life};
 
 use super::{Answer, Context};
 use crate::output::table::{Side, table};
-use crate::output::text::{safe, short, span};
+use crate::output::text::{KEY, safe, short, span};
 use crate::output::{json, lines};
 
 /// Tells one item's whole life.
@@ -36,7 +36,7 @@ pub fn tell(context: &Context, life: &Life) -> Answer {
 
 fn epitaph(left: &Epitaph) -> String {
     let item = &left.item;
-    let key = safe(&item.key);
+    let key = short(&item.key, KEY);
     format!("item {}\n  key {key} in run {}, purged\n\n{}", item.id, item.run, safe(&left.now))
 }
 
@@ -45,7 +45,7 @@ fn words(life: &Explanation) -> String {
     let mut text = format!(
         "item {}\n  key {} in run {}, at stage {}, {}\n",
         item.id,
-        safe(&item.key),
+        short(&item.key, KEY),
         item.run,
         item.stage,
         item.state
@@ -81,11 +81,11 @@ fn words(life: &Explanation) -> String {
 
 fn attempts(life: &Explanation) -> String {
     let headings = [
-        ("started", Side::Left),
+        ("started", Side::Whole),
         ("stage", Side::Left),
         ("gen", Side::Right),
         ("attempt", Side::Right),
-        ("outcome", Side::Left),
+        ("outcome", Side::Whole),
         ("why", Side::Left),
         ("then waits", Side::Left),
     ];

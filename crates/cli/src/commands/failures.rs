@@ -8,7 +8,7 @@ use redrive_operate::reports::{self, Failures};
 
 use super::{Answer, Context};
 use crate::output::summary::over;
-use crate::output::text::{count, safe, short};
+use crate::output::text::{KEY, count, short, things};
 use crate::output::{json, lines};
 
 /// Shows what failed in a run.
@@ -22,10 +22,12 @@ pub async fn failures(context: &Context, request: &Failures) -> Answer {
     text.push_str(&match report.items.len() {
         0 if report.total == 0 => "nothing failed".to_owned(),
         n if report.more || (n as u64) < report.total => {
-            format!("{n} of {} items that failed", count(report.total))
+            format!("{n} of {} that failed", things(report.total, "item"))
         }
-        n if n == report.failed.len() => format!("{n} items failed"),
-        n => format!("{n} parts of {} items failed", report.failed.len()),
+        n if n == report.failed.len() => format!("{} failed", things(n as u64, "item")),
+        n => {
+            format!("{} of {} failed", things(n as u64, "part"), things(report.failed.len() as u64, "item"))
+        }
     });
     for parts in report.items.chunk_by(|a, b| a.of == b.of) {
         match parts {
@@ -47,7 +49,8 @@ fn describe(failed: &FailedItem) -> String {
         (None, Some(reason)) => format!("dead ({reason})"),
         (None, None) => item.state.to_string(),
     };
-    let mut text = format!("\n\n{}  at {}, {} retries, {fate}", safe(&item.key), item.stage, failed.retries);
+    let retries = retries(failed.retries.into());
+    let mut text = format!("\n\n{}  at {}, {retries}, {fate}", short(&item.key, KEY), item.stage);
     if item.looks_permanent {
         text.push_str(", looks permanent");
     }
@@ -64,12 +67,16 @@ fn describe(failed: &FailedItem) -> String {
     text
 }
 
+fn retries(n: u64) -> String {
+    format!("{} {}", count(n), if n == 1 { "retry" } else { "retries" })
+}
+
 /// An item some parts of which failed: what happened to them, alike errors once.
 fn describe_parts(parts: &[FailedItem]) -> String {
     let Some(first) = parts.first() else { return String::new() };
     let dead = parts.iter().filter(|part| part.next_at.is_none()).count();
     let next = parts.iter().filter_map(|part| part.next_at.as_deref()).min();
-    let retries = parts.iter().map(|part| part.retries).max().unwrap_or(0);
+    let most = parts.iter().map(|part| part.retries).max().unwrap_or(0);
     let mut fates = Vec::new();
     if dead > 0 {
         fates.push(format!("{dead} dead"));
@@ -78,9 +85,10 @@ fn describe_parts(parts: &[FailedItem]) -> String {
         fates.push(format!("{} tried again, the next at {next}", parts.len() - dead));
     }
     let mut text = format!(
-        "\n\n{}  {} parts, up to {retries} retries; {}",
-        safe(&first.of),
-        parts.len(),
+        "\n\n{}  {}, up to {}; {}",
+        short(&first.of, KEY),
+        things(parts.len() as u64, "part"),
+        retries(most.into()),
         fates.join(", ")
     );
     if parts.iter().any(|part| part.item.looks_permanent) {

@@ -41,9 +41,9 @@ fn words(reports: &[GateReport]) -> String {
     let right = |name| (name, Side::Right);
     let headings = [
         ("gate", Side::Left),
-        ("state", Side::Left),
+        ("state", Side::Whole),
         right("at once"),
-        right("requests/min"),
+        right("calls/min"),
         right("tokens/min"),
         right("latency"),
         right("calls"),

@@ -140,9 +140,9 @@ impl Context {
     }
 }
 
-/// Who is asking, for the record.
+/// Who is asking, for the record; empty where nothing tells.
 fn actor() -> String {
-    let name =
-        std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
+    let named = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+    let name = named("USER").or_else(|| named("LOGNAME")).unwrap_or_default();
     name.chars().take(64).collect()
 }

@@ -7,7 +7,7 @@ use redrive_engine::maintain::Prunable;
 use redrive_operate::reports::{self, Prune, Pruned, Spared};
 
 use super::{Answer, Context};
-use crate::output::text::{bytes, count};
+use crate::output::text::{bytes, count, things};
 use crate::output::{json, lines};
 
 /// Forgets runs that finished long ago, and vectors that nothing uses.
@@ -37,14 +37,14 @@ fn question(ahead: &Prunable, older_than: Duration) -> String {
     let left = Spared { runs: ahead.spared_runs, dead: ahead.spared_dead };
     let spared = spared(left).map(|spared| format!("{spared}. ")).unwrap_or_default();
     format!(
-        "{spared}Forget {} runs that finished more than {span} ago, with their {} items{letters}?",
-        count(runs),
-        count(items)
+        "{spared}Forget {} that finished more than {span} ago, with {}{letters}?",
+        things(runs, "run"),
+        things(items, "item")
     )
 }
 
 fn told(pruned: &Pruned) -> String {
-    let mut text = format!("forgot {} runs with {} items", count(pruned.runs), count(pruned.items));
+    let mut text = format!("forgot {} with {}", things(pruned.runs, "run"), things(pruned.items, "item"));
     if pruned.dead > 0 {
         text.push_str(&format!(", {} of them dead letters", count(pruned.dead)));
     }
@@ -70,9 +70,11 @@ fn told(pruned: &Pruned) -> String {
 fn spared(of: Spared) -> Option<String> {
     (of.runs > 0).then(|| {
         format!(
-            "{} runs with {} dead items are spared; --with-dead forgets them too",
-            count(of.runs),
-            count(of.dead)
+            "{} with {} {} spared; --with-dead forgets {} too",
+            things(of.runs, "run"),
+            things(of.dead, "dead item"),
+            if of.runs == 1 { "is" } else { "are" },
+            if of.runs == 1 { "it" } else { "them" }
         )
     })
 }

@@ -14,7 +14,7 @@ use crate::exit;
 use crate::output::json;
 use crate::output::results::{Form, Writer, Written};
 use crate::output::target::{Existing, Guard, Sink, Target};
-use crate::output::text::count;
+use crate::output::text::things;
 
 /// What stands before the results in a document, or goes with what was written into a file.
 #[derive(Serialize)]
@@ -88,12 +88,12 @@ fn told(context: &Context, of: Of<'_>, target: Option<&Target>, written: &Writte
         json(&InFile { of, file: target.shown(), written })?;
     }
     if let Some(target) = target {
-        context.say(&format!("{} results in {}", count(written.written), target.shown()));
+        context.say(&format!("{} in {}", things(written.written, "result"), target.shown()));
     }
     if written.not_kept > 0 {
         context.say(&format!(
-            "{} items passed {stage} and what it made of them is not kept; `reuse = true` keeps it for later runs",
-            count(written.not_kept)
+            "{} passed {stage}, and what it made is not kept; `reuse = true` keeps it for later runs",
+            things(written.not_kept, "item")
         ));
     }
     Ok(())

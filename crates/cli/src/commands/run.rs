@@ -17,6 +17,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     let pipeline = Pipeline::read(&args.file)?;
     warn(context, &pipeline.definition.warnings);
     let source = SourceName::find(&pipeline.definition, &args.input, &pipeline.folder)?;
+    let way_out = if source.is_inbox() { "" } else { " (--new starts another run)" };
     let mut guard = Guard::of_store(&context.global.store)?;
     guard.pipeline(&args.file, &pipeline.definition, &pipeline.folder);
     guard.source(source.name(), &pipeline.definition);
@@ -35,9 +36,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     let run = begun.run;
     match begun.next {
         Next::Paused(report) => {
-            note(&format!(
-                "run {run} of this pipeline and source is paused; nothing was done (--new starts another run)"
-            ));
+            note(&format!("run {run} of this pipeline and source is paused; nothing was done{way_out}"));
             let told = tell(context, &report);
             if begun.edited_while_paused {
                 let file = args.file.display();

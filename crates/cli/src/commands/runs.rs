@@ -23,7 +23,8 @@ pub async fn runs(context: &Context, request: &List) -> Answer {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A table whose counts add up: states that no run has items in are left out.
+/// A table whose counts add up: states that no run has items in are left out, and so are categories and priorities that
+/// none has.
 fn listing(reports: &[RunReport]) -> String {
     let always = ["admitted", "succeeded", "dead"];
     let wanted = |name: &str| {
@@ -32,13 +33,19 @@ fn listing(reports: &[RunReport]) -> String {
     };
     let states: Vec<&str> =
         named(&Counts::default()).into_iter().map(|(name, _)| name).filter(|name| wanted(name)).collect();
-    let mut headings = vec![("run", Side::Left), ("pipeline", Side::Left), ("status", Side::Left)];
+    let categories = reports.iter().any(|report| report.category.is_some());
+    let priorities = reports.iter().any(|report| report.priority != 0);
+    let mut headings = vec![("run", Side::Whole), ("pipeline", Side::Left), ("status", Side::Whole)];
+    headings.extend(categories.then_some(("category", Side::Left)));
+    headings.extend(priorities.then_some(("priority", Side::Right)));
     headings.extend(states.iter().map(|name| (*name, Side::Right)));
     headings.extend([("took", Side::Right), ("source", Side::Left)]);
     columns(
         &headings,
         reports.iter().map(|report| {
             let mut cells = vec![report.run.to_string(), report.pipeline.clone(), report.status.to_string()];
+            cells.extend(categories.then(|| report.category.clone().unwrap_or_default()));
+            cells.extend(priorities.then(|| report.priority.to_string()));
             let counts = named(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
             cells.extend(counts.map(|(_, n)| count(n)));
             cells.extend([span(report.elapsed_ms), short(&over(&report.source), 60)]);

@@ -8,7 +8,7 @@ use redrive_engine::report::StageStats;
 use redrive_operate::reports::{self, IndexStats};
 
 use super::{Answer, Context};
-use crate::output::text::{bytes, count, safe, span};
+use crate::output::text::{bytes, count, safe, span, things};
 use crate::output::{json, lines, summary};
 
 const BAR: u64 = 40;
@@ -34,16 +34,16 @@ pub async fn stats(context: &Context, run: Option<RunId>) -> Answer {
 fn describe_index(index: &IndexStats) -> String {
     let size = &index.size;
     let mut text = format!(
-        "index of {}: {} files, {} chunks, {} of text; model {}",
+        "index of {}: {}, {}, {} of text; model {}",
         safe(&index.root),
-        count(size.documents),
-        count(size.chunks),
+        things(size.documents, "file"),
+        things(size.chunks, "chunk"),
         bytes(size.text_bytes),
         safe(&index.model)
     );
-    text.push_str(&format!("\n  {} vectors are kept for texts of this model", count(size.vectors)));
+    text.push_str(&format!("\n  {} kept for texts of this model", things(size.vectors, "vector")));
     if size.refused > 0 {
-        text.push_str(&format!("\n  {} files cannot be indexed as they are", count(size.refused)));
+        text.push_str(&format!("\n  {} that cannot be indexed", things(size.refused, "file")));
     }
     text
 }
@@ -52,13 +52,13 @@ fn describe(stage: &StageStats) -> String {
     let percent =
         |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0));
     let mut text = format!(
-        "{}: {} tried, {} of them passed at the first try; {} passed; {} attempts, {} of the tries passed ({} throttled, \
+        "{}: {} tried, {} of them passed at the first try; {} passed; {}, {} of the tries passed ({} throttled, \
          no tries)\n",
         stage.stage,
         count(stage.tried),
         percent(stage.first_try_rate),
         count(stage.passed),
-        count(stage.attempts.total),
+        things(stage.attempts.total, "attempt"),
         percent(stage.attempt_success_rate),
         count(stage.attempts.throttles),
     );
@@ -76,21 +76,21 @@ fn describe(stage: &StageStats) -> String {
     if let Some(healing) = &stage.time_to_successful_retry {
         let ms = |ms: u64| span(i64::try_from(ms).unwrap_or(i64::MAX));
         text.push_str(&format!(
-            "  from first failure to success: mean {}, half below {}, 95 % below {} ({} items)\n",
+            "  from first failure to success: mean {}, half below {}, 95 % below {} ({})\n",
             ms(healing.mean_ms),
             ms(healing.p50_below_ms),
             ms(healing.p95_below_ms),
-            count(healing.items)
+            things(healing.items, "item")
         ));
     }
     if stage.configs.len() > 1 {
         text.push_str("  by configuration\n");
         for config in &stage.configs {
             text.push_str(&format!(
-                "    {}{} {} attempts, {} of the tries passed; {} tried first, {} passed at that\n",
+                "    {}{} {}, {} of the tries passed; {} tried first, {} passed at that\n",
                 config.config,
                 if config.present { " (present)" } else { "" },
-                count(config.attempts.total),
+                things(config.attempts.total, "attempt"),
                 percent(config.attempt_success_rate),
                 count(config.tried),
                 percent(config.first_try_rate),

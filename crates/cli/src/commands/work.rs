@@ -22,7 +22,7 @@ use crate::output::asleep::Asleep;
 use crate::output::progress::Progress;
 use crate::output::results::{Form, Writer};
 use crate::output::target::{Existing, Guard, Target};
-use crate::output::text::count;
+use crate::output::text::things;
 use crate::output::{json, lines, note, summary};
 
 /// Works on a run until it ends, and tells how it stands.
@@ -66,7 +66,7 @@ pub async fn write_results(
         error.hint(format!("the work itself is recorded; {ids} writes its results at any time"))
     })?;
     written.tell_the_rest();
-    context.say(&format!("{} results in {}", count(written.written), target.shown()));
+    context.say(&format!("{} in {}", things(written.written, "result"), target.shown()));
     Ok(written.left_out == 0)
 }
 

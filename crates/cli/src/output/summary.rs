@@ -5,7 +5,7 @@ use redrive_engine::admit::News;
 use redrive_engine::report::{ReadReport, RunReport, StageReport, UsageReport};
 
 use super::table::{Side, table};
-use super::text::{count, span};
+use super::text::{count, span, things};
 
 /// Puts a run report into words and a table.
 pub fn run(report: &RunReport) -> String {
@@ -20,6 +20,14 @@ pub fn run(report: &RunReport) -> String {
     if let Some(reason) = &report.reason {
         text.push_str(&format!("  because {reason}\n"));
     }
+    let ranks = [
+        report.category.as_ref().map(|category| format!("category {category}")),
+        (report.priority != 0).then(|| format!("priority {}", report.priority)),
+    ];
+    let ranks: Vec<String> = ranks.into_iter().flatten().collect();
+    if !ranks.is_empty() {
+        text.push_str(&format!("  {}\n", ranks.join(", ")));
+    }
     let named = named(counts);
     let always = ["admitted", "succeeded", "dead"];
     let shown = named.iter().filter(|(name, n)| *n > 0 || always.contains(name));
@@ -27,8 +35,8 @@ pub fn run(report: &RunReport) -> String {
     text.push_str(&format!("  {}\n", words.join(", ")));
     let attempts = &report.attempts;
     text.push_str(&format!(
-        "  {} attempts: {} failed, {} throttled, {} crashed; {}\n",
-        count(attempts.total),
+        "  {}: {} failed, {} throttled, {} crashed; {}\n",
+        things(attempts.total, "attempt"),
         count(attempts.failures),
         count(attempts.throttles),
         count(attempts.crashes),
@@ -42,8 +50,8 @@ pub fn run(report: &RunReport) -> String {
     }
     if report.duplicates > 0 {
         text.push_str(&format!(
-            "  {} source lines repeated an earlier one and were admitted once\n",
-            count(report.duplicates)
+            "  {} repeated an earlier one; each is admitted once\n",
+            things(report.duplicates, "source line")
         ));
     }
     if let Some(due) = &report.next_retry {
@@ -65,7 +73,8 @@ pub fn over(source: &str) -> String {
 pub fn one_line(report: &RunReport) -> String {
     let parts = named(&report.counts).into_iter().filter(|(_, n)| *n > 0);
     let parts: Vec<String> = parts.map(|(name, n)| format!("{} {name}", count(n))).collect();
-    format!("run {} of {}: {} ({})", report.run, report.pipeline, report.status, parts.join(", "))
+    let parts = if parts.is_empty() { "no items".to_owned() } else { parts.join(", ") };
+    format!("run {} of {}: {} ({parts})", report.run, report.pipeline, report.status)
 }
 
 /// Counts with their names, in the order people read them.
@@ -106,7 +115,8 @@ fn found(read: &ReadReport) -> String {
         words.push(format!("{} left out", count(left_out)));
     }
     if kept_back > 0 {
-        return format!("the source is empty: {} items stay as they are", count(kept_back));
+        let stay = if kept_back == 1 { "stays as it is" } else { "stay as they are" };
+        return format!("the source is empty: {} {stay}", things(kept_back, "item"));
     }
     format!("in the source: {}", words.join(", "))
 }
@@ -210,8 +220,8 @@ pub fn hint(report: &RunReport) -> Option<String> {
         RunStatus::Queued => Some("`redrive work` works on it".to_owned()),
         RunStatus::Interrupted => Some(format!("`redrive resume {run}` goes on where it stopped")),
         RunStatus::Running => {
-            let who = report.workers.join(", ");
-            Some(format!("{who} is at work; `redrive results {run} --follow` shows what comes of it"))
+            let at_work = at_work(&report.workers);
+            Some(format!("{at_work}; `redrive results {run} --follow` shows what comes of it"))
         }
         RunStatus::PartiallyCompleted => Some(format!(
             "retries are due, or gates open, later: `redrive failures {run}` and `redrive gates` list them, `redrive resume {run}` waits for them"
@@ -230,6 +240,10 @@ pub fn hint(report: &RunReport) -> Option<String> {
     }
 }
 
+fn at_work(workers: &[String]) -> String {
+    format!("{} {} at work", workers.join(", "), if workers.len() > 1 { "are" } else { "is" })
+}
+
 /// Whether nothing is dead but lines that no stage has seen: they cannot be sent back, only mended in the source.
 fn only_refused(report: &RunReport) -> bool {
     let tried = report.attempts.failures + report.attempts.throttles + report.attempts.crashes;
@@ -240,6 +254,12 @@ fn only_refused(report: &RunReport) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_at_work_and_several_are() {
+        assert_eq!(at_work(&["pid 1".to_owned()]), "pid 1 is at work");
+        assert_eq!(at_work(&["pid 1".to_owned(), "pid 2".to_owned()]), "pid 1, pid 2 are at work");
+    }
 
     #[test]
     fn money_shows_the_digits_that_matter() {

@@ -5,6 +5,9 @@ pub fn safe(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
+/// How much of an item's key is shown; `--json` has the whole of it.
+pub const KEY: usize = 120;
+
 /// The first line of a text, cut at `most` characters.
 pub fn short(text: &str, most: usize) -> String {
     let line = safe(text.lines().next().unwrap_or_default());
@@ -14,6 +17,12 @@ pub fn short(text: &str, most: usize) -> String {
     let mut cut: String = line.chars().take(most.saturating_sub(1)).collect();
     cut.push('…');
     cut
+}
+
+/// A time to the second, for a table: date and time can stand in two lines.
+pub fn when(time: &str) -> String {
+    let seconds = time.split('.').next().unwrap_or(time).trim_end_matches('Z');
+    seconds.replacen('T', " ", 1)
 }
 
 /// A number with its digits grouped.
@@ -76,6 +85,7 @@ mod tests {
             (bytes(7), bytes(1_250), bytes(3_000_000_000)),
             ("7 bytes".into(), "1.2 kB".into(), "3.0 GB".into())
         );
+        assert_eq!(when("2026-11-17T01:23:24.123Z"), "2026-11-17 01:23:24");
         assert_eq!(span(250), "250ms");
         assert_eq!(span(61_000), "1m 01s");
         assert_eq!(span(90_000_000), "1d 01h");

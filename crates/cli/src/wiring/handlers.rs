@@ -15,6 +15,7 @@ use redrive_stages::{
     BodyForm, CommandHandler, CommandSpec, FilterHandler, HttpHandler, HttpSpec, PassHandler, RestartBudget,
 };
 
+use super::program::{command_folder, find_program};
 use super::{EmbedSettings, ParseSettings};
 
 /// A child that dies this often without one answer is not started again at once.
@@ -83,10 +84,12 @@ fn handler(def: &StageDef, folder: &Path, target: Option<&IndexTarget>) -> Resul
             Ok(Arc::new(HttpHandler::new(spec, Arc::new(system_now))?))
         }
         StageKind::Command { command, env, max_answer, cwd, output } => {
+            let place = command_folder(cwd.as_deref(), folder);
+            find_program(command.first().map(String::as_str).unwrap_or_default(), &place)?;
             let given =
                 env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
             let spec = CommandSpec {
-                cwd: Some(cwd.as_ref().map_or_else(|| folder.to_owned(), |cwd| folder.join(cwd))),
+                cwd: Some(place),
                 env: given.collect(),
                 max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
                 processes: concurrency,

@@ -2,6 +2,7 @@
 
 mod children;
 mod handlers;
+mod program;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use redrive_sqlite::{Options, SqliteStore};
 
 pub use children::{EmbedSettings, ParseSettings};
 pub use handlers::Handlers;
+pub use program::{command_folder, find_program};
 
 /// How a store is opened.
 fn options() -> Options {
@@ -55,18 +57,25 @@ fn floor(store: SqliteStore, env: Env, actor: String) -> Floor {
 
 fn there(url: &str) -> Result<PathBuf, Error> {
     let path = store_path(url)?;
-    let missing = std::fs::symlink_metadata(&path)
-        .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory));
-    if missing {
+    if is_missing(&path) {
         return Err(Error::wrong(format!("there is no store at {}", path.display()))
-            .hint("`redrive index DIR` and `redrive run PIPELINE.toml` make one, or name another with --store sqlite:PATH"));
+            .hint("`redrive run` and `redrive submit PIPELINE.toml` make one, and so does `redrive index DIR`; or name another with --store sqlite:PATH"));
     }
     Ok(path)
+}
+
+/// Whether nothing of that name is there.
+pub fn is_missing(path: &Path) -> bool {
+    std::fs::symlink_metadata(path)
+        .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
 /// The file a store's URL names.
 pub fn store_path(url: &str) -> Result<PathBuf, Error> {
     match url.split_once(':') {
+        Some(("sqlite", ":memory:")) => {
+            Err(Error::wrong("a store in memory would end with the command").hint("use --store sqlite:PATH"))
+        }
         Some(("sqlite", path)) if !path.is_empty() => Ok(PathBuf::from(path.trim_start_matches("//"))),
         Some(("postgres" | "postgresql", _)) => {
             Err(Error::wrong("this version keeps its state in SQLite only").hint("use --store sqlite:PATH"))

@@ -199,16 +199,50 @@ fn a_child_that_ends_before_it_is_asked_crashes_its_items_only_so_often() {
     all_end("ends at once", &place, 2, &End("quarantined", "crash", "process", "goodbye"));
 }
 
-#[test]
-fn a_program_that_cannot_be_started_is_final() {
-    let place = Place::with(&command(&["no-such-program-here"]), &samples(ITEMS));
-    all_end("missing", &place, 1, &End("final", "final", "process", "no such program"));
+fn executable(place: &Place, name: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(place.path(name), PermissionsExt::from_mode(0o755)).expect("changed");
+}
 
+#[test]
+fn a_program_that_is_not_there_is_told_before_anything_begins() {
+    let missing = "stage work: there is no program no-such-program-here in PATH";
+    let place = Place::with(&command(&["no-such-program-here"]), &samples(ITEMS));
+    for verb in ["run", "submit"] {
+        let told = place.run(&[verb, "p.toml"]).expect(2).stderr;
+        assert!(told.contains(missing), "{verb}: {told}");
+        assert!(!place.path(".redrive").exists(), "{verb}: no store is made");
+    }
     let place = Place::with(&command(&["./work.py"]), &samples(ITEMS));
     place.write("work.py", "#!/usr/bin/env python3\n");
-    all_end("not executable", &place, 1, &End("final", "final", "process", "not executable"));
+    let told = place.run(&["run", "p.toml"]).expect(2).stderr;
+    assert!(told.contains("work.py is not executable"), "{told}");
     let found = place.run(&["doctor", "p.toml", "--json"]).expect(1).json();
     assert!(array(&found["findings"]).iter().any(|finding| finding["ok"] == false), "{found}");
+}
+
+#[test]
+fn a_run_whose_program_is_missing_is_left_alone_and_keeps_its_items() {
+    let place = Place::with(&command(&["./work.py"]), &samples(ITEMS));
+    place.write("work.py", format!("#!/usr/bin/env python3\n{}", python("print(good, flush=True)")));
+    executable(&place, "work.py");
+    place.run(&["submit", "p.toml"]).expect(0);
+    std::fs::rename(place.path("work.py"), place.path("away.py")).expect("moved");
+    let left = place.run(&["work", "--until-idle", "--json"]).expect(2);
+    assert!(left.stderr.contains("stage work: there is no program"), "{}", left.stderr);
+    assert!(left.json()["unworkable"]["r1"].is_string(), "{}", left.stdout);
+    assert_eq!(place.json(&["show"])["counts"]["dead"], 0);
+    std::fs::rename(place.path("away.py"), place.path("work.py")).expect("moved");
+    place.run(&["work", "--until-idle"]).expect(0);
+    assert_eq!(place.json(&["show"])["counts"]["succeeded"], ITEMS);
+}
+
+#[test]
+fn a_program_that_cannot_be_started_though_it_is_there_is_final() {
+    let place = Place::with(&command(&["./work.py"]), &samples(ITEMS));
+    place.write("work.py", "#!/no/such/interpreter\n");
+    executable(&place, "work.py");
+    all_end("no interpreter", &place, 1, &End("final", "final", "process", "no such program"));
 }
 
 #[test]

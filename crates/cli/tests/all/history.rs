@@ -113,7 +113,7 @@ fn prune_spares_dead_letters_unless_told_and_names_them() {
     place.run(&["run", "good.toml"]).expect(0);
     // The question names what goes and what stays.
     let asked = place.run(&["prune", "--older-than", "0s"]).expect(2).stderr;
-    for part in ["1 runs with 8 dead items are spared", "--with-dead", "Forget 1 runs", "10 items"] {
+    for part in ["1 run with 8 dead items is spared", "--with-dead", "Forget 1 run that", "10 items"] {
         assert!(asked.contains(part), "no {part:?} in {asked}");
     }
     let asked = place.run(&["prune", "--older-than", "0s", "--with-dead"]).expect(2).stderr;

@@ -172,20 +172,31 @@ fn what_cannot_be_used_is_told_with_its_line_and_the_rest_is_taken() {
     assert_eq!(counts(&answer), [2, 0, 0, 2]);
     let told: Vec<(u64, String)> =
         array(&answer["items"]).iter().map(|item| (count(&item["line"]), text(&item["reason"]))).collect();
-    let column = "is not JSON: expected ident at column 2".to_owned();
-    assert_eq!(told, [(2, column), (4, "has no string or number at /id for its key".to_owned())]);
+    let column = "is not JSON: expected value at column 2".to_owned();
+    assert_eq!(told, [(2, column), (4, "has no string, number or boolean at /id for its key".to_owned())]);
     for (args, input, why) in [
         (&["--item", "nope"][..], "", "item 1 is not JSON"),
-        (&["--item", "{}"], "", "item 1 has no string or number at /id for its key"),
+        (&["--item", "{}"], "", "item 1 has no string, number or boolean at /id for its key"),
         (&["--item", "[1", "--key", "a"], "", "item 1 is not JSON: EOF while parsing a list"),
         (&["--items", "-", "--envelope"], "{\"id\":\"a\"}", "line 1 is no envelope"),
-        (&["--items", "-", "--envelope"], "{\"payload\":{}}", "line 1 has no string or number at /id"),
+        (
+            &["--items", "-", "--envelope"],
+            "{\"payload\":{}}",
+            "line 1 has no string, number or boolean at /id",
+        ),
         (
             &["--items", "-", "--envelope"],
             "{\"key\":\"a\",\"payload\":1,\"category\":\"a b\"}",
-            "line 1 has the category \"a b\" is no name",
+            "line 1 has a category that cannot be used: \"a b\" is no name",
         ),
         (&["--items", "-"], "\u{0}", "line 1 is not JSON"),
+        (&["--items", "-", "--envelope"], "[\"z\",{\"q\":1},\"catz\"]", "line 1 is no envelope {\"key\""),
+        (&["--item", "{\"id\":20261117000000000001}"], "", "item 1 has a key at /id that is no whole number"),
+        (
+            &["--items", "-", "--envelope"],
+            "{\"key\":20261117000000000001,\"payload\":1}",
+            "line 1 has a key at /key that is no whole number of 64 bits; write it as a string",
+        ),
     ] {
         let args: Vec<&str> = ["submit", "p.toml"].into_iter().chain(args.iter().copied()).collect();
         let ran = place.start_with(&args, &[], input.as_bytes()).finish().expect(2);

@@ -251,19 +251,6 @@ fn a_paused_run_tells_how_an_edited_pipeline_is_taken_over() {
 }
 
 #[test]
-fn a_healthy_command_stage_is_ok_from_any_folder() {
-    let place = Place::with(&one_stage("kind = \"command\"\ncommand = [\"cat\"]"), &samples(1));
-    let whole = place.path("p.toml").display().to_string();
-    for file in ["p.toml", "./p.toml", &whole] {
-        let told = place.run(&["doctor", file]).expect(0).stdout;
-        assert!(told.contains("stage work") && !told.contains("BAD"), "{file}: {told}");
-    }
-    place.write("p.toml", one_stage("kind = \"command\"\ncommand = [\"no-such-program\"]"));
-    let told = place.run(&["doctor", "p.toml"]).expect(1).stdout;
-    assert!(told.contains("there is no program no-such-program"), "{told}");
-}
-
-#[test]
 fn a_run_is_paused_resumed_and_cancelled() {
     let server = Server::good();
     server.hold();

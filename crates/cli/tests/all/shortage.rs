@@ -1,7 +1,9 @@
 //! What the machine is short of is no item's fault; what an answer asks for is no item's end.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::support::server::failed;
-use crate::support::{Answer, Place, Server, count, one_stage, samples, text, wait};
+use crate::support::{Answer, Place, Server, count, one_stage, quick_retry, samples, text, wait};
 
 /// A handler that answers everything.
 const GOOD: &str = r#"
@@ -69,12 +71,17 @@ fn a_shortage_of_files_loses_no_file_of_an_index() {
 }
 
 #[test]
-fn a_program_that_does_not_exist_is_still_a_final_mistake() {
-    let stage = "kind = \"command\"\ncommand = [\"./no-such-program\"]\n";
-    let place = Place::with(&one_stage(stage), &samples(2));
+fn a_program_that_vanishes_while_a_run_is_worked_on_is_a_final_mistake() {
+    let stage = format!("kind = \"command\"\ncommand = [\"./once\"]\n{}", quick_retry(3));
+    let place = Place::with(&one_stage(&stage), &samples(2));
+    place.write("once", "#!/bin/sh\nrm -f once\nexit 1\n");
+    std::fs::set_permissions(place.path("once"), PermissionsExt::from_mode(0o755)).expect("changed");
     let report = place.run(&["run", "p.toml", "--json"]).expect(4).json();
     assert_eq!(count(&report["counts"]["dead"]), 2);
-    assert!(place.dead().iter().all(|dead| dead["reason"] == "final"), "{:?}", place.dead());
+    for dead in place.dead() {
+        assert_eq!(dead["reason"], "final", "{dead}");
+        assert!(text(&dead["message"]).contains("there is no such program"), "{dead}");
+    }
 }
 
 #[test]

@@ -125,6 +125,11 @@ fn what_cannot_be_run_is_not_handed_over() {
         (&["submit", "p.toml", "--item", "{}", "--items", "-"], "cannot be used with"),
         (&["submit", "p.toml", "--key", "a"], "--item"),
         (&["submit", "p.toml", "--envelope"], "--items"),
+        (
+            &["submit", "box.toml", "--item", "1", "--envelope"],
+            "'--item <JSON>' cannot be used with '--envelope'",
+        ),
+        (&["submit", "p.toml", "--category", "a b"], "'--category <NAME>'"),
         (&["submit", "box.toml", "--input", "in.jsonl"], "has an inbox, which reads nothing"),
         (&["submit", "box.toml", "--items", "none.jsonl"], "none.jsonl"),
         (&["submit", "box.toml", "--item", "1", "--item", "2", "--key", "a"], "--key names one item"),

@@ -221,3 +221,22 @@ fn two_workers_of_which_one_is_killed_again_and_again_lose_nothing() {
     assert_eq!(done, 1_000);
     place.check();
 }
+
+#[test]
+fn names_that_no_run_can_have_are_refused_and_those_that_none_has_are_told() {
+    let server = Server::good();
+    let place = place(&server, "");
+    hand_over(&place, "one", 1, &[]);
+    for (args, why) in [
+        (["--categories", ""], "'--categories <NAME>'"),
+        (["--categories", "a b"], "\"a b\" is no name"),
+        (["--pipelines", "a/b"], "'--pipelines <NAME>'"),
+    ] {
+        let ran = place.run(&[&["work", "--until-idle"][..], &args].concat()).expect(2);
+        assert!(ran.stderr.contains(why), "{args:?}: {}", ran.stderr);
+    }
+    let typo = place.run(&["work", "--until-idle", "--pipelines", "tset"]).expect(0);
+    assert!(typo.stderr.contains("hint: no run of this store is of a pipeline tset"), "{}", typo.stderr);
+    let right = place.run(&["work", "--until-idle", "--pipelines", "test"]).expect(0);
+    assert!(!right.stderr.contains("no run of this store"), "{}", right.stderr);
+}

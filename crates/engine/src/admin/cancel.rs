@@ -17,7 +17,8 @@ use crate::env::Env;
 /// # Errors
 /// When the store fails; the run is cancelled all the same once the first step is done.
 pub async fn cancel(store: &dyn Store, run: RunId, plan: &Plan, actor: &str, env: &Env) -> Result<Done> {
-    let reason = Some(format!("cancelled by {actor}"));
+    let by = if actor.is_empty() { String::new() } else { format!(" by {actor}") };
+    let reason = Some(format!("cancelled{by}"));
     store.change_run(run, RunChange::ask(Control::Cancelled, reason, env.clock.now())).await?;
     let operation = open(store, &Request::Cancel { run }, actor, env.clock.now()).await?;
     go_on(store, run, plan, operation, env).await

@@ -27,6 +27,8 @@ pub struct RunReport {
     pub source: String,
     /// Its category.
     pub category: Option<String>,
+    /// Its priority; higher goes first.
+    pub priority: i32,
     /// How it stands.
     pub status: RunStatus,
     /// Why it is paused.
@@ -212,6 +214,7 @@ fn report(
         pipeline: row.spec.pipeline.clone(),
         source: row.spec.source.clone(),
         category: row.spec.category.clone(),
+        priority: row.spec.priority,
         status,
         reason: row.reason.clone(),
         counts: own,

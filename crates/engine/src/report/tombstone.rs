@@ -90,7 +90,8 @@ pub fn epitaph(tombstone: &Tombstone, plan: Option<&Plan>) -> Epitaph {
         operation: *operation,
         by: actor.clone(),
     };
-    let by = actor.as_ref().map(|actor| format!(" by {actor}")).unwrap_or_default();
+    let known = actor.as_ref().filter(|actor| !actor.is_empty());
+    let by = known.map(|actor| format!(" by {actor}")).unwrap_or_default();
     let detail = format!("it was {}; purged{by} ({operation})", item.was);
     let marks = vec![MarkView { at: at.to_string(), what: "purged".to_owned(), detail }];
     let reason = item.reason.map(|reason| format!(" ({reason})")).unwrap_or_default();

@@ -61,6 +61,7 @@ impl Lines {
             return Ok(Self { feed: Some(feed), live: true, ..Self::unread(spec, files) });
         }
         let mut lines = Self::unread(spec, files);
+        lines.look_at_headers()?;
         let how = lines.how();
         match position.and_then(Position::read).filter(|position| position.how == how) {
             Some(position) => lines.follow(&position)?,
@@ -122,6 +123,20 @@ impl Lines {
         self.looks.push(look);
         self.feed = Some(Feed::open(&path).map_err(|error| self.failed(error))?);
         self.running.begin_file(&path.display().to_string());
+        Ok(())
+    }
+
+    /// Reads the header of every table once, so that what is wrong with one is told before anything is done.
+    fn look_at_headers(&mut self) -> Result<(), SourceError> {
+        for file in 0..self.files.len() {
+            self.place.file = file;
+            if let Form::Csv { delimiter } = self.form() {
+                self.begin_file()?;
+                self.read_header(delimiter)?;
+            }
+        }
+        (self.place, self.running, self.feed) = (Place::default(), Running::default(), None);
+        self.looks.clear();
         Ok(())
     }
 
@@ -222,6 +237,11 @@ impl Lines {
                 return Err(self.failed(wrong(why)));
             }
         }
+        if line.length > 0
+            && let Some(why) = no_key_column(&names, self.spec.key.as_deref())
+        {
+            return Err(self.failed(wrong(why)));
+        }
         self.header = names;
         Ok((line.length, lines))
     }
@@ -295,6 +315,19 @@ impl Lines {
         self.feed = None;
         true
     }
+}
+
+/// Why no record of a table could have a key, if none could.
+fn no_key_column(names: &[String], key: Option<&str>) -> Option<String> {
+    let key = key?;
+    let is_key = |name: &String| key.strip_prefix('/') == Some(&name.replace('~', "~0").replace('/', "~1"));
+    if names.iter().any(is_key) {
+        return None;
+    }
+    let columns = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "its header has no column for the key {key}; its columns are {columns} (what is between two of them is the source's `delimiter`)"
+    ))
 }
 
 /// The first line after a place; 0 where that is all of them.

@@ -126,22 +126,26 @@ impl At<'_> {
             return Ok(NewItem::new(ContentHash::of(&[line]).to_string(), line, self.ordinal));
         };
         let value: serde_json::Value = serde_json::from_slice(line).map_err(|error| self.not_json(&error))?;
-        let key = match value.pointer(pointer) {
-            Some(serde_json::Value::String(text)) => text.clone(),
-            Some(serde_json::Value::Number(number)) => number.to_string(),
-            Some(serde_json::Value::Bool(yes)) => yes.to_string(),
-            Some(serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_))
-            | None => {
-                return Err(format!("{} has no string or number at {pointer} for its key", self.words()));
+        let key = key_of(value.pointer(pointer).unwrap_or(&serde_json::Value::Null));
+        match key {
+            Ok(key) => Ok(NewItem::new(key, line, self.ordinal)),
+            Err(NoKey::Inexact) => {
+                Err(format!("{} has a key at {pointer} that is {}", self.words(), NoKey::Inexact))
             }
-        };
-        Ok(NewItem::new(key, line, self.ordinal))
+            Err(NoKey::NoScalar) => {
+                Err(format!("{} has no string, number or boolean at {pointer} for its key", self.words()))
+            }
+        }
     }
 
     fn not_json(&self, error: &serde_json::Error) -> String {
         // The line of the error is always 1: what matters is where in the line.
         let text = error.to_string();
-        let text = text.split(" at line ").next().unwrap_or(&text);
+        let text = match text.split(" at line ").next().unwrap_or(&text) {
+            // The parser's own word for `true`, `false` and `null`, of which it has seen the first letter.
+            "expected ident" => "expected value",
+            text => text,
+        };
         match error.column() {
             0 => format!("{} is not JSON: {text}", self.words()),
             column => format!("{} is not JSON: {text} at column {column}", self.words()),
@@ -168,6 +172,41 @@ impl At<'_> {
             self.try_json(format!("{{{}}}", pairs.join(",")).as_bytes(), key)
         };
         made().unwrap_or_else(|why| self.refused(record, &why))
+    }
+}
+
+/// Why a value cannot be a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoKey {
+    /// It is a number that is read as an approximation: two such numbers could be one key.
+    Inexact,
+    /// It is no string, number or boolean.
+    NoScalar,
+}
+
+impl std::fmt::Display for NoKey {
+    /// As the end of a sentence that begins with "a key that is".
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Inexact => "no whole number of 64 bits; write it as a string",
+            Self::NoScalar => "no string, number or boolean",
+        })
+    }
+}
+
+/// The key that a value is: a string, a boolean, or a whole number that fits 64 bits.
+///
+/// # Errors
+/// Why it is none.
+pub fn key_of(value: &serde_json::Value) -> Result<String, NoKey> {
+    match value {
+        serde_json::Value::String(text) => Ok(text.clone()),
+        serde_json::Value::Number(number) if number.is_i64() || number.is_u64() => Ok(number.to_string()),
+        serde_json::Value::Number(_) => Err(NoKey::Inexact),
+        serde_json::Value::Bool(yes) => Ok(yes.to_string()),
+        serde_json::Value::Null | serde_json::Value::Array(_) | serde_json::Value::Object(_) => {
+            Err(NoKey::NoScalar)
+        }
     }
 }
 

@@ -49,7 +49,7 @@ pub async fn pause(floor: &Floor, run: RunId) -> Result<RunReport> {
     if known.row.control == Control::Cancelled {
         return Err(Error::refused(format!("run {run} is finished already")));
     }
-    let why = format!("paused by {}", floor.actor);
+    let why = format!("paused{}", floor.by());
     let row = admin::pause(&*floor.store, run, why, floor.now()).await?;
     report_changed(floor, known, row).await
 }

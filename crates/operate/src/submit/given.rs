@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use redrive_core::item::NewItem;
-use redrive_engine::source::document;
+use redrive_engine::source::{document, key_of};
 use redrive_pipeline::title;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,21 +38,19 @@ impl Given {
     /// # Errors
     /// What is wrong with it, as the end of a sentence that begins with what it is called.
     pub fn from_envelope(text: &[u8]) -> Result<Self, String> {
+        const FORM: &str = "is no envelope {\"key\", \"payload\", \"category\"}";
+        // By serde's rules a list would do for an object.
+        if text.trim_ascii_start().first() != Some(&b'{') {
+            return Err(format!("{FORM}: it is no object"));
+        }
         let wrong = |error: serde_json::Error| {
             let text = error.to_string();
             let text = text.split(" at line ").next().unwrap_or(&text);
-            format!("is no envelope {{\"key\", \"payload\", \"category\"}}: {text}")
+            format!("{FORM}: {text}")
         };
         let Envelope { key, payload, category } = serde_json::from_slice(text).map_err(wrong)?;
-        let key = match key {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text),
-            Some(Value::Number(number)) => Some(number.to_string()),
-            Some(Value::Bool(yes)) => Some(yes.to_string()),
-            Some(Value::Array(_) | Value::Object(_)) => {
-                return Err("has a key that is no string, number or boolean".to_owned());
-            }
-        };
+        let key = key.filter(|key| !key.is_null()).map(|key| key_of(&key));
+        let key = key.transpose().map_err(|why| format!("has a key at /key that is {why}"))?;
         Ok(Self { key, payload: payload.get().to_owned(), category })
     }
 
@@ -87,7 +85,9 @@ impl Sighted {
 
     fn checked(self) -> Self {
         match self.category.as_deref().map(title) {
-            Some(Err(why)) => Self { item: Err(format!("has the category {why}")), ..self },
+            Some(Err(why)) => {
+                Self { item: Err(format!("has a category that cannot be used: {why}")), ..self }
+            }
             Some(Ok(_)) | None => self,
         }
     }
@@ -111,8 +111,13 @@ mod tests {
         for (text, why) in [
             ("{\"key\":\"a\"}", "missing field `payload`"),
             ("{\"payload\":1,\"kye\":2}", "unknown field `kye`"),
-            ("{\"payload\":1,\"key\":[]}", "has a key that is no string"),
-            ("[1]", "is no envelope"),
+            ("{\"payload\":1,\"key\":[]}", "has a key at /key that is no string, number or boolean"),
+            ("{\"payload\":1,\"key\":20261117000000000001}", "write it as a string"),
+            ("{\"payload\":1,\"key\":1.5}", "has a key at /key that is no whole number of 64 bits"),
+            (
+                "[\"z\",{\"q\":1},\"catz\"]",
+                "is no envelope {\"key\", \"payload\", \"category\"}: it is no object",
+            ),
         ] {
             let told = Given::from_envelope(text.as_bytes()).expect_err(text);
             assert!(told.contains(why), "{text}: {told}");
@@ -125,8 +130,9 @@ mod tests {
         assert_eq!(&*given.sighted(1, Some("/id")).item.expect("usable").key, "k");
         let bare = Given { key: None, ..given };
         let why = bare.sighted(1, Some("/id")).item.expect_err("no key");
-        assert_eq!(why, "has no string or number at /id for its key");
+        assert_eq!(why, "has no string, number or boolean at /id for its key");
         let odd = Given { category: Some("a b".to_owned()), ..bare };
-        assert!(odd.sighted(1, None).item.expect_err("no category").starts_with("has the category \"a b\""));
+        let why = odd.sighted(1, None).item.expect_err("no category");
+        assert!(why.starts_with("has a category that cannot be used: \"a b\" is no name"), "{why}");
     }
 }

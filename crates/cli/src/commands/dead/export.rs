@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::commands::{Answer, Context};
 use crate::exit;
 use crate::output::target::{Existing, Guard, Sink, Target};
-use crate::output::text::{count, safe};
+use crate::output::text::{safe, things};
 use crate::output::{json, note};
 
 /// What was written into a file.
@@ -65,7 +65,7 @@ pub async fn export(context: &Context, which: &Which, output: Option<&Path>, ove
     }
     let kept =
         target.as_ref().filter(|_| untouched).map(|target| format!("; {} is as it was", target.shown()));
-    context.say(&format!("{} dead items written{}", count(written), kept.unwrap_or_default()));
+    context.say(&format!("{} written{}", things(written, "dead item"), kept.unwrap_or_default()));
     Ok(if damaged == 0 { ExitCode::SUCCESS } else { exit::broken() })
 }
 

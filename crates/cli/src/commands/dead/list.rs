@@ -7,7 +7,7 @@ use redrive_operate::dead::{self, DeadItem, List, Which};
 
 use crate::commands::{Answer, Context};
 use crate::output::table::{Side, table};
-use crate::output::text::{count, short};
+use crate::output::text::{count, short, when};
 use crate::output::{json, lines};
 
 /// Lists dead items.
@@ -31,13 +31,13 @@ fn listing(items: &[DeadItem]) -> String {
         return "no dead items".to_owned();
     }
     let headings = [
-        ("item", Side::Left),
-        ("run", Side::Left),
+        ("item", Side::Whole),
+        ("run", Side::Whole),
         ("key", Side::Left),
         ("stage", Side::Left),
         ("reason", Side::Left),
         ("attempts", Side::Right),
-        ("failed at", Side::Left),
+        ("failed at", Side::Whole),
         ("message", Side::Left),
     ];
     table(
@@ -50,7 +50,7 @@ fn listing(items: &[DeadItem]) -> String {
                 item.stage.clone(),
                 item.reason.map(DeadReason::name).unwrap_or_default().to_owned(),
                 item.attempts.to_string(),
-                item.failed_at.clone(),
+                when(&item.failed_at),
                 short(item.message.as_deref().unwrap_or_default(), 60),
             ]
         }),
@@ -65,11 +65,11 @@ pub async fn groups(context: &Context, which: &Which, limit: usize) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     let headings = [
-        ("group", Side::Left),
+        ("group", Side::Whole),
         ("items", Side::Right),
         ("stage", Side::Left),
         ("class", Side::Left),
-        ("last at", Side::Left),
+        ("last at", Side::Whole),
         ("message", Side::Left),
     ];
     let text = table(
@@ -80,7 +80,7 @@ pub async fn groups(context: &Context, which: &Which, limit: usize) -> Answer {
                 count(group.items),
                 group.stage.clone(),
                 group.class.map(|class| class.name().to_owned()).unwrap_or_default(),
-                group.last_at.clone(),
+                when(&group.last_at),
                 short(&group.message, 80),
             ]
         }),

@@ -14,7 +14,7 @@ use redrive_operate::operations;
 use super::{Answer, Context, explain};
 use crate::args::DeadCommand;
 use crate::output::table::{Side, table};
-use crate::output::text::{count, short};
+use crate::output::text::{count, short, things};
 use crate::output::{json, lines, note};
 
 /// Runs the command about dead items that was typed.
@@ -45,8 +45,8 @@ async fn purge(context: &Context, which: &Which, all: bool, dry_run: bool, yes: 
     if dry_run {
         return told(context, &ahead, "removed");
     }
-    let items = count(ahead.items);
-    context.confirm(&format!("Remove {items} dead items and everything that came from them?"), yes)?;
+    let (items, of) = (things(ahead.items, "dead item"), if ahead.items == 1 { "it" } else { "them" });
+    context.confirm(&format!("Remove {items} and everything that came from {of}?"), yes)?;
     let purged = dead::purge(&floor, &selection).await?;
     if let Some(left) = &purged.left {
         note(&format!("bytes of what was removed may be left: {left}"));
@@ -63,9 +63,9 @@ fn told(context: &Context, changed: &Changed, verb: &str) -> Answer {
     let would = if changed.dry_run { "would be " } else { "" };
     let left = match changed.skipped {
         0 => String::new(),
-        n => format!("; {} were left alone", count(n)),
+        n => format!("; {} left alone", count(n)),
     };
-    lines(&format!("{} items {would}{verb}{left}", count(changed.items)))?;
+    lines(&format!("{} {would}{verb}{left}", things(changed.items, "item")))?;
     Ok(ExitCode::SUCCESS)
 }
 

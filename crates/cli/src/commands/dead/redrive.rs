@@ -10,7 +10,7 @@ use crate::commands::work::{self, Watching, write_results};
 use crate::commands::{Answer, Context};
 use crate::exit;
 use crate::output::target::{Existing, Guard, Target};
-use crate::output::text::count;
+use crate::output::text::{count, things};
 use crate::output::{json, lines, note, summary};
 
 /// Sends dead items back, from the stage that failed them.
@@ -63,6 +63,10 @@ fn canary_words(canary: &Canary) -> String {
     }
 }
 
+fn were(n: u64) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
 /// Tells what was done, as a document or in words.
 fn told(context: &Context, done: &Redriven) -> Result<(), Error> {
     if context.global.json {
@@ -70,9 +74,9 @@ fn told(context: &Context, done: &Redriven) -> Result<(), Error> {
     }
     let left = match done.skipped {
         0 => String::new(),
-        n => format!("; {} were left alone (`redrive explain ID` says why)", count(n)),
+        n => format!("; {} {} left alone (`redrive explain ID` says why)", count(n), were(n)),
     };
-    lines(&format!("{} items sent back{left}", count(done.items)))
+    lines(&format!("{} sent back{left}", things(done.items, "item")))
 }
 
 /// Says exactly which items the same command without --dry-run would send back.
@@ -89,7 +93,7 @@ fn planned(context: &Context, planned: &Redriven) -> Answer {
         0 => String::new(),
         n => format!("; {} would be left alone (`redrive explain ID` says why)", count(n)),
     };
-    note(&format!("{} items would be sent back; at least as many calls{left}", count(planned.items)));
+    note(&format!("{} would be sent back; at least as many calls{left}", things(planned.items, "item")));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,7 +107,11 @@ async fn worked(context: &Context, floor: &Floor, done: &Redriven, results: Opti
         note(&match done.skipped {
             0 => "nothing is dead that could be sent back".to_owned(),
             n => {
-                format!("nothing was sent back: {} were left alone (`redrive explain ID` says why)", count(n))
+                format!(
+                    "nothing was sent back: {} {} left alone (`redrive explain ID` says why)",
+                    count(n),
+                    were(n)
+                )
             }
         });
     }

@@ -14,7 +14,7 @@ use redrive_engine::recipe::Recipe;
 use redrive_engine::report::{RunReport, gate_report, run_report};
 use redrive_store::Store;
 
-use super::text::{count, short, span};
+use super::text::{count, short, span, things};
 use parts::Parts;
 
 static BARS: LazyLock<MultiProgress> =
@@ -141,7 +141,7 @@ fn draw(
     if counts.joining > 0 {
         parts.push(format!("joining {}", count(counts.joining)));
     }
-    parts.push(format!("{} attempts", count(report.attempts.total)));
+    parts.push(things(report.attempts.total, "attempt"));
     if let Some(rate) = rate(past) {
         parts.push(format!("{}/s", count(rate)));
     }

@@ -41,8 +41,10 @@ pub(super) fn sentence(
         State::Dead { reason } => {
             let last = item.last.as_ref().map(|last| format!(": {}", last.message)).unwrap_or_default();
             format!(
-                "It is dead ({reason}) at {stage} after {} attempts{last}. `redrive dead redrive --item {}` sends it back.",
-                item.attempt, item.id
+                "It is dead ({reason}) at {stage} after {} attempt{}{last}. `redrive dead redrive --item {}` sends it back.",
+                item.attempt,
+                if item.attempt == 1 { "" } else { "s" },
+                item.id
             )
         }
     }
@@ -101,9 +103,10 @@ fn waiting(
         Some(Cause::Gate) => "the gate of its stage was closed",
     };
     format!(
-        "It waits at {stage} until {due} ({} ms from now): {why}. Failed {} times.",
+        "It waits at {stage} until {due} ({} ms from now): {why}. Failed {} time{}.",
         due.0 - now.0,
-        item.failures
+        item.failures,
+        if item.failures == 1 { "" } else { "s" }
     )
 }
 
