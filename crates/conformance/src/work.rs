@@ -53,6 +53,23 @@ pub(crate) async fn a_run_is_listed_for_what_it_has(store: Arc<dyn Store>) {
     assert_eq!(found(&list(query(due)).await.expect("read")), [(world.run, Has::Due)]);
 }
 
+pub(crate) async fn a_listed_run_says_how_many_items_wait(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.admit(&["a", "b", "c"]).await;
+    world.claim_one(SPLIT).await;
+    let list = world.store.work_list(query(world.now)).await.expect("read");
+    assert_eq!(list.runs.iter().map(|open| open.waiting).collect::<Vec<_>>(), [2]);
+}
+
+pub(crate) async fn a_stamp_changes_when_somebody_writes(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let before = world.store.stamp().await.expect("read");
+    world.store.run(world.run).await.expect("read");
+    assert_eq!(world.store.stamp().await, Ok(before), "nobody wrote");
+    world.admit(&["a"]).await;
+    assert_ne!(world.store.stamp().await, Ok(before));
+}
+
 pub(crate) async fn a_run_of_a_lost_worker_is_listed(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     world.admit(&["a"]).await;

@@ -200,6 +200,8 @@ pub enum Left {
     Stopped,
     /// Only retries that are due too late for them remain.
     Waiting,
+    /// They work on many runs, and leave this one to whoever takes it next.
+    ToOthers,
 }
 
 /// What a run's status is derived from.
@@ -231,12 +233,12 @@ pub fn run_status(standing: &Standing, thresholds: Thresholds) -> RunStatus {
     let Standing { control, admitted_all, open, handed_over, attended, .. } = *standing;
     let Standing { only_retries, counts, lost_parts, left, .. } = *standing;
     match left {
-        // Whoever comes next goes on with what was handed over.
-        Some(Left::Stopped) if handed_over => {}
         Some(Left::Stopped) => return RunStatus::Interrupted,
         Some(Left::Waiting) => return RunStatus::PartiallyCompleted,
-        None => {}
+        Some(Left::ToOthers) | None => {}
     }
+    let to_others = left == Some(Left::ToOthers);
+    let (attended, handed_over) = (attended && !to_others, handed_over || to_others);
     let unfinished = !admitted_all || counts.live() > 0;
     // With nothing left to keep from going on, a pause says no more than the items do.
     if let Some(asked) = control.status().filter(|asked| unfinished || *asked == RunStatus::Cancelled) {

@@ -119,6 +119,8 @@ impl From<redrive_store::Error> for Error {
             E::Busy(_) | E::Overtaken { .. } => {
                 Self::new(Kind::Busy, message).hint("another process holds the store; try again")
             }
+            E::Gone(_) => Self::internal(message)
+                .hint("start it again; stop all that work on a store before its file is replaced"),
             E::Unavailable(_) | E::Internal(_) => Self::internal(message),
         }
     }

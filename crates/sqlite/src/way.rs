@@ -93,7 +93,7 @@ pub(crate) fn file_stamp(path: &Path, number: Option<u64>) -> Result<u64, Error>
         .map(|file| std::fs::metadata(file).ok().map(|file| Stamp::of(&file)));
     if stamps[0].map(|file| file.number) != number {
         let what = format!("{} was removed, or another file is in its place", path.display());
-        return Err(Error::Open(what));
+        return Err(Error::Gone(what));
     }
     let mut hash = DefaultHasher::new();
     stamps.hash(&mut hash);

@@ -58,6 +58,9 @@ pub enum Error {
     /// The store cannot be opened or created where it was asked for.
     #[error("cannot open the store: {0}")]
     Open(String),
+    /// The store is not the one any more that was opened: what is written now would be in none.
+    #[error("the store is gone: {0}")]
+    Gone(String),
     /// The store can be read and not be written: nothing was written.
     #[error("the store can only be read: {0}")]
     ReadOnly(String),
@@ -81,6 +84,7 @@ impl Error {
             | Self::Unreadable { .. }
             | Self::NotFound(_)
             | Self::Open(_)
+            | Self::Gone(_)
             | Self::ReadOnly(_)
             | Self::Internal(_) => false,
         }

@@ -61,7 +61,7 @@ pub trait Store: Send + Sync {
     /// a hint only: who waits for work looks now and then whatever it says.
     ///
     /// # Errors
-    /// [`Error::Open`](crate::Error) when the store is not the one any more that was opened.
+    /// [`Error::Gone`](crate::Error) when it is not the store any more that was opened.
     async fn stamp(&self) -> Result<u64>;
     /// Retires a worker.
     async fn retire(&self, worker: WorkerId, how: Retired) -> Result<()>;

@@ -68,6 +68,23 @@ fn a_stage_that_is_edited_under_its_workers_loses_no_item() {
 }
 
 #[test]
+fn an_edit_that_broke_off_is_brought_to_its_end_by_a_worker() {
+    const ITEMS: usize = 30;
+    for point in ["edit.taken_over", "reconfigure.reading_begun"] {
+        let server = Server::good();
+        let place = Place::with(&pipeline(&server, 1), &samples(ITEMS));
+        place.run_pipeline(0);
+        place.write("p.toml", pipeline(&server, 2));
+        let broken = place.run_with(&["submit", "p.toml"], &[("REDRIVE_CRASH_AT", point)]);
+        assert_eq!(broken.killed_by(), Some(9), "{point}");
+        place.run(&["work", "--until-idle", "--max-wait", "30s"]).expect(0);
+        assert_eq!(made(&place), keys(ITEMS), "{point}");
+        assert_eq!(server.count(), 4 * ITEMS, "{point}: each went through both stages twice");
+        place.check();
+    }
+}
+
+#[test]
 fn a_source_is_followed_whoever_read_it_before() {
     let server = slow();
     let place = Place::with(&pipeline(&server, 1), &samples(100));

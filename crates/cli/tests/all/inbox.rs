@@ -270,7 +270,7 @@ fn a_closed_run_ends_with_its_items_and_the_next_item_begins_another() {
     let (_server, place) = open();
     stream(&place, &samples(2));
     let closed = place.run(&["close", "r1", "--json"]).expect(0).json();
-    assert_eq!((&closed["status"], &closed["admitted_all"]), (&json!("interrupted"), &json!(true)));
+    assert_eq!((&closed["status"], &closed["admitted_all"]), (&json!("queued"), &json!(true)));
     let next = stream(&place, &samples(2));
     assert_eq!(
         (counts(&next), &next["runs"][0]["run"]),

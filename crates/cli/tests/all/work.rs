@@ -240,3 +240,21 @@ fn names_that_no_run_can_have_are_refused_and_those_that_none_has_are_told() {
     let right = place.run(&["work", "--until-idle", "--pipelines", "test"]).expect(0);
     assert!(!right.stderr.contains("no run of this store"), "{}", right.stderr);
 }
+
+#[test]
+fn a_run_whose_input_broke_off_is_named_every_time() {
+    let server = Server::good();
+    let place = place(&server, "");
+    let mut handing = place.start_open(&["submit", "p.toml", "--input", "-"], &[]);
+    handing.say(&samples(5));
+    wait::until("they are admitted", || {
+        let runs = place.run(&["runs", "--json"]);
+        runs.code() == Some(0) && count(&runs.json()["runs"][0]["counts"]["admitted"]) == 5
+    });
+    handing.kill();
+    for _ in 0..2 {
+        let served = place.run(&["work", "--until-idle", "--json"]).expect(130).json();
+        assert_eq!(served["left"], json!({ "r1": "queued" }), "{served}");
+    }
+    assert_eq!(server.count(), 5);
+}

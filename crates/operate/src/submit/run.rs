@@ -9,7 +9,7 @@ use redrive_engine::admit::{Admission, Admitted, News, Pace, starts_over};
 use redrive_engine::recipe::Recipe;
 use redrive_engine::source::{Source, Standing};
 use redrive_engine::worker::Stop;
-use redrive_store::{HANDED_OVER, Pause, RunChange, RunRow};
+use redrive_store::{HANDED_OVER, NewRun, Pause, RunChange, RunRow};
 use serde::Serialize;
 use tokio::sync::{Notify, watch};
 
@@ -59,7 +59,7 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
     let begun = runs::begin(floor, prepared, request).await?;
     let work = match begun.next {
         Next::Work(work) => *work,
-        Next::Paused(report) => return Err(paused(report.run, "nothing was handed over")),
+        Next::Paused(report) => return Err(paused(report.run, &report.source, "nothing was handed over")),
     };
     let Work { row, recipe, source } = work;
     let recipe = Arc::new(recipe);
@@ -104,9 +104,12 @@ async fn to_be_read_again(floor: &Floor, row: &RunRow, source: &dyn Source) -> R
     }
 }
 
-fn paused(run: RunId, so: &str) -> Error {
-    Error::paused(format!("run {run} of this pipeline and source is paused; {so}"))
-        .hint(format!("`redrive resume {run}` goes on; --new starts another run"))
+fn paused(run: RunId, source: &str, so: &str) -> Error {
+    let hint = match NewRun::is_inbox(source) {
+        true => format!("`redrive resume {run}` goes on"),
+        false => format!("`redrive resume {run}` goes on; --new starts another run"),
+    };
+    Error::paused(format!("run {run} of this pipeline and source is paused; {so}")).hint(hint)
 }
 
 /// Reads a source to its end. Nobody works beside it, so there is no room to wait for.
@@ -133,7 +136,7 @@ async fn read(floor: &Floor, row: &RunRow, recipe: &Arc<Recipe>, source: Box<dyn
             Err(Error::refused(format!("somebody else reads the input of run {}", row.id))
                 .hint("say the same once more; what is known is not admitted twice"))
         }
-        (_, Some(_) | None) => Err(paused(row.id, "its input was not read to the end")),
+        (_, Some(_) | None) => Err(paused(row.id, &row.spec.source, "its input was not read to the end")),
     }
 }
 

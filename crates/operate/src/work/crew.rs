@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::id::{RunId, WorkerId};
-use redrive_core::status::RunStatus;
+use redrive_core::status::{Left, RunStatus};
 use redrive_core::time::Timestamp;
 use redrive_engine::report::report_on_leaving;
 use redrive_engine::worker::{Among, Ending, Host, Mates, Pulse, Rings, Roster, RosterSettings, Stop};
@@ -175,8 +175,12 @@ impl Host for Crew {
         if left_alone.is_some_and(|(edition, until)| *edition == row.edition && *until > now) {
             return false;
         }
-        // Standard input of another process cannot be read here.
-        run.has != Has::Source || !SourceName::of(row).is_read_once()
+        if run.has != Has::Source || !SourceName::of(row).is_read_once() {
+            return true;
+        }
+        // Standard input of another process cannot be read here: whoever gave it has to give it again.
+        self.served.left.insert(row.id, RunStatus::Queued);
+        false
     }
 
     fn open(&mut self, run: OpenRun, mates: Mates) {
@@ -306,7 +310,10 @@ impl OneRun {
         let ending = ended?.ending;
         let row = floor.store.run(row.id).await?.unwrap_or(row);
         let (plan, thresholds) = (&rounds.recipe.plan, rounds.recipe.thresholds);
-        let left = left_as(&ending);
+        let left = left_as(&ending).map(|left| match left {
+            Left::Stopped => Left::ToOthers,
+            other => other,
+        });
         let report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
         self.observer.left(&report);
         Ok((Ok(ending), Told::Status(report.status)))
