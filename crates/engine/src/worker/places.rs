@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::pool::{Pool, Rank};
@@ -11,9 +12,19 @@ use redrive_store::Slot;
 use super::desk::Desk;
 use crate::recipe::StageWork;
 
+/// How long a run that was opened is waited for by those that go after it.
+const OPENING: Duration = Duration::from_millis(250);
+
 /// The places of all handlers of a worker. Clones are the same places.
 #[derive(Clone, Default)]
-pub struct PlaceSet(Arc<Mutex<BTreeMap<usize, Places>>>);
+pub struct PlaceSet(Arc<Mutex<All>>);
+
+#[derive(Default)]
+struct All {
+    handlers: BTreeMap<usize, Places>,
+    /// Runs that were opened and have not asked for anything yet, and until when they are waited for.
+    opening: BTreeMap<Rank, Timestamp>,
+}
 
 /// The places of one handler.
 #[derive(Default)]
@@ -39,19 +50,27 @@ pub(super) struct Wish<'a> {
 }
 
 impl PlaceSet {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Places>> {
+    fn lock(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run is being opened: where places are few, those that go after it do not take them before it could ask.
+    pub(super) fn expect(&self, rank: Rank, now: Timestamp) {
+        self.lock().opening.insert(rank, now.after(OPENING));
     }
 
     /// Cuts what a run wants to claim down to its share, and takes note of what it holds; `true` when it wanted more. What a
     /// gate keeps it from is wanted, too: a place that the gate has again goes to whoever is first, not to whoever looks
     /// first.
     pub(super) fn share_out(&self, wish: &Wish<'_>, desk: &Desk, slots: &mut Vec<Slot>) -> bool {
-        let mut all = self.lock();
+        let All { handlers, opening } = &mut *self.lock();
+        opening.remove(&wish.rank);
+        opening.retain(|_, until| *until > wish.now);
+        let before = opening.range(..wish.rank).count();
         let mut crowded = false;
         for (stage, _) in desk.plan().stages() {
             let Some(work) = desk.work(stage) else { continue };
-            let places = all.entry(key(work)).or_default();
+            let places = handlers.entry(key(work)).or_default();
             let passes = desk.passes_at_once(stage, wish.now).unwrap_or(usize::MAX);
             places.at_once = work.at_once().min(passes);
             let batch = work.batch.max(1);
@@ -59,7 +78,8 @@ impl PlaceSet {
             let wanted = if wish.later || wish.quiet.contains(&stage) { 0 } else { desk.could_use(stage) };
             let more = wanted.div_ceil(batch).min(most);
             let held = desk.places_held(stage);
-            let given = places.pool.ask(wish.rank, held, more, places.at_once);
+            let free = places.at_once.saturating_sub(before);
+            let given = places.pool.ask(wish.rank, held, more, free);
             crowded |= given < more;
             match slots.iter_mut().find(|slot| slot.stage == stage) {
                 Some(slot) => desk.cut(slot, given.saturating_mul(batch)),
@@ -73,10 +93,10 @@ impl PlaceSet {
 
     /// Takes note of what a run holds after a claim. Stages in `full` gave all that was asked of them, and may have more.
     pub(super) fn holds(&self, rank: Rank, desk: &Desk, full: &BTreeSet<StageNo>) {
-        let mut all = self.lock();
+        let handlers = &mut self.lock().handlers;
         for (stage, _) in desk.plan().stages() {
             let Some(work) = desk.work(stage) else { continue };
-            let pool = &mut all.entry(key(work)).or_default().pool;
+            let pool = &mut handlers.entry(key(work)).or_default().pool;
             let wants = if full.contains(&stage) { usize::MAX } else { 0 };
             pool.holds(rank, desk.places_held(stage), wants);
         }
@@ -84,22 +104,24 @@ impl PlaceSet {
 
     /// A run is not worked on any more.
     pub(super) fn leave(&self, rank: Rank) {
-        let mut all = self.lock();
-        all.values_mut().for_each(|places| places.pool.leave(rank));
-        all.retain(|_, places| !places.pool.is_empty());
+        let All { handlers, opening } = &mut *self.lock();
+        opening.remove(&rank);
+        handlers.values_mut().for_each(|places| places.pool.leave(rank));
+        handlers.retain(|_, places| !places.pool.is_empty());
     }
 
     /// Whether a run holds a place, or asked for none.
     pub(super) fn is_served(&self, rank: Rank) -> bool {
-        let all = self.lock();
-        all.values().any(|places| places.pool.holds_any(rank))
-            || !all.values().any(|places| places.pool.is_waiting(rank))
+        let handlers = &self.lock().handlers;
+        handlers.values().any(|places| places.pool.holds_any(rank))
+            || !handlers.values().any(|places| places.pool.is_waiting(rank))
     }
 
     /// Runs that wait for a place and would be given one.
     pub(super) fn served_next(&self, but: RunId) -> BTreeSet<RunId> {
-        let mut all = self.lock();
-        all.values_mut()
+        let handlers = &mut self.lock().handlers;
+        handlers
+            .values_mut()
             .flat_map(|places| places.pool.served_next(places.at_once))
             .filter(|run| *run != but)
             .collect()

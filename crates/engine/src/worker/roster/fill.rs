@@ -164,6 +164,7 @@ impl Roster {
             waiting: usize::try_from(run.waiting).unwrap_or(usize::MAX),
             begins_at_once: run.has == Has::Due,
         };
+        self.places.expect(rank, now);
         self.open.insert(id, Open { rank, since: now, in_turn, closing: false });
         host.open(run, mates);
         true
