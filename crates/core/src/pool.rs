@@ -128,8 +128,8 @@ impl Pool {
         self.runs.is_empty()
     }
 
-    /// Who would be given a place if they asked now, and was not told so yet.
-    pub fn served_next(&mut self, places: usize) -> Vec<RunId> {
+    /// Who, besides the run that looks, would be given a place if they asked now, and was not told so yet.
+    pub fn served_next(&mut self, places: usize, but: RunId) -> Vec<RunId> {
         let free = self.free(places);
         let aside = self.aside.min(free);
         let next = self.next_aside().filter(|_| aside > 0);
@@ -137,7 +137,7 @@ impl Pool {
         let mut served = Vec::new();
         for (rank, share) in self.runs.iter_mut().filter(|(_, share)| share.wants > 0) {
             let has_room = main > 0 || next == Some(*rank);
-            if has_room && !std::mem::replace(&mut share.told, true) {
+            if has_room && rank.run() != but && !std::mem::replace(&mut share.told, true) {
                 served.push(rank.run());
             }
             main = main.saturating_sub(share.wants);
@@ -176,6 +176,8 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NOBODY: RunId = RunId(0);
 
     fn rank(n: i64) -> Rank {
         Rank::new(0, Timestamp(n), RunId(n))
@@ -234,7 +236,7 @@ mod tests {
         let mut pool = Pool::default();
         pool.holds(rank(2), 0, 9);
         assert_eq!(pool.ask(rank(1), 0, 10, 10), 8);
-        assert_eq!(pool.served_next(10), [RunId(2)]);
+        assert_eq!(pool.served_next(10, NOBODY), [RunId(2)]);
         pool.leave(rank(2));
         assert_eq!(pool.ask(rank(1), 8, 2, 10), 2);
     }
@@ -244,23 +246,35 @@ mod tests {
         let mut pool = Pool::default();
         pool.holds(rank(1), 3, 0);
         pool.holds(rank(2), 0, 9);
-        assert_eq!(pool.served_next(3), [], "nothing is free");
+        assert_eq!(pool.served_next(3, NOBODY), [], "nothing is free");
         pool.holds(rank(1), 2, 0);
-        assert_eq!(pool.served_next(3), [RunId(2)]);
+        assert_eq!(pool.served_next(3, NOBODY), [RunId(2)]);
     }
 
     #[test]
     fn runs_that_want_little_are_served_at_the_same_time() {
         let mut pool = Pool::default();
         (1..=9).for_each(|n| pool.holds(rank(n), 0, 2));
-        assert_eq!(pool.served_next(6), [RunId(1), RunId(2), RunId(3)], "as many as there is room for");
-        assert_eq!(pool.served_next(6), [], "they know");
+        assert_eq!(
+            pool.served_next(6, NOBODY),
+            [RunId(1), RunId(2), RunId(3)],
+            "as many as there is room for"
+        );
+        assert_eq!(pool.served_next(6, NOBODY), [], "they know");
         assert_eq!(pool.ask(rank(3), 0, 2, 6), 2, "two older ones have room, too");
         assert_eq!(pool.ask(rank(2), 0, 2, 6), 2);
         assert_eq!(pool.ask(rank(4), 0, 2, 6), 0, "what is left is the oldest's");
         assert_eq!(pool.ask(rank(1), 0, 2, 6), 1, "every fifth is set aside");
-        assert_eq!(pool.served_next(6), [RunId(4)]);
+        assert_eq!(pool.served_next(6, NOBODY), [RunId(4)]);
         assert_eq!(pool.ask(rank(4), 0, 2, 6), 1);
+    }
+
+    #[test]
+    fn a_run_that_looks_is_not_taken_for_one_that_was_told() {
+        let mut pool = Pool::default();
+        pool.holds(rank(1), 0, 2);
+        assert_eq!(pool.served_next(4, RunId(1)), []);
+        assert_eq!(pool.served_next(4, RunId(2)), [RunId(1)], "another one tells it");
     }
 
     #[test]

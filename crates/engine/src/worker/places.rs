@@ -120,11 +120,7 @@ impl PlaceSet {
     /// Runs that wait for a place and would be given one.
     pub(super) fn served_next(&self, but: RunId) -> BTreeSet<RunId> {
         let handlers = &mut self.lock().handlers;
-        handlers
-            .values_mut()
-            .flat_map(|places| places.pool.served_next(places.at_once))
-            .filter(|run| *run != but)
-            .collect()
+        handlers.values_mut().flat_map(|places| places.pool.served_next(places.at_once, but)).collect()
     }
 }
 
