@@ -484,6 +484,21 @@ fn a_probe_that_was_put_off_by_a_clock_ahead_is_due_when_it_was_meant_to_be() {
 }
 
 #[test]
+fn a_probe_is_due_when_it_was_meant_to_be_though_its_clock_was_put_right_before_it_was_written() {
+    let spec = quick_breaker();
+    let (days, now) = (2 * 86_400_000, Timestamp(50_000));
+    let ahead = Timestamp(now.0 + days);
+    let mut gate = Gate::new(spec.clone(), GateState::default(), "one", ahead);
+    while gate.closed_until(ahead).is_none() {
+        let permit = gate.admit(1, ahead).expect("open");
+        gate.ended(permit, &lesson(Sign::Failed { calls: 1, fresh: true, lost: false }), ahead);
+    }
+    let written = gate.to_save(ahead).expect("urgent").write();
+    let other = Gate::new(spec, GateState::read_at(&written, now, now).unwrap(), "two", now);
+    assert!(other.closed_until(now).is_some_and(|until| until < now.after(Duration::from_secs(60))));
+}
+
+#[test]
 fn a_rate_that_was_used_up_by_a_clock_ahead_is_there_again_as_soon() {
     let days = 2 * 86_400_000;
     let (ahead, now) = (Timestamp(days + 50_000), Timestamp(50_000));

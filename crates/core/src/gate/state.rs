@@ -148,10 +148,19 @@ impl GateState {
     /// As [`GateState::read`].
     pub fn read_at(text: &str, written: Timestamp, now: Timestamp) -> Result<Self, Unreadable> {
         let mut state = Self::read(text)?;
-        if written > now.after(CLOCK_SLACK) {
+        if state.last_found().max(written) > now.after(CLOCK_SLACK) {
             state.set_right(written, now);
         }
         Ok(state)
+    }
+
+    /// The time of the last finding. A clock may have been put right between that and when it was written.
+    fn last_found(&self) -> Timestamp {
+        let closed = [&self.closed, &self.parked].into_iter().flatten();
+        let found = closed.map(|closed| closed.decided_at.max(closed.since));
+        let others =
+            [self.tried_out, self.breaker.changed_at, self.window.cut_at, self.rate.cut_at, Timestamp(0)];
+        found.chain(others).fold(Timestamp(0), Timestamp::max)
     }
 
     /// Writes it.
