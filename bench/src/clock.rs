@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 static ORIGIN: OnceLock<Instant> = OnceLock::new();
 
@@ -32,6 +32,11 @@ impl Watch {
     pub fn seconds(self) -> f64 {
         self.elapsed().as_secs_f64()
     }
+}
+
+/// The time of day.
+pub fn now() -> SystemTime {
+    SystemTime::now()
 }
 
 /// Waits.

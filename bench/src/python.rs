@@ -15,7 +15,7 @@ pub async fn environment(name: &str) -> Result<PathBuf, Failure> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache =
         cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache"))).ok_or("no home folder")?;
-    let place = cache.join("redrive").join(format!("bench-{name}"));
+    let place = cache.join("redrive").join(format!("bench-{}", name.replace('/', "-")));
     let wanted = Path::new(HERE).join(name).join("requirements.txt");
     let (mark, python) = (place.join("installed"), place.join("bin").join("python"));
     let text = fs::read_to_string(&wanted)?;

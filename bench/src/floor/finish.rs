@@ -3,11 +3,11 @@
 use redrive_core::id::ItemId;
 use rusqlite::{Connection, params};
 
-use super::{Held, STATE, WORKER, counted};
+use super::{Held, RUN, STATE, WORKER, counted, whole};
 use crate::material::{fails, refusal};
 
 /// Codes of redrive-core's metrics: the outcomes "succeeded" and "failed", the kind of failure, the HTTP status, passed
-/// after one attempt, healed within a time, and how long that was.
+/// after one attempt, healed within a time, how long that was, not through after so many attempts, tried and passed at first.
 const SUCCEEDED: i64 = 500_000;
 const FAILED: i64 = 500_004;
 const FAILURE: i64 = 600_102;
@@ -15,6 +15,9 @@ const STATUS: i64 = 700_503;
 const PASSED_AFTER: i64 = 800_000;
 const HEALED: i64 = 900_010;
 const HEAL_MILLIS: i64 = 1_000_000;
+const OPEN_AFTER: i64 = 1_500_000;
+const FIRST_TRY: i64 = 1_600_000;
+const FIRST_PASS: i64 = 1_600_001;
 /// Codes of a retryable failure of a server, and of a retry at once.
 const CLASS: i64 = 1;
 const KIND: i64 = 2;
@@ -40,14 +43,38 @@ pub(super) fn finish(
     counted(conn, passed.len(), &[(stage, STATE + 1, -1), to, (stage, SUCCEEDED, 1)])?;
     let healed = passed.iter().filter(|held| held.attempt > 1).count();
     counted(conn, healed, &[(stage, HEALED, 1), (stage, HEAL_MILLIS, 1)])?;
-    let most = passed.iter().map(|held| held.attempt).max().unwrap_or(0);
+    let most = items.iter().map(|held| held.attempt).max().unwrap_or(0);
     for attempts in 1..=most {
-        let after = passed.iter().filter(|held| held.attempt == attempts).count();
-        counted(conn, after, &[(stage, PASSED_AFTER + i64::from(attempts), 1)])?;
+        let of = |all: &[&Held]| all.iter().filter(|held| held.attempt == attempts).count();
+        let (after, attempts) = ((of(&passed), of(&failed)), i64::from(attempts));
+        counted(conn, after.0, &[(stage, PASSED_AFTER + attempts, 1)])?;
+        counted(conn, after.1, &[(stage, OPEN_AFTER + attempts, 1)])?;
+        if attempts > 1 {
+            counted(conn, after.0 + after.1, &[(stage, OPEN_AFTER + attempts - 1, -1)])?;
+            continue;
+        }
+        counted(conn, after.0 + after.1, &[(stage, FIRST_TRY, 1)])?;
+        counted(conn, after.0, &[(stage, FIRST_PASS, 1)])?;
+        by_config(conn, stage, FIRST_TRY, after.0 + after.1)?;
+        by_config(conn, stage, FIRST_PASS, after.0)?;
     }
+    by_config(conn, stage, SUCCEEDED, passed.len())?;
+    by_config(conn, stage, FAILED, failed.len())?;
     let changes = [STATE, FAILED, FAILURE, STATUS].map(|metric| (stage, metric, 1));
     counted(conn, failed.len(), &changes)?;
     counted(conn, failed.len(), &[(stage, STATE + 1, -1)])
+}
+
+/// Counts for the stage as it is configured.
+fn by_config(conn: &Connection, stage: i64, metric: i64, items: usize) -> rusqlite::Result<()> {
+    if items > 0 {
+        conn.prepare_cached(
+            "INSERT INTO config_counter (run, stage, config, metric, n) VALUES (?1, ?2, 1, ?3, ?4)
+             ON CONFLICT (run, stage, config, metric) DO UPDATE SET n = n + excluded.n",
+        )?
+        .execute((RUN, stage, metric, whole(items)))?;
+    }
+    Ok(())
 }
 
 fn pass(conn: &Connection, items: &[&Held], stage: i64, last: bool, now: i64) -> rusqlite::Result<()> {

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_engine::env::system_now;
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, params};
 
@@ -62,6 +63,7 @@ fn stretch(work: impl FnOnce() -> rusqlite::Result<u64>) -> Result<Stretch, Fail
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open(path)?;
     conn.set_prepared_statement_cache_capacity(128);
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "foreign_keys", false)?;
@@ -70,6 +72,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     conn.pragma_update(None, "cache_size", -16_384)?;
     conn.pragma_update(None, "temp_store", "MEMORY")?;
     conn.pragma_update(None, "mmap_size", 0)?;
+    conn.pragma_update(None, "secure_delete", true)?;
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     Ok(conn)
 }
@@ -215,6 +218,8 @@ pub fn rows(path: &Path) -> Result<Vec<String>, Failure> {
         "SELECT 'attempts', count(*), sum(item), sum(stage), sum(attempt), sum(outcome), count(class), count(wait),
                 sum(config), sum(worker), min(ended_at >= started_at), 0, 0 FROM attempt",
         "SELECT 'counter', stage, metric, n, 0, 0, 0, 0, 0, 0, 0, 0, 0 FROM counter WHERE n <> 0 ORDER BY stage, metric",
+        "SELECT 'by configuration', stage, config, metric, n, 0, 0, 0, 0, 0, 0, 0, 0 FROM config_counter
+         ORDER BY stage, config, metric",
     ] {
         let mut select = conn.prepare(query)?;
         let mut rows = select.query([])?;

@@ -136,6 +136,8 @@ pub fn from_status(status: u16, body: &[u8], hint: Option<Duration>) -> Failure 
         408 => (Class::Timeout, Kind::Client),
         425 => (Class::Retryable, Kind::Client),
         429 => (Class::RateLimited, Kind::Client),
+        // "Overloaded": nobody means anything else by it.
+        529 => (Class::RateLimited, Kind::Server),
         400..=499 => (Class::Final, Kind::Client),
         504 => (Class::Timeout, Kind::Server),
         500..=599 => (Class::Retryable, Kind::Server),

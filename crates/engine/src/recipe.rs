@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redrive_core::bisect::is_worth_splitting;
 use redrive_core::budget::BudgetSpec;
 use redrive_core::draw::Draw;
 use redrive_core::failure::{Class, Failure, Kind};
@@ -14,6 +15,9 @@ use redrive_core::policy::Next;
 use redrive_core::status::Thresholds;
 
 use crate::handler::Handler;
+
+/// An item that was turned away so often in batches is called by itself.
+const STUCK: u32 = 6;
 
 /// A pipeline with everything that is needed to run it.
 pub struct Recipe {
@@ -90,15 +94,19 @@ impl Recipe {
 
 impl Recipe {
     /// Whether an item has to be called by itself: its next failure would be its last, and so far only batches that it
-    /// was part of have failed, so that it need not be the culprit; or it killed its process by itself, and would again; or
-    /// it was refused, and others tell why.
+    /// was part of have failed, so that it need not be the culprit; or it made a whole call fail by itself, or killed its
+    /// process, and would again; or it was refused, and others tell why.
     pub(crate) fn runs_alone(&self, item: &Item) -> bool {
         item.last.as_ref().is_some_and(|last| {
             let killer = last.class == Class::Crash && last.kind != Kind::Worker;
             let again = Failure::new(last.class, last.kind, "");
             // Refused as if the key were not good: whether it is to blame can only be told of it alone.
             let refused = last.kind == Kind::Access;
-            refused || if last.shared { self.would_end(item, &again) } else { killer }
+            // One of a batch that is turned away again and again may be what it is turned away for.
+            let stuck = last.class == Class::RateLimited && item.throttles >= STUCK;
+            // It alone made a whole call fail: in the next batch it would again, and that would be taken apart again.
+            let guilty = last.kind != Kind::Handler && is_worth_splitting(&again);
+            refused || stuck || if last.shared { self.would_end(item, &again) } else { killer || guilty }
         })
     }
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use redrive_core::time::Timestamp;
 
+use crate::asked::Asked;
 use crate::call::Call;
 use crate::chance::{Purpose, draw};
 use crate::hint;
 use crate::ledger::Ledger;
 use crate::limits::{Gate, Limits};
-use crate::plan::{Fault, FaultKind, Hint, How, Plan};
+use crate::plan::{Fault, FaultKind, Hint, How, Plan, default_code};
 use crate::verdict::{Decision, Malformed, Verdict, fits, oversized, refuse};
 
 /// Items whose faults are counted one by one.
@@ -32,7 +33,7 @@ pub(crate) struct Judge {
     paid: (u64, u64),
     exhausted: bool,
     hits: HashMap<(usize, u64), u32>,
-    alone_until: Timestamp,
+    asked: Asked,
     ledger: Ledger,
 }
 
@@ -40,7 +41,7 @@ impl Judge {
     /// Before the first call.
     pub(crate) fn new(plan: Arc<Plan>) -> Self {
         Self {
-            limits: Limits::new(&plan.limit),
+            limits: Limits::new(&plan.limit, plan.seed),
             plan,
             first: None,
             number: 0,
@@ -49,7 +50,7 @@ impl Judge {
             paid: (0, 0),
             exhausted: false,
             hits: HashMap::new(),
-            alone_until: Timestamp(i64::MIN),
+            asked: Asked::default(),
             ledger: Ledger::default(),
         }
     }
@@ -102,15 +103,18 @@ impl Judge {
         let at = now.since(*self.first.get_or_insert(now));
         self.number += 1;
         self.open += 1;
-        self.ledger.arrived(path, now, self.open, now < self.alone_until);
+        let marks = || call.iter().flat_map(|call| call.units.iter().map(|unit| unit.mark));
+        self.ledger.arrived(path, now, self.open, self.asked.early(marks(), now));
         let plan = self.plan.clone();
-        let mut headers = Vec::new();
-        let (verdict, slow) = self.verdict(&plan, call.as_ref().copied(), key, (now, at), &mut headers);
-        let items = call.map_or(0, |call| call.units.len());
-        let delay = if slow { self.delay(&plan, items) } else { Duration::ZERO };
-        if plan.limit.headers {
-            headers.extend(self.limits.headers());
+        let mut answer = Answer { now, at, headers: Vec::new(), until: None };
+        let (verdict, slow) = self.verdict(&plan, call.as_ref().copied(), key, &mut answer);
+        if let Some(until) = answer.until {
+            self.asked.ask(marks(), until);
         }
+        let (items, tokens) = call.as_ref().map_or((0, 0), |call| (call.units.len(), call.tokens));
+        let delay = if slow { self.delay(&plan, items) } else { Duration::ZERO };
+        let mut headers = answer.headers;
+        headers.extend(self.limits.headers(plan.limit.headers, tokens, now));
         Decision { verdict, delay, headers }
     }
 
@@ -120,10 +124,9 @@ impl Judge {
         plan: &Plan,
         call: Result<&Call<'_>, &Malformed>,
         key: Option<&str>,
-        (now, at): (Timestamp, Duration),
-        headers: &mut Vec<(&'static str, String)>,
+        answer: &mut Answer,
     ) -> (Verdict, bool) {
-        if let Some(down) = self.outage(plan, now, at, headers) {
+        if let Some(down) = self.outage(plan, answer) {
             return (down, false);
         }
         if plan.api_key.as_ref().is_some_and(|expected| key != Some(expected.0.as_str())) {
@@ -138,36 +141,35 @@ impl Judge {
             return (refuse(429, "insufficient_quota", text), false);
         }
         if plan.latency.max_concurrency.is_some_and(|most| self.open > most) {
-            let text = "The server is overloaded: too many calls at once";
-            return (refuse(plan.latency.over_status, "server_error", text), false);
+            let (latency, text) = (&plan.latency, "The server is overloaded: too many calls at once");
+            answer.ask_to_wait(latency.over_retry_after, Hint::Seconds);
+            return (refuse(latency.over_status, default_code(latency.over_status), text), false);
         }
-        if let Some(rejected) = self.limited(plan, call, now, at, headers) {
+        if let Some(rejected) = self.limited(plan, call, answer) {
             return (rejected, false);
         }
-        let verdict = oversized(plan, call)
-            .or_else(|| self.poisoned(plan, call))
-            .or_else(|| self.faulty(plan, call, now, at, headers));
+        let mut slow = true;
+        let verdict = oversized(plan, call).or_else(|| self.poisoned(plan, call)).or_else(|| {
+            let fault = self.faulty(plan, call, answer.at)?;
+            slow = !fault.quick;
+            Some(verdict_of(fault, answer))
+        });
         let verdict = verdict.unwrap_or(Verdict::Pass);
         if matches!(verdict, Verdict::Pass | Verdict::Fault(FaultKind::Shuffled)) {
             self.paid = (self.paid.0 + 1, self.paid.1 + call.tokens);
         }
-        (verdict, true)
+        (verdict, slow)
     }
 
-    fn outage(
-        &mut self,
-        plan: &Plan,
-        now: Timestamp,
-        at: Duration,
-        headers: &mut Vec<(&'static str, String)>,
-    ) -> Option<Verdict> {
-        let is_outage = |fault: &&Fault| matches!(fault.kind, FaultKind::Outage(_)) && fault.active(at);
+    fn outage(&mut self, plan: &Plan, answer: &mut Answer) -> Option<Verdict> {
+        let is_outage =
+            |fault: &&Fault| matches!(fault.kind, FaultKind::Outage(_)) && fault.active(answer.at);
         let fault = plan.faults.iter().find(is_outage)?;
         self.ledger.fault(fault.kind.name());
         match fault.kind {
             FaultKind::Outage(How::Status(status)) => {
-                self.ask_to_wait(fault.retry_after, Hint::Seconds, now, headers);
-                Some(refuse(status, "server_error", "The service is down"))
+                let words = answer.ask_to_wait(fault.wait(answer.at), fault.hint);
+                Some(refuse(status, "server_error", format!("The service is down{words}")))
             }
             _ => Some(Verdict::Cut),
         }
@@ -181,21 +183,12 @@ impl Judge {
         self.exhausted
     }
 
-    fn limited(
-        &mut self,
-        plan: &Plan,
-        call: &Call<'_>,
-        now: Timestamp,
-        at: Duration,
-        headers: &mut Vec<(&'static str, String)>,
-    ) -> Option<Verdict> {
-        match self.limits.pass(&plan.limit, at, call.tokens) {
+    fn limited(&mut self, plan: &Plan, call: &Call<'_>, answer: &mut Answer) -> Option<Verdict> {
+        match self.limits.pass(&plan.limit, answer.at, call.tokens) {
             Gate::Open => None,
             Gate::Closed { of, per_minute, wait } => {
-                self.ask_to_wait(Some(wait), plan.limit.hint, now, headers);
-                let wait = hint::span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
-                let text =
-                    format!("Rate limit reached for {of}: {per_minute} per minute. Try again in {wait}");
+                let words = answer.ask_to_wait(Some(wait), plan.limit.hint);
+                let text = format!("Rate limit reached for {of}: {per_minute} per minute{words}");
                 Some(refuse(429, "rate_limit_exceeded", text))
             }
             Gate::TooLarge { most } => {
@@ -213,19 +206,6 @@ impl Judge {
         }
     }
 
-    fn ask_to_wait(
-        &mut self,
-        wait: Option<Duration>,
-        hint: Hint,
-        now: Timestamp,
-        headers: &mut Vec<(&'static str, String)>,
-    ) {
-        let Some(wait) = wait else { return };
-        let (more, meant) = hint::headers(hint, now, wait);
-        headers.extend(more);
-        self.alone_until = self.alone_until.max(meant.unwrap_or(self.alone_until));
-    }
-
     fn poisoned(&mut self, plan: &Plan, call: &Call<'_>) -> Option<Verdict> {
         for poison in &plan.poison {
             let Some(unit) = call.units.iter().find(|unit| unit.text.contains(&poison.marker)) else {
@@ -241,14 +221,8 @@ impl Judge {
         None
     }
 
-    fn faulty(
-        &mut self,
-        plan: &Plan,
-        call: &Call<'_>,
-        now: Timestamp,
-        at: Duration,
-        headers: &mut Vec<(&'static str, String)>,
-    ) -> Option<Verdict> {
+    /// The first fault that hits.
+    fn faulty<'p>(&mut self, plan: &'p Plan, call: &Call<'_>, at: Duration) -> Option<&'p Fault> {
         for (index, fault) in plan.faults.iter().enumerate() {
             let outage = matches!(fault.kind, FaultKind::Outage(_));
             let elsewhere = fault.path.as_ref().is_some_and(|path| !call.path.starts_with(path));
@@ -259,14 +233,7 @@ impl Judge {
                 continue;
             }
             self.ledger.fault(fault.kind.name());
-            return Some(match &fault.kind {
-                FaultKind::Status { status, code } => {
-                    self.ask_to_wait(fault.retry_after, Hint::Seconds, now, headers);
-                    refuse(*status, code, "The server had an error while processing your request")
-                }
-                FaultKind::Cut => Verdict::Cut,
-                kind => Verdict::Fault(kind.clone()),
-            });
+            return Some(fault);
         }
         None
     }
@@ -302,15 +269,43 @@ impl Judge {
     }
 
     fn delay(&self, plan: &Plan, items: usize) -> Duration {
-        let latency = &plan.latency;
-        let items = u32::try_from(items).unwrap_or(u32::MAX);
-        let plain = latency.base.saturating_add(latency.per_item.saturating_mul(items));
-        if plain.is_zero() {
-            return plain;
-        }
-        let stray = 1.0 + latency.jitter * (2.0 * draw(plan.seed, Purpose::Jitter, self.number) - 1.0);
         #[expect(clippy::cast_precision_loss, reason = "numbers of calls at once are small")]
-        let crowd = latency.capacity.map_or(1.0, |capacity| (self.open as f64 / capacity as f64).max(1.0));
-        plain.mul_f64(stray * crowd)
+        let crowd =
+            plan.latency.capacity.map_or(1.0, |capacity| (self.open as f64 / capacity as f64).max(1.0));
+        plan.latency_of(self.number, items).mul_f64(crowd)
+    }
+}
+
+/// The headers of an answer while it is made.
+struct Answer {
+    now: Timestamp,
+    /// Since the first call.
+    at: Duration,
+    headers: Vec<(&'static str, String)>,
+    /// When its caller may come back, if it was told.
+    until: Option<Timestamp>,
+}
+
+impl Answer {
+    /// Says for how long to stay away; returns what the message has to say of it.
+    fn ask_to_wait(&mut self, wait: Option<Duration>, hint: Hint) -> String {
+        let Some(wait) = wait else { return String::new() };
+        let (more, meant) = hint::headers(hint, self.now, wait);
+        self.headers.extend(more);
+        self.until = meant;
+        hint::words(hint, wait)
+    }
+}
+
+/// What a fault makes of a call.
+fn verdict_of(fault: &Fault, answer: &mut Answer) -> Verdict {
+    match &fault.kind {
+        FaultKind::Status { status, code } => {
+            let words = answer.ask_to_wait(fault.wait(answer.at), fault.hint);
+            let text = format!("The server had an error while processing your request{words}");
+            refuse(*status, code, text)
+        }
+        FaultKind::Cut => Verdict::Cut,
+        kind => Verdict::Fault(kind.clone()),
     }
 }

@@ -16,6 +16,11 @@ pub(crate) fn headers(
     let whole = now.after(Duration::from_secs(seconds));
     match hint {
         Hint::None => (Vec::new(), None),
+        Hint::Text => (Vec::new(), Some(now.after(wait))),
+        Hint::Exact => {
+            let exact = format!("{}.{:03}", wait.as_secs(), wait.subsec_millis());
+            (vec![("retry-after", exact)], Some(now.after(wait)))
+        }
         Hint::Seconds => (vec![("retry-after", seconds.to_string())], Some(whole)),
         Hint::Ms => (vec![("retry-after-ms", wait.as_millis().to_string())], Some(now.after(wait))),
         Hint::Both => {
@@ -34,6 +39,14 @@ pub(crate) fn headers(
         Hint::Past => (vec![("retry-after", date(Timestamp(now.0.saturating_sub(3_600_000))))], None),
         Hint::Garbage => (vec![("retry-after", "soon, maybe".to_owned())], None),
     }
+}
+
+/// What a message says of the wait, where that is what the plan wants.
+pub(crate) fn words(hint: Hint, wait: Duration) -> String {
+    if hint != Hint::Text {
+        return String::new();
+    }
+    format!(". Please try again in {}", span(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
 }
 
 fn date(at: Timestamp) -> String {
@@ -76,7 +89,7 @@ mod tests {
         for (wait, seconds) in [(0, "1"), (1, "1"), (1_000, "1"), (1_001, "2")] {
             let wait = Duration::from_millis(wait);
             assert_eq!(headers(Hint::Seconds, NOW, wait).0, [("retry-after", seconds.to_owned())]);
-            for hint in [Hint::Seconds, Hint::Ms, Hint::Both, Hint::Date] {
+            for hint in [Hint::Exact, Hint::Text, Hint::Seconds, Hint::Ms, Hint::Both, Hint::Date] {
                 let (_, end) = headers(hint, NOW, wait);
                 assert!(end.is_some_and(|end| end >= NOW.after(wait)), "{hint:?}");
             }

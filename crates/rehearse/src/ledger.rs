@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use redrive_core::time::Timestamp;
 
+use crate::asked::Early;
 use crate::plan::Plan;
 use crate::report::{PoisonHit, Report, Second};
 
@@ -42,14 +43,16 @@ pub(crate) struct Ledger {
     seconds: Vec<Second>,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
+    last_ok: Option<Timestamp>,
 }
 
 impl Ledger {
     /// A call came in.
-    pub(crate) fn arrived(&mut self, path: &str, now: Timestamp, open: u64, early: bool) {
+    pub(crate) fn arrived(&mut self, path: &str, now: Timestamp, open: u64, early: Early) {
         let totals = &mut self.totals;
         totals.calls += 1;
-        totals.early_calls += u64::from(early);
+        totals.early_calls += u64::from(early.call);
+        totals.early_items += u64::from(early.item);
         totals.highest_concurrency = totals.highest_concurrency.max(open);
         match totals.routes.get_mut(path) {
             Some(calls) => *calls += 1,
@@ -98,6 +101,7 @@ impl Ledger {
             *totals.statuses.entry(status).or_default() += 1;
         }
         if end == End::Ok {
+            self.last_ok = self.last_ok.max(Some(now));
             totals.items_served += items.len() as u64;
             totals.tokens_served += tokens;
             items.iter().for_each(|item| self.serve(*item));
@@ -136,7 +140,10 @@ impl Ledger {
     /// What happened so far.
     pub(crate) fn report(&self, plan: &Plan, open: u64) -> Report {
         let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
-        let lasted = self.last.zip(self.first).map_or(0, |(last, first)| last.since(first).as_millis());
+        let until = |at: Option<Timestamp>| {
+            let span = at.zip(self.first).map_or(0, |(at, first)| at.since(first).as_millis());
+            u64::try_from(span).unwrap_or(u64::MAX)
+        };
         let hit = |((marker, item), calls): (&(String, String), &u64)| PoisonHit {
             marker: marker.clone(),
             item: item.clone(),
@@ -150,7 +157,8 @@ impl Ledger {
             poison: self.poison.iter().map(hit).collect(),
             first_call: time(self.first),
             last_call: time(self.last),
-            lasted_ms: u64::try_from(lasted).unwrap_or(u64::MAX),
+            lasted_ms: until(self.last),
+            last_ok_ms: until(self.last_ok),
             series: self.seconds.iter().filter(|s| s.ok + s.rejected + s.failed > 0).copied().collect(),
             ..self.totals.clone()
         }
@@ -165,15 +173,15 @@ mod tests {
     fn what_was_paid_twice_shows() {
         let mut ledger = Ledger::default();
         for items in [[1, 2], [2, 3], [2, 4]] {
-            ledger.arrived("/work", Timestamp(0), 1, false);
+            ledger.arrived("/work", Timestamp(0), 1, Early { call: false, item: false });
             ledger.ended(End::Ok, Timestamp(1_500), &items, 10);
         }
-        ledger.arrived("/work", Timestamp(0), 1, false);
+        ledger.arrived("/work", Timestamp(0), 1, Early { call: false, item: false });
         ledger.ended(End::Spoilt, Timestamp(1_500), &[1], 10);
         let report = ledger.report(&Plan::builtin("calm").expect("built in"), 0);
         assert_eq!((report.items_served, report.distinct_served), (6, 4));
         assert_eq!((report.served_twice, report.paid_again), (1, 2));
-        assert_eq!(report.tokens_served, 30);
+        assert_eq!((report.tokens_served, report.last_ok_ms), (30, 1_500));
         assert_eq!(report.series, [Second { second: 1, ok: 3, rejected: 0, failed: 1 }]);
     }
 
@@ -184,7 +192,7 @@ mod tests {
             ledger.serve(n);
         }
         for n in 0..PATHS + 5 {
-            ledger.arrived(&format!("/{n}"), Timestamp(0), 1, false);
+            ledger.arrived(&format!("/{n}"), Timestamp(0), 1, Early { call: false, item: false });
         }
         for n in 0..POISON + 5 {
             ledger.poison("P", n.to_string());

@@ -8,6 +8,7 @@
 //! comes in through [`redrive_engine::env::Env`]; the same calls in the same order meet the same faults.
 
 mod answer;
+mod asked;
 mod call;
 mod chance;
 mod decide;
@@ -21,6 +22,7 @@ mod report;
 mod server;
 mod service;
 mod show;
+mod told;
 mod verdict;
 
 pub use plan::{Builtin, Plan, PlanError, Problem, tokens};

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use redrive_core::time::millis;
+use redrive_core::time::{Timestamp, millis};
 
-use crate::hint;
-use crate::meter::{Full, Meter};
-use crate::plan::Limit;
+use crate::chance::{Purpose, draw};
+use crate::meter::{Full, Kind, Meter, Rate};
+use crate::plan::{Limit, Neighbours, Told};
+use crate::told::{self, Left};
 
 /// What a call meets at the limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,13 +35,30 @@ pub(crate) enum Gate {
 pub(crate) struct Limits {
     requests: Option<Meter>,
     tokens: Option<Meter>,
+    /// The calls of a day, where headers tell those. Nobody is turned away by it.
+    day: Option<Meter>,
+    seed: u64,
     steps_done: usize,
+    /// Periods of the neighbours that have begun.
+    periods: u64,
 }
 
 impl Limits {
     /// Nothing taken yet.
-    pub(crate) fn new(plan: &Limit) -> Self {
-        Self { requests: plan.requests.map(Meter::new), tokens: plan.tokens.map(Meter::new), steps_done: 0 }
+    pub(crate) fn new(plan: &Limit, seed: u64) -> Self {
+        let day = plan.requests.filter(|_| plan.headers == Told::Groq).map(|rate| Rate {
+            kind: Kind::Bucket,
+            burst: rate.per_minute.saturating_mul(24 * 60),
+            ..rate
+        });
+        Self {
+            requests: plan.requests.map(Meter::new),
+            tokens: plan.tokens.map(Meter::new),
+            day: day.map(Meter::new),
+            seed,
+            steps_done: 0,
+            periods: 0,
+        }
     }
 
     /// A call of so many tokens comes, so long after the first one.
@@ -50,7 +68,7 @@ impl Limits {
         let of_tokens = self.tokens.as_ref().map_or(Ok(()), |meter| meter.room(tokens));
         let gate = match (of_requests, of_tokens) {
             (Ok(()), Ok(())) => {
-                self.requests.iter_mut().for_each(|meter| meter.take(1));
+                self.requests.iter_mut().chain(&mut self.day).for_each(|meter| meter.take(1));
                 self.tokens.iter_mut().for_each(|meter| meter.take(tokens));
                 return Gate::Open;
             }
@@ -73,21 +91,15 @@ impl Limits {
         gate
     }
 
-    /// What is left, in OpenAI's headers.
-    pub(crate) fn headers(&self) -> Vec<(&'static str, String)> {
-        let names = [
-            ["x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"],
-            ["x-ratelimit-limit-tokens", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"],
-        ];
-        let meters = [self.requests.as_ref(), self.tokens.as_ref()];
-        let mut headers = Vec::with_capacity(6);
-        for (names, meter) in names.into_iter().zip(meters) {
-            let Some(meter) = meter else { continue };
-            let values =
-                [meter.per_minute().to_string(), meter.remaining().to_string(), hint::span(meter.reset())];
-            headers.extend(names.into_iter().zip(values));
-        }
-        headers
+    /// What is left, in the headers of whoever the plan says. `tokens` are those of the call.
+    pub(crate) fn headers(&self, told: Told, tokens: u64, now: Timestamp) -> Vec<(&'static str, String)> {
+        let left = Left {
+            requests: self.requests.as_ref(),
+            tokens: self.tokens.as_ref(),
+            day: self.day.as_ref(),
+            cost: tokens,
+        };
+        told::headers(told, &left, now)
     }
 
     /// Lets time pass, through every step that became due: each rate holds until the next one begins.
@@ -102,7 +114,26 @@ impl Limits {
             }
             self.steps_done += 1;
         }
-        self.requests.iter_mut().chain(&mut self.tokens).for_each(|meter| meter.advance(to(at)));
+        if let (Some(rate), Some(neighbours)) = (plan.requests, plan.neighbours) {
+            self.share(rate, neighbours, at);
+        }
+        let all = self.requests.iter_mut().chain(&mut self.tokens).chain(&mut self.day);
+        all.for_each(|meter| meter.advance(to(at)));
+    }
+
+    /// Lets the neighbours take another part in every period that has begun.
+    fn share(&mut self, rate: Rate, neighbours: Neighbours, at: Duration) {
+        let Some(meter) = &mut self.requests else { return };
+        let every = u64::try_from(millis(neighbours.every)).unwrap_or(1).max(1);
+        let begun = u64::try_from(millis(at)).unwrap_or(0) / every + 1;
+        // Nobody calls for that long; what came in meanwhile is no more than the burst.
+        self.periods = self.periods.max(begun.saturating_sub(10_000));
+        while self.periods < begun {
+            meter.advance(self.periods * every);
+            let part = neighbours.share * draw(self.seed, Purpose::Neighbours, self.periods);
+            meter.change(rate.without(part));
+            self.periods += 1;
+        }
     }
 }
 

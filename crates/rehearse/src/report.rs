@@ -49,6 +49,8 @@ pub struct Report {
     pub poison: Vec<PoisonHit>,
     /// Calls that came before the end of a `Retry-After` that the provider had sent and meant.
     pub early_calls: u64,
+    /// Those of them that had an item which had got that `Retry-After` itself.
+    pub early_items: u64,
     /// The most calls at once.
     pub highest_concurrency: u64,
     /// When the first call came, as RFC 3339.
@@ -57,6 +59,8 @@ pub struct Report {
     pub last_call: Option<String>,
     /// Milliseconds between the two.
     pub lasted_ms: u64,
+    /// Milliseconds from the first call to the last good answer.
+    pub last_ok_ms: u64,
     /// Answers by second since the first call, for a day at most; seconds without an answer are left out.
     pub series: Vec<Second>,
 }

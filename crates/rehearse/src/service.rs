@@ -1,5 +1,6 @@
 //! One request: read, decide, wait, answer, count.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http_body_util::{BodyExt, Limited};
@@ -12,6 +13,7 @@ use tokio::sync::Notify;
 
 use crate::answer;
 use crate::call::{self, Call};
+use crate::chance::{Purpose, draw};
 use crate::decide::Judge;
 use crate::ledger::End;
 use crate::outgoing::{Cut, Outgoing, Trickle};
@@ -30,6 +32,8 @@ pub(crate) struct Shared {
     pub env: Env,
     /// Told when time begins to count, or begins anew.
     pub began: Notify,
+    /// Calls that are on their way or have come.
+    sent: AtomicU64,
     judge: Mutex<Judge>,
 }
 
@@ -37,12 +41,27 @@ impl Shared {
     /// Before the first call.
     pub(crate) fn new(plan: Plan, env: Env) -> Self {
         let plan = Arc::new(plan);
-        Self { judge: Mutex::new(Judge::new(plan.clone())), plan, env, began: Notify::new() }
+        Self {
+            judge: Mutex::new(Judge::new(plan.clone())),
+            plan,
+            env,
+            began: Notify::new(),
+            sent: AtomicU64::new(0),
+        }
     }
 
     /// Decisions and counts. Nothing waits while it holds them.
     pub(crate) fn judge(&self) -> MutexGuard<'_, Judge> {
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a call be as late as the network makes it. Those that were sent later may overtake it.
+    async fn travel(&self) {
+        let number = self.sent.fetch_add(1, Ordering::Relaxed);
+        if !self.plan.jitter.is_zero() {
+            let late = self.plan.jitter.mul_f64(draw(self.plan.seed, Purpose::Network, number));
+            self.env.clock.sleep(late).await;
+        }
     }
 
     /// What happened so far.
@@ -94,6 +113,7 @@ pub(crate) async fn serve(
         return Ok(answer);
     }
     let body = Limited::new(body, MAX_BODY).collect().await;
+    shared.travel().await;
     let path = head.uri.path();
     match body {
         Ok(body) => {

@@ -22,6 +22,7 @@ impl fmt::Display for Report {
             ("abandoned", self.abandoned, "the caller went away first"),
             ("open", self.open, "not answered yet"),
             ("early", self.early_calls, "came before the end of a Retry-After"),
+            ("own early", self.early_items, "those whose item had got that Retry-After itself"),
         ];
         for (name, count, meaning) in rows.into_iter().filter(|(name, count, _)| *count > 0 || *name == "ok")
         {

@@ -44,6 +44,38 @@ fn problems_name_file_and_key() {
             "[limit]\nsteps = [{ after = \"1s\", tokens_per_minute = 5 }]",
             "limit.steps[0]: the plan has no limit",
         ),
+        ("[network]\ndelay = \"1s\"", "p.toml:2: delay: unknown field"),
+        ("[network]\njitter = 10", "p.toml:2: jitter: invalid type"),
+        ("[limit]\nheaders = \"gemini\"", "p.toml:2: headers: invalid value: string \"gemini\""),
+        ("[limit]\nheaders = 1", "expected true, false, or whose headers: \"openai\""),
+        ("[limit]\nrequests_per_second = 1\nwindow = \"2s\"", "limit.window: is for kind = \"window\""),
+        (
+            "[limit]\nrequests_per_second = 1\nkind = \"sliding\"\nwindow = \"0s\"",
+            "limit.window: must be whole milliseconds",
+        ),
+        (
+            "[limit]\nrequests_per_second = 1\nkind = \"sliding\"\nburst = 5",
+            "limit.burst: is for kind = \"bucket\" only",
+        ),
+        (
+            "[limit]\nneighbours = { share = 0.5, every = \"5s\" }",
+            "limit.neighbours: need a limit of requests to share",
+        ),
+        (
+            "[limit]\nrequests_per_second = 1\nneighbours = { share = 1.0, every = \"5s\" }",
+            "limit.neighbours.share: must be above 0 and below 1",
+        ),
+        (
+            "[limit]\nrequests_per_second = 9\nneighbours = { share = 0.5, every = \"5s\" }\nsteps = [{ after = \"1s\", requests_per_second = 1 }]",
+            "limit.neighbours: do not go with `steps`",
+        ),
+        ("[latency]\nbase = \"2s\"\np99 = \"1s\"", "latency.p99: must be longer than `base`"),
+        ("[latency]\nbase = \"1s\"\np99 = \"2s\"\njitter = 0.1", "latency.p99: say either this or jitter"),
+        ("[latency]\nover_retry_after = \"1s\"", "latency.over_retry_after: needs max_concurrency"),
+        ("[[fault]]\nkind = \"status\"\nretry_after = \"soon\"", "retry_after: \"soon\" is no duration"),
+        ("[[fault]]\nkind = \"status\"\nretry_after = \"end\"", "fault[0].retry_after: there is no end"),
+        ("[[fault]]\nkind = \"status\"\nhint = \"ms\"", "fault[0].hint: needs retry_after"),
+        ("[[fault]]\nkind = \"cut\"\nquick = true", "fault[0].quick: needs kind = \"status\""),
         ("[[poison]]\nmarker = \"\"", "poison[0].marker: must not be empty"),
         ("[quota]\nrequests = 0", "quota.requests: must be above zero"),
     ];

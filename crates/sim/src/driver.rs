@@ -43,6 +43,9 @@ pub struct SimDriver {
     open: BTreeMap<CallId, Open>,
     /// Attempts that a handler has been called for: more calls for them are parts of a batch that is taken apart.
     called: BTreeSet<(ItemId, u32)>,
+    /// Items that were sent back and have an attempt of the same number again: a call by one who lost its lease meanwhile cannot
+    /// be told from one for the new attempt.
+    twins: BTreeSet<ItemId>,
     broken_off: Vec<(ItemId, u32)>,
     /// Whether this turn brought anything.
     fruitful: bool,
@@ -86,6 +89,7 @@ impl SimDriver {
             mailbox: Mailbox::new(),
             open: BTreeMap::new(),
             called: BTreeSet::new(),
+            twins: BTreeSet::new(),
             broken_off: Vec::new(),
             fruitful: false,
             fruitless: (0, 0),
@@ -141,7 +145,9 @@ impl SimDriver {
     fn claimed(&mut self, claimed: &mut Claimed) {
         self.fruitful |= !(claimed.items.is_empty() && claimed.damaged.is_empty());
         for item in &claimed.items {
-            self.called.remove(&(item.item.id, item.item.attempt));
+            if self.called.remove(&(item.item.id, item.item.attempt)) {
+                self.twins.insert(item.item.id);
+            }
         }
         if self.worker.slip == Some(Slip::WorksOnDamaged) {
             claimed.items.extend(slip::whole(std::mem::take(&mut claimed.damaged)));
@@ -223,10 +229,13 @@ impl Driver for SimDriver {
         if items.clone().any(|item| self.called.contains(&item)) {
             self.worker.hub.meet(Met::Bisection);
         } else {
-            store.oracle().on_called(items.clone().map(|(id, _)| id));
+            let told_apart = |item: &(ItemId, u32)| !self.twins.contains(&item.0);
+            store.oracle().on_called(items.clone().filter(told_apart));
             self.called.extend(items);
         }
-        let may = store.oracle().on_gate_call(self.slot(), call.stage, now);
+        let asked = call.request.items.iter().map(|item| item.id);
+        let told = store.oracle().on_hinted_call(call.stage, asked, now);
+        let may = told.and_then(|()| store.oracle().on_gate_call(self.slot(), call.stage, now));
         if let Err(broken) = may {
             self.worker.hub.broke(broken.law, broken.what);
         }
@@ -244,6 +253,7 @@ impl Driver for SimDriver {
         }
         if let Some(open) = open {
             let (slot, now) = (self.slot(), env.clock.now());
+            store.oracle().on_hints(open.stage, &open.items, &answer, now);
             store.oracle().on_gate_answer(slot, open.stage, open.items.len(), &answer, now);
         }
         Some((id, slip::answer(answer, self.worker.slip)))

@@ -177,6 +177,10 @@ met! {
     GateReset = "gate reset by operator",
     /// An item was turned away, and its gate answered for it.
     TurnedAway = "item turned away at its gate",
+    /// A service had as many calls as it takes at once.
+    TooManyAtOnce = "more calls at once than a service takes",
+    /// An item that was told when to come back came no earlier.
+    HintKept = "item came back after its hint",
     /// A worker waited for a gate to open.
     GateWait = "worker waited at a gate",
     /// What a service takes in one request was remembered.

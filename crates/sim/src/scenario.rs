@@ -103,7 +103,7 @@ impl Scenario {
         let max_wait = patient.is_multiple_of(4).then_some(pace.tick * 2);
         let pace = Pace { max_wait, ..pace };
         let plan = draw_plan(&rng, slow);
-        let gated = service::draw(seed, plan.stages().count(), second, pace.faults);
+        let gated = service::draw(seed, &plan, second, pace.faults);
         let gates = gated.gates.clone();
         let script = Arc::new(draw_script(&rng, seed, &plan, second, gated));
         let stages = plan.stages().map(|(no, stage)| StageWork {

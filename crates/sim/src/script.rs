@@ -128,7 +128,7 @@ impl Script {
                 .then(|| hub.rng.span(1, 4) * i64::try_from(request.timeout.as_millis()).unwrap_or(1));
         }
         let service = self.service(stage);
-        let refused = service.and_then(|service| service.refuse(hub, request.items.len()));
+        let refused = service.and_then(|service| service.refuse(hub, &request.items));
         let reply = match refused.or_else(|| self.whole(hub, stage, request, &tempers, call)) {
             Some(failure) => Reply::Whole(failure),
             None => {

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::{Allowance, BreakerSpec, GateSpec, Limits};
+use redrive_core::plan::{Plan, StagePlan};
 use redrive_core::usage::Usage;
+use redrive_engine::handler::Input;
 use redrive_engine::recipe::GateWork;
 
 use crate::campaign::is_plain;
 use crate::hub::{EPOCH, Hub};
 use crate::met::Met;
-use crate::rng::{Rng, mix};
+use crate::rng::{Rng, mix, mix_bytes};
 
 /// What some services ask for.
 const TEN_YEARS: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -41,6 +43,18 @@ pub struct Service {
     hint: Hint,
     /// From when to when it is away, since the beginning.
     outage: (i64, i64),
+    /// So many of a thousand calls are turned away whatever their rate, for ever.
+    sheds: u64,
+    /// Everything is turned away for the second of these times out of every first, for ever.
+    hiccups: Option<(i64, i64)>,
+    /// So many calls at once, each of which it has in work for so many milliseconds, for ever.
+    at_once: Option<(usize, i64)>,
+    /// Calls with such an item fail, so many of a thousand items.
+    bad: u64,
+    /// They fail for ever: every policy gives up.
+    bad_for_ever: bool,
+    /// It says 503 to those it turns away without a hint, as some limiters do.
+    vague: bool,
     /// So many calls until credit is exhausted.
     credit: Option<u64>,
     /// Larger requests fail.
@@ -58,6 +72,8 @@ struct Used {
     requests: u64,
     calls: u64,
     topped_up: bool,
+    /// When calls that are in work end.
+    in_work: Vec<i64>,
 }
 
 /// What a service says to those it turns away.
@@ -80,8 +96,8 @@ impl Service {
         self.used().topped_up = true;
     }
 
-    /// Whether the service turns a request of so many items away, or fails.
-    pub fn refuse(&self, hub: &Hub, items: usize) -> Option<Failure> {
+    /// Whether the service turns a request for these items away, or fails.
+    pub fn refuse(&self, hub: &Hub, items: &[Input]) -> Option<Failure> {
         let (now, healed) = (hub.now(), hub.healed());
         let mut used = self.used();
         used.calls += 1;
@@ -98,6 +114,19 @@ impl Service {
         if !used.topped_up && self.credit.is_some_and(|credit| used.calls > credit) {
             return Some(Failure::new(Class::Quota, Kind::Client, "your credit is used up").with_status(429));
         }
+        if mix(&[used.calls, self.sheds, 13]) % 1_000 < self.sheds {
+            return Some(self.turn_away(hub, 200, healed));
+        }
+        if let Some((every, lasts)) = self.hiccups
+            && now % every < lasts
+        {
+            return Some(self.turn_away(hub, lasts - now % every, healed));
+        }
+        used.in_work.retain(|ends| *ends > now);
+        if self.at_once.is_some_and(|(most, _)| used.in_work.len() >= most) {
+            hub.meet(Met::TooManyAtOnce);
+            return Some(self.turn_away(hub, 200, healed));
+        }
         if let Some((most, width)) = self.limit {
             let window = now / width;
             if window != used.window {
@@ -108,8 +137,11 @@ impl Service {
                 return Some(self.turn_away(hub, (window + 1) * width - now, healed));
             }
         }
-        let too_large = self.most.is_some_and(|most| items > most);
-        too_large.then(|| Failure::new(Class::Retryable, Kind::Server, "internal error").with_status(500))
+        used.in_work.extend(self.at_once.map(|(_, takes)| now + takes));
+        let too_large = self.most.is_some_and(|most| items.len() > most);
+        let bad = |item: &Input| mix(&[mix_bytes(item.key.as_bytes()), 19]) % 1_000 < self.bad;
+        let fails = too_large || ((self.bad_for_ever || !healed) && items.iter().any(bad));
+        fails.then(|| Failure::new(Class::Retryable, Kind::Server, "internal error").with_status(500))
     }
 
     fn turn_away(&self, hub: &Hub, left: i64, healed: bool) -> Failure {
@@ -122,6 +154,9 @@ impl Service {
             Hint::Truth | Hint::TenYears => Some(left),
         };
         hub.meet(if hint.is_some() { Met::Hinted } else { Met::Throttled });
+        if self.vague && hint.is_none() {
+            return Failure::new(Class::Retryable, Kind::Server, "busy").with_status(503);
+        }
         Failure::new(Class::RateLimited, Kind::Client, "too many requests").with_status(429).with_hint(hint)
     }
 
@@ -145,12 +180,16 @@ impl Service {
 
 /// Draws gates for some of the stages, from chance of its own: what else a seed stands for stays as it is.
 #[must_use]
-pub fn draw(seed: u64, stages: usize, second: i64, faults: i64) -> Gated {
+pub fn draw(seed: u64, plan: &Plan, second: i64, faults: i64) -> Gated {
     let rng = Rng::new(mix(&[seed, 11]));
     if is_plain(seed) || !rng.permille(SHARE) {
         return Gated::default();
     }
     let count = rng.size(1, 2);
+    let stages = plan.stages().count();
+    let gives_up = |stage: &StagePlan| stage.policy.most_failures().is_some_and(|most| most.get() <= 8);
+    let bad_for_ever = second == 1_000 && plan.stages().all(|(_, stage)| gives_up(stage));
+    let moods = |no| moody(service(&rng, second, faults), seed, no, second);
     let of_stage: Vec<_> = (0..stages).map(|_| rng.permille(750).then(|| rng.size(0, count - 1))).collect();
     Gated {
         gates: (0..count)
@@ -158,7 +197,7 @@ pub fn draw(seed: u64, stages: usize, second: i64, faults: i64) -> Gated {
             .collect(),
         batch_tokens: of_stage.iter().map(|_| rng.permille(250).then(|| rng.range(20, 300))).collect(),
         of_stage,
-        services: (0..count).map(|_| service(&rng, second, faults)).collect(),
+        services: (0..count).map(|no| Service { bad_for_ever, ..moods(no) }).collect(),
         huge: rng.permille(200),
     }
 }
@@ -182,6 +221,18 @@ fn spec(rng: &Rng, second: i64) -> GateSpec {
     }
 }
 
+/// Some services shed calls at random, some turn everything away now and then, take few calls at once, or never bear some items:
+/// from chance of their own, too.
+fn moody(service: Service, seed: u64, no: usize, second: i64) -> Service {
+    let rng = Rng::new(mix(&[seed, 17, no as u64]));
+    let sheds = if rng.permille(250) { *rng.pick(&[10, 30, 100, 300]) } else { 0 };
+    let every = second * rng.span(4, 12);
+    let hiccups = rng.permille(150).then_some((every, every / 5));
+    let at_once = rng.permille(150).then(|| (rng.size(1, 3), second * rng.span(1, 4) / 8 + 1));
+    let bad = if rng.permille(250) { *rng.pick(&[50, 200, 600, 1_000]) } else { 0 };
+    Service { sheds, hiccups, at_once, bad, vague: rng.permille(150), ..service }
+}
+
 fn service(rng: &Rng, second: i64, faults: i64) -> Service {
     let outage = if rng.permille(400) {
         let from = rng.span(0, faults);
@@ -200,6 +251,12 @@ fn service(rng: &Rng, second: i64, faults: i64) -> Service {
             Hint::TooShort,
         ]),
         outage,
+        sheds: 0,
+        hiccups: None,
+        at_once: None,
+        bad: 0,
+        bad_for_ever: false,
+        vague: false,
         credit: rng.permille(250).then(|| rng.range(1, 60)),
         most: rng.permille(150).then(|| rng.size(1, 4)),
         says_limits: rng.permille(300),

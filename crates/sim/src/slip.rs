@@ -85,7 +85,8 @@ impl Slip {
     pub fn breaks(self) -> &'static str {
         match self {
             Self::TooMany => "gate-places",
-            Self::IgnoresHints | Self::ForgetsClosing => "gate-closed",
+            Self::IgnoresHints => "item-hint",
+            Self::ForgetsClosing => "gate-closed",
             Self::ForgetsPause => "gate-paused",
             Self::SplitGate => "gate-probe",
             Self::NoGate => "gate-blame",

@@ -105,10 +105,10 @@ impl HttpHandler {
                 (decoded.reply, decoded.usage)
             }
             (Err(Fault::Failed(failure)), ..) => (Reply::Whole(failure), None),
-            (Err(Fault::Refused { status, body, hint }), ..) => {
+            (Err(Fault::Refused { status, body, hint, resets }), ..) => {
                 // Longer than any message, so that nothing is cut before what is kept of it is clean.
                 let text = decoder.secrets.clean(&body, body.len().max(MAX_MESSAGE));
-                (Reply::Whole(classify::from_status(status, text.as_bytes(), hint)), None)
+                (Reply::Whole(classify::from_status(status, text.as_bytes(), hint.or(resets))), None)
             }
         };
         Ok(Answer { reply, usage, limits: exchange.limits })

@@ -92,6 +92,8 @@ pub(crate) enum Fault {
         body: Vec<u8>,
         /// How long it asks to be left alone.
         hint: Option<Duration>,
+        /// When a limit that was hit is whole again.
+        resets: Option<Duration>,
     },
 }
 
@@ -167,13 +169,15 @@ impl Service {
             let failure = self.decoder.failure(Class::Final, Kind::Answer, text);
             return Fault::Failed(failure.with_status(status.as_u16()));
         }
-        let hint = headers::wait(response.headers(), status.as_u16(), (self.now)());
+        let now = (self.now)();
+        let hint = headers::wait(response.headers(), now);
+        let resets = headers::resets(response.headers(), status.as_u16(), now);
         let encoding = encoding(response.headers());
         let mut body = answer::beginning(response, ERROR_BODY).await;
         if let Some(how) = encoding.or_else(|| protocol::compression(&body).map(str::to_owned)) {
             body = format!("its body {}", protocol::compressed(&how)).into_bytes();
         }
-        Fault::Refused { status: status.as_u16(), body, hint }
+        Fault::Refused { status: status.as_u16(), body, hint, resets }
     }
 }
 

@@ -50,6 +50,13 @@ impl Contestant {
         Ok(Self { child, printed, watch: Watch::start(), cpu: 0.0 })
     }
 
+    /// Asks it to end, so that it ends those that it started, and waits for that.
+    pub async fn terminate(self) -> Result<(), Failure> {
+        let Some(pid) = self.child.id() else { return Ok(()) };
+        Command::new("kill").arg(pid.to_string()).status().await?;
+        self.end(Duration::from_secs(5), || false).await.map(drop)
+    }
+
     /// Waits until it ends, its time is over, or nobody needs it any more.
     pub async fn end(mut self, most: Duration, enough: impl Fn() -> bool + Send) -> Result<Ran, Failure> {
         let finished = loop {

@@ -3,7 +3,9 @@
 //! Every contestant is a process of its own and calls a provider of its own that plays the same plan.
 
 mod beside;
+mod client;
 mod contestant;
+mod gateways;
 mod limit;
 mod outage;
 mod peers;
@@ -12,9 +14,11 @@ mod provider;
 mod redrive;
 mod steps;
 mod tokens;
+mod zoo;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -43,6 +47,27 @@ pub struct Options {
     /// Where the plots go
     #[arg(long)]
     plots: Option<PathBuf>,
+    /// Only cases of `zoo` and `gateways` whose names contain one of these
+    #[arg(long = "case", value_delimiter = ',', value_name = "TEXT")]
+    cases: Vec<String>,
+    /// How often `zoo` plays each case, with other dice each time
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seeds: u64,
+    /// How late calls arrive at most in `zoo`, in milliseconds or as 30ms
+    #[arg(long, default_value = "10ms", value_parser = milliseconds, value_name = "SPAN")]
+    jitter: Duration,
+}
+
+impl Options {
+    /// Whether a case of this name is wanted.
+    fn picks(&self, name: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|part| name.contains(part.as_str()))
+    }
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let number = text.strip_suffix("ms").unwrap_or(text).trim();
+    number.parse().map(Duration::from_millis).map_err(|error| format!("{error}; it looks like 30ms"))
 }
 
 /// The scenarios.
@@ -62,6 +87,17 @@ enum Scenario {
     Beside,
     /// A provider that is away for ten seconds
     Outage,
+    /// Every kind of limit that is known, beside the loop that people write; only where it is named
+    Zoo,
+    /// nginx, HAProxy and LiteLLM in front of a provider; only where it is named
+    Gateways,
+}
+
+impl Scenario {
+    /// Whether it shows its own table, and runs only where it is named.
+    fn names_itself(self) -> bool {
+        matches!(self, Self::Zoo | Self::Gateways)
+    }
 }
 
 /// How large.
@@ -129,6 +165,18 @@ async fn scenarios(folder: &Path, options: &Options) -> Result<(Vec<Named>, Valu
     let peers = if wanted(Scenario::Loops) { Some(Arc::new(Peers::prepare(folder).await)) } else { None };
     let mut all: Vec<Named> = Vec::new();
     // Redrive hardly uses the processor at these rates, so what is slow anyway goes on at once.
+    if options.only.contains(&Scenario::Zoo) {
+        note("zoo");
+        all.push(("zoo", zoo::run(&redrive, options).await?));
+    }
+    if options.only.contains(&Scenario::Gateways) {
+        note("gateways");
+        all.push(("gateways", gateways::run(&redrive, options, folder).await?));
+    }
+    if !options.only.is_empty() && options.only.iter().all(|one| one.names_itself()) {
+        note("the end");
+        return Ok((all, Value::Object(loads)));
+    }
     note("limit and debt");
     let (steady, debt) = tokio::join!(
         maybe(wanted(Scenario::Limit), limit::redrive(Kind::Steady, &redrive, scale)),

@@ -61,13 +61,24 @@ impl Redrive {
         text: usize,
         store: &Path,
     ) -> Result<Contestant, Failure> {
-        let place = self.place(name)?;
         let mut lines = String::new();
         for n in 0..items {
             // Different letters, so that every text is another one.
             let head = format!("{n:06}");
             writeln!(lines, "{}", json!({ "n": n, "text": head.clone() + &"x".repeat(text - head.len()) }))?;
         }
+        self.start_with(name, stages, &lines, store)
+    }
+
+    /// The same over these items, one JSON document a line.
+    pub fn start_with(
+        &self,
+        name: &str,
+        stages: &str,
+        lines: &str,
+        store: &Path,
+    ) -> Result<Contestant, Failure> {
+        let place = self.place(name)?;
         fs::write(place.join("items.jsonl"), lines)?;
         let source = "[source]\nkind = \"jsonl\"\npath = \"items.jsonl\"\n";
         fs::write(place.join("pipeline.toml"), format!("name = \"{name}\"\n{source}\n{stages}"))?;
@@ -88,7 +99,13 @@ impl Redrive {
         most: Duration,
     ) -> Result<Run, Failure> {
         let store = self.place(name)?.join("state.db");
-        let ran = self.start(name, stages, items, text, &store)?.end(most, || false).await?;
+        let contestant = self.start(name, stages, items, text, &store)?;
+        self.end(name, contestant, most).await
+    }
+
+    /// Waits for the end of a run, or for so long.
+    pub async fn end(&self, name: &str, contestant: Contestant, most: Duration) -> Result<Run, Failure> {
+        let ran = contestant.end(most, || false).await?;
         let report = serde_json::from_str(&ran.printed).unwrap_or(Value::Null);
         if ran.finished && report.is_null() {
             let errors = fs::read_to_string(self.place(name)?.join("errors")).unwrap_or_default();

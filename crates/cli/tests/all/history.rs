@@ -277,7 +277,7 @@ fn hard(call: &Call) -> Answer {
         // Turned away, then passes: no retry.
         (0, 0) => Answer::Http(429, vec![("Retry-After", "0".to_owned())], "slow down".to_owned()),
         // Fails for ever.
-        (1 | 2, _) => Answer::status(503, "busy"),
+        (1 | 2, _) => Answer::status(502, "busy"),
         // Dies, and passes when it is sent back.
         (3, 0) => Answer::status(422, "not like this"),
         _ => Answer::all(call),
@@ -372,7 +372,7 @@ fn a_purge_leaves_no_bytes_of_what_it_removed() {
                 Answer::results(&[json!({ "id": item.id, "output": { "n": n, "text": told } })])
             }
             (_, 0) if item.before == 0 => {
-                Answer::status(503, item.payload["text"].as_str().unwrap_or_default())
+                Answer::status(502, item.payload["text"].as_str().unwrap_or_default())
             }
             (_, 0) => Answer::status(422, item.payload["text"].as_str().unwrap_or_default()),
             _ => Answer::all(call),

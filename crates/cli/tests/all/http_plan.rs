@@ -122,7 +122,7 @@ fn answer_single(call: &Call) -> Answer {
     match (number(&item.key) % 12, item.before) {
         (1, _) => Answer::status(422, "no"),
         (2, 0) | (3, 0 | 1) | (4, _) => Answer::status(500, "broken"),
-        (5, 0) => Answer::status(503, "busy"),
+        (5, 0) => Answer::status(502, "busy"),
         (6 | 7, _) if number(&item.key) >= THROTTLED => Answer::all(call),
         (6, 0) => Answer::Http(429, vec![("Retry-After", "1".to_owned())], "slow down".to_owned()),
         (7, 0..=ATTEMPTS) => Answer::results(&[throttled(150)]),

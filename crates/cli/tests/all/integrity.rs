@@ -315,3 +315,20 @@ fn a_store_made_under_a_strange_umask_can_be_opened_by_its_owner() {
     assert_eq!((mode(".redrive"), mode(".redrive/state.db")), (0o700, 0o600));
     place.run(&["check"]).expect(0);
 }
+
+#[test]
+fn a_store_that_is_taken_away_under_a_run_is_told_and_not_called_completed() {
+    const ITEMS: usize = 60;
+    let server = Server::start(|call| {
+        wait::work(Duration::from_millis(40));
+        Answer::all(call)
+    });
+    let stage = format!("{}\nconcurrency = 2\n{}", server.stage(), quick_retry(2));
+    let place = Place::with(&one_stage(&stage), &samples(ITEMS));
+    let started = place.start(&["run", "p.toml"]);
+    wait::until("some are done", || server.count() > 10);
+    std::fs::rename(place.path(".redrive"), place.path("elsewhere")).expect("moved");
+    let ran = started.finish();
+    assert_eq!(ran.code(), Some(1), "{}", ran.stderr);
+    assert!(ran.stderr.contains("store") || ran.stderr.contains("state.db"), "{}", ran.stderr);
+}

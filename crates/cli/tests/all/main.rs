@@ -11,6 +11,7 @@ mod deploy;
 mod doctor;
 mod embed_batches;
 mod gate_breaker;
+mod gate_kinds;
 mod gate_limits;
 mod gate_operate;
 mod gate_quota;

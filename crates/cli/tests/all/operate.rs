@@ -16,7 +16,7 @@ fn mixed(call: &Call) -> Answer {
     let item = call.item();
     match (item.payload["n"].as_u64().unwrap_or(0) % 10, item.before) {
         (1, _) => Answer::status(422, "not like this"),
-        (2, 0) | (3, 0 | 1) => Answer::status(503, "busy"),
+        (2, 0) | (3, 0 | 1) => Answer::status(502, "busy"),
         (4, _) => Answer::status(500, "broken"),
         (5, _) => Answer::results(&[json!({ "id": item.id, "filtered": "too old" })]),
         _ => Answer::all(call),
@@ -197,7 +197,7 @@ fn failures_and_statistics_are_exact() {
     assert_eq!(stage["retry_histogram"], json!({ "0": 24, "1": 4, "2": 8 }));
     assert_eq!((&stage["tried"], &stage["first_try_rate"]), (&json!(36), &json!(20.0 / 36.0)));
     assert_eq!(stage["passed"], 28);
-    assert_eq!(stage["statuses"], json!({ "422": 4, "500": 12, "503": 12 }));
+    assert_eq!(stage["statuses"], json!({ "422": 4, "500": 12, "502": 12 }));
     assert_eq!(stage["errors"], json!({ "final/client": 4, "retryable/server": 24 }));
     assert_eq!(stage["time_to_successful_retry"]["items"], 8);
     assert_eq!(stage["attempts"]["failures"], 28);

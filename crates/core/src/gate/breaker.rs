@@ -1,10 +1,14 @@
 //! Noticing that a dependency is away, and finding out when it is back.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::spec::BreakerSpec;
 use crate::time::Timestamp;
 
+/// How soon a dependency that is away is tried out for the first time.
+const FIRST_PROBE: Duration = Duration::from_millis(750);
 /// Slices of the window in which calls are counted.
 const SLICES: i64 = 10;
 
@@ -16,18 +20,31 @@ pub struct Breaker {
     pub away_since: Option<Timestamp>,
     /// When it is tried out next.
     pub probe_at: Timestamp,
+    /// Calls that tried it out in vain since it is away.
+    pub(super) probes: u32,
+    /// Somebody let it go on since a call last passed: answers that are failures are taken for what they are.
+    pub(super) resumed: bool,
     /// When any of this last changed.
     pub(super) changed_at: Timestamp,
 }
 
 impl Breaker {
-    pub(super) fn open(&mut self, spec: &BreakerSpec, now: Timestamp) {
+    /// It is away, and is tried out after this time.
+    pub(super) fn open(&mut self, after: Duration, now: Timestamp) {
         self.away_since = self.away_since.or(Some(now));
-        self.probe_at = now.after(spec.open_for);
+        (self.probe_at, self.probes) = (now.after(after), 0);
         self.changed_at = now;
     }
 
+    /// How long after a call that tried it out in vain the next one does: soon at first. One that `answers`, if only with
+    /// failures, is tried out more often than one that nobody reaches.
+    pub(super) fn wait(&self, spec: &BreakerSpec, answers: bool) -> Duration {
+        let longest = if answers { (spec.open_for / 4).max(FIRST_PROBE) } else { spec.open_for };
+        (FIRST_PROBE * (1 << self.probes.min(16))).min(longest).min(spec.open_for)
+    }
+
     pub(super) fn close(&mut self, now: Timestamp) {
+        self.probes = 0;
         if self.away_since.take().is_some() {
             self.changed_at = now;
         }

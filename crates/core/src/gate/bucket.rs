@@ -53,6 +53,11 @@ impl Bucket {
         self.credit = 0.0;
     }
 
+    /// One call may start, whatever the rate.
+    pub(super) fn allow_one(&mut self) {
+        self.level = self.level.max(1.0);
+    }
+
     /// Whether it holds more than it usually would.
     pub(super) fn has_credit(&self) -> bool {
         self.credit >= 1.0

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::*;
 
 /// How a service says that there were too many calls.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Hints {
     None,
     Exact,
@@ -153,11 +153,11 @@ fn a_limit_is_used_up_with_few_calls_turned_away() {
             let service = Service::new(50.0, burst, hints);
             let played = play(service, 6_000, workers, &[]);
             let (goodput, rejects) = (played.goodput(service, 6_000), played.rejects_per_success());
-            // Workers that share a small bucket learn of each other's cuts a moment later.
-            let least = if workers > 1 { 0.94 } else { 0.97 };
+            // Workers that share a bucket learn of each other's cuts a moment later, and each looks at its own calls.
+            let least = if workers > 1 { 0.91 } else { 0.97 };
             assert!(
                 goodput >= least && rejects <= 0.06,
-                "{goodput:.3} with {rejects:.3} rejects per success"
+                "{hints:?} burst {burst} workers {workers}: {goodput:.3} with {rejects:.3} rejects per success"
             );
         }
     }
@@ -177,7 +177,7 @@ fn calls_that_are_turned_away_may_cost_quota_without_a_collapse() {
         let service = Service { rejects_cost: true, ..Service::new(50.0, 50.0, hints) };
         let played = play(service, 6_000, 1, &[]);
         let goodput = played.goodput(service, 6_000);
-        assert!(goodput >= 0.85, "{goodput:.3}");
+        assert!(goodput >= 0.85, "{hints:?} {goodput:.3}");
     }
 }
 
@@ -189,7 +189,7 @@ fn a_limit_that_changes_is_found_within_seconds() {
         let (after_down, after_up) = (played.between(50_000, 60_000), played.between(90_000, 100_000));
         // With whole seconds a pause is longer than what this bucket saves up.
         let least = if hints == Hints::WholeSeconds { 750 } else { 900 };
-        assert!(after_down >= 225 && after_up >= least, "{after_down} of 250, {after_up} of 1000");
+        assert!(after_down >= 225 && after_up >= least, "{hints:?}: {after_down} of 250, {after_up} of 1000");
     }
 }
 
@@ -224,17 +224,80 @@ fn a_dependency_that_is_away_is_tried_out_by_one_call_at_a_time() {
     assert_eq!(call(&mut gate, FAILED, 0), None);
     assert_eq!(call(&mut gate, FAILED, 10), None);
     assert_eq!(call(&mut gate, FAILED, 20), Some(Notice::Away));
-    assert_eq!((gate.room(Timestamp(30)), gate.closed_until(Timestamp(30))), (0, Some(Timestamp(10_021))));
-    assert_eq!(gate.opens_at(1, Timestamp(30)), Some(Timestamp(10_021)));
-    let probe = gate.admit(0, Timestamp(10_021)).expect("it is tried out");
+    let first = gate.closed_until(Timestamp(30)).expect("it is away");
+    assert!((500..=1_100).contains(&first.0), "a hiccup is soon over: {first:?}");
+    assert_eq!((gate.room(Timestamp(30)), gate.opens_at(1, Timestamp(30))), (0, Some(first)));
+    let probe = gate.admit(0, first).expect("it is tried out");
     assert!(probe.is_probe());
-    assert!(gate.admit(0, Timestamp(10_022)).is_err(), "one at a time");
-    assert_eq!(gate.ended(probe, &lesson(FAILED), Timestamp(10_100)), None, "it is known to be away");
-    assert_eq!(gate.closed_until(Timestamp(10_100)), Some(Timestamp(20_100)));
-    let probe = gate.admit(0, Timestamp(20_100)).expect("it is tried out again");
-    assert_eq!(gate.ended(probe, &lesson(Sign::Answered), Timestamp(20_200)), Some(Notice::Back));
-    assert!(gate.admit(0, Timestamp(20_201)).is_ok());
-    assert!(gate.admit(0, Timestamp(20_201)).is_err(), "and then it begins with one call at a time");
+    assert!(gate.admit(0, Timestamp(first.0 + 1)).is_err(), "one at a time");
+    let failed = Timestamp(first.0 + 80);
+    assert_eq!(gate.ended(probe, &lesson(FAILED), failed), None, "it is known to be away");
+    let second = gate.closed_until(failed).expect("it is still away");
+    let probe = gate.admit(0, second).expect("it is tried out again");
+    let back = Timestamp(second.0 + 100);
+    assert_eq!(gate.ended(probe, &lesson(Sign::Answered), back), Some(Notice::Back));
+    assert!(gate.admit(0, Timestamp(back.0 + 1)).is_ok());
+    assert!(gate.admit(0, Timestamp(back.0 + 1)).is_err(), "and then it begins with one call at a time");
+}
+
+/// The times between the probes of an outage, in milliseconds.
+fn probes(sign: Sign<'_>, count: usize) -> Vec<i64> {
+    let mut gate = gate(quick_breaker());
+    for at in [0, 10, 20] {
+        call(&mut gate, sign, at);
+    }
+    let (mut last, mut waits) = (Timestamp(21), Vec::new());
+    for _ in 0..count {
+        let at = gate.closed_until(last).expect("it is away");
+        waits.push(at.0 - last.0);
+        let probe = gate.admit(0, at).expect("it is tried out");
+        last = Timestamp(at.0 + 1);
+        gate.ended(probe, &lesson(sign), last);
+    }
+    waits
+}
+
+#[test]
+fn probes_begin_soon_become_rarer_and_are_never_in_step_with_an_outage() {
+    let lost = Sign::Failed { calls: 1, lost: true, fresh: true };
+    let waits = probes(lost, 40);
+    assert!(waits[0] <= 1_000 && waits[0] < waits[2] && waits[1] < waits[3], "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= 12_500), "{waits:?}");
+    let late = &waits[8..];
+    assert!(late.iter().max() > late.iter().min().map(|least| least + 2_000).as_ref(), "{late:?}");
+    // Two of every ten seconds are bad: of forty probes many meet the good eight.
+    let mut at = 0;
+    let good = waits.iter().filter(|wait| {
+        at += **wait;
+        at % 10_000 < 8_000
+    });
+    assert!(good.count() >= 20);
+    let answered = probes(FAILED, 20);
+    assert!(
+        answered.iter().all(|wait| *wait <= 3_200),
+        "one that answers is tried out more often: {answered:?}"
+    );
+}
+
+#[test]
+fn after_somebody_let_it_go_on_an_answer_is_an_answer() {
+    let mut gate = gate(quick_breaker());
+    for at in [0, 10, 20] {
+        call(&mut gate, FAILED, at);
+    }
+    let mut state = gate.shared().clone();
+    state.resume(Timestamp(70_000));
+    gate.merge(&state, Timestamp(70_000));
+    let probe = gate.admit(0, Timestamp(70_000)).expect("it is tried out at once");
+    assert_eq!(gate.ended(probe, &lesson(FAILED), Timestamp(70_010)), Some(Notice::Back));
+    assert!(!gate.is_away(), "so that failures are spent, and the run ends");
+    for at in 71_000..71_100 {
+        call(&mut gate, FAILED, at);
+        assert!(!gate.is_away(), "it is not taken for away by the same again");
+    }
+    call(&mut gate, Sign::Answered, 72_000);
+    let away = (73_000..73_100).any(|at| call(&mut gate, FAILED, at) == Some(Notice::Away));
+    assert!(away, "after a call has passed it may be");
 }
 
 #[test]
@@ -372,7 +435,8 @@ fn a_parked_dependency_that_fails_is_tried_out_again_later_and_by_one_worker() {
     let mut other = Gate::new(spec, told, "w2", Timestamp(60_002));
     assert!(other.admit(0, Timestamp(60_002)).is_err(), "one worker tries it out");
     one.ended(probe, &lesson(FAILED), Timestamp(60_100));
-    assert_eq!(one.admit(0, Timestamp(60_101)), Err(Some(Timestamp(70_100))), "and not again at once");
+    let Err(Some(again)) = one.admit(0, Timestamp(60_101)) else { panic!("not again at once") };
+    assert!((67_600..=72_600).contains(&again.0), "{again:?}");
 }
 
 #[test]
@@ -475,7 +539,7 @@ fn a_probe_that_was_put_off_by_a_clock_ahead_is_due_when_it_was_meant_to_be() {
     // The clock is put forward, a call tries it out and fails: since when it is parked says nothing of when it is tried again.
     let probe = gate.admit(1, ahead).expect("it is to be tried out");
     gate.ended(probe, &lesson(Sign::Failed { calls: 1, fresh: true, lost: false }), ahead);
-    let soon = now.after(gate.probe_every());
+    let soon = Timestamp(gate.closed_until(ahead).expect("parked").0 - days);
     let written = gate.to_save(ahead).expect("urgent").write();
     gate.put_back(days, now);
     assert_eq!(gate.closed_until(now), Some(soon), "the same process");

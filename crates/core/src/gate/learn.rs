@@ -2,21 +2,12 @@
 
 use std::time::Duration;
 
-use super::rate::Seen;
-use super::{Closed, Gate, Limits, Paused, PausedBy, Permit, window};
+use super::{Breaker, Gate, LimitKind, Limits, Paused, PausedBy, Permit, window};
 use crate::id::ItemId;
-use crate::time::{Timestamp, millis};
+use crate::time::Timestamp;
 
-/// How long it closes by itself at first.
-const FIRST_CLOSING: Duration = Duration::from_millis(250);
-/// How long it closes by itself at most.
-const LONGEST_CLOSING: Duration = Duration::from_secs(60);
-/// A shorter time between two calls that were turned away tells nothing of a rate, in seconds.
-const SHORTEST_BETWEEN: f64 = 1.0;
 /// How often a parked dependency is tried out when its gate has no breaker.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// A pause at least this long makes calls begin slowly afterwards.
-const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 /// How a call ended, as its gate sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -64,6 +55,14 @@ pub struct Lesson<'a> {
     pub limits: Limits,
 }
 
+/// Calls that failed because of the dependency: see [`Sign::Failed`].
+#[derive(Debug, Clone, Copy)]
+struct Failed {
+    calls: u32,
+    lost: bool,
+    fresh: bool,
+}
+
 /// Whether something changed that people should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
@@ -81,6 +80,7 @@ impl Gate {
     /// A call was broken off; it taught nothing.
     pub fn broken_off(&mut self, permit: Permit) {
         self.under_way = self.under_way.saturating_sub(1);
+        self.recent.unknown(permit.no);
         self.give_back_probe(permit);
     }
 
@@ -103,16 +103,23 @@ impl Gate {
         self.shared.told.hear(&lesson.limits.within(self.spec.hint_cap), now);
         let seconds = now.since(permit.started).as_secs_f64();
         match lesson.sign {
+            Sign::Answered => self.recent.passed(permit.no, now),
+            Sign::Throttled { .. } => {}
+            Sign::Failed { .. } | Sign::Quota { .. } | Sign::Refused { .. } | Sign::Neutral => {
+                self.recent.unknown(permit.no);
+            }
+        }
+        match lesson.sign {
             Sign::Answered => {
                 self.shared.totals.passed += 1;
                 self.losses.came_back();
                 self.refusals.passed(permit.started);
                 self.passed.count(now);
                 let all = 1.0 / self.share(now);
-                if let Some((_, passed)) = &mut self.since_cut {
-                    *passed += all;
+                if let Some(cut) = &mut self.since_cut {
+                    cut.passed += all;
                 }
-                if permit.started > self.shared.rate.cut_at {
+                if permit.started > self.judged_at {
                     self.shared.rate.passed();
                 }
                 let most = f64::from(self.spec.max_concurrency);
@@ -120,13 +127,24 @@ impl Gate {
                 let binding = under_way >= self.places(now);
                 #[expect(clippy::cast_precision_loss, reason = "a few thousand calls at most")]
                 let under_way = under_way as f64 * all;
-                self.shared.window.passed(&window::Passed { seconds, under_way, binding, most }, now);
-                if permit.made_up {
-                    self.make_up = (self.make_up + 0.002).min(1.0);
+                let paced = self.request_rate(now).is_finite();
+                let frozen = self.inquiry.is_some() || self.trial.is_some();
+                let passed = window::Passed { seconds, under_way, binding: binding && !frozen, most, paced };
+                if self.shared.window.passed(&passed, now) {
+                    self.shared.evidence.find(LimitKind::Overload, now);
                 }
+                if paced {
+                    // It is the rate that is known: there are places enough for it.
+                    let rate = self.request_rate(now) * all;
+                    self.shared.window.at_least((rate * self.shared.window.rtt * 1.5 + 1.0).min(most));
+                }
+                self.passed_since_open += all;
+                self.shut_since = None;
+                self.shared.breaker.resumed = false;
                 if let Some(spec) = &self.spec.breaker {
                     self.lately.answered(spec, now);
                 }
+                self.look_again(now);
                 self.is_there(permit, now)
             }
             Sign::Throttled { hint } => self.throttled(permit, hint, now),
@@ -136,7 +154,7 @@ impl Gate {
                 } else {
                     self.losses.came_back();
                 }
-                self.failed(permit, calls, fresh, now)
+                self.failed(permit, Failed { calls, lost, fresh }, now)
             }
             Sign::Refused { why, items } => {
                 self.shared.totals.throttled += 1;
@@ -181,7 +199,7 @@ impl Gate {
     }
 
     /// The dependency answered: it is not away.
-    fn is_there(&mut self, permit: Permit, now: Timestamp) -> Option<Notice> {
+    pub(super) fn is_there(&mut self, permit: Permit, now: Timestamp) -> Option<Notice> {
         let probe = permit.probe;
         self.probing &= !probe;
         self.shared.closed.take_if(|closed| closed.until <= now);
@@ -211,136 +229,40 @@ impl Gate {
         Some(Notice::Paused(why.to_owned()))
     }
 
-    fn throttled(&mut self, permit: Permit, hint: Option<Duration>, now: Timestamp) -> Option<Notice> {
-        self.shared.totals.throttled += 1;
-        let known = self.shared.parked.is_some() && !permit.probe;
-        let back = self.is_there(permit, now);
-        let rtt = self.shared.window.rtt;
-        let granted = hint.map(|hint| hint.min(self.spec.hint_cap));
-        let parked = hint.filter(|hint| *hint > self.spec.hint_cap);
-        // Calls that had started before the last cut belong to the burst it was for.
-        let seen = self.seen(rtt, granted, now);
-        if permit.started > self.shared.rate.cut_at && !self.shared.rate.is_no_use(&seen, now) {
-            if permit.made_up {
-                self.make_up /= 2.0;
-            }
-            self.requests.empty();
-            let in_a_row = self.shared.rate.cuts_in_a_row;
-            if in_a_row > 0 {
-                // Not one call has passed since the last cut: going slower does not help, leaving it alone may.
-                self.shared.rate.cut_again(now);
-                let closing = FIRST_CLOSING * (1 << (in_a_row - 1).min(8));
-                // A service that says how long is not second-guessed for much longer than that.
-                let most = granted.map_or(LONGEST_CLOSING, |granted| {
-                    (granted * 8).clamp(FIRST_CLOSING * 8, LONGEST_CLOSING)
-                });
-                self.close(closing.min(most), None, now);
-            } else if now.since(self.shared.rate.cut_at).as_secs_f64() >= rtt {
-                self.cut(seen, now);
-            }
-            self.urgent = true;
-        }
-        match (granted, parked) {
-            (Some(granted), Some(asked)) => self.park(granted, asked, now),
-            (Some(granted), None) => self.close(granted, hint, now),
-            (None, _) => {}
-        }
-        parked.filter(|_| !known).map(Notice::Parked).or(back)
-    }
-
-    /// What was seen lately of the dependency.
-    fn seen(&self, rtt: f64, pause: Option<Duration>, now: Timestamp) -> Seen {
-        let all = 1.0 / self.share(now);
-        // Long enough for some calls to have been made, however slow the rate is.
-        let some = 20.0 / self.started.per_second(5_000, now).max(2.0);
-        let span = (2.0 * rtt).max(some).clamp(1.0, 10.0);
-        let lately = millis(Duration::from_secs_f64(span));
-        Seen {
-            started: self.started.per_second(lately, now) * all,
-            passed: self.passed.per_second(lately, now) * all,
-            between: None,
-            rtt,
-            // A pause that cannot be made up for is dear: the limit is then touched more rarely.
-            pause: pause.unwrap_or_default().as_secs_f64() * (1.0 + 2.0 * (1.0 - self.make_up)),
-        }
-    }
-
-    fn cut(&mut self, seen: Seen, now: Timestamp) {
-        let seen = Seen { between: self.between(now), ..seen };
-        let rtt = seen.rtt;
-        let before = self.shared.rate.ceiling;
-        self.shared.rate.cut(&seen, now);
-        if self.shared.rate.ceiling.zip(before).is_some_and(|(new, old)| new < old * 0.8) {
-            // Another limit, another bucket: what could be made up for is found out anew.
-            self.make_up = 1.0;
-        }
-        self.since_cut.get_or_insert((now, 0.0));
-        self.shared.window.cut(self.shared.rate.ceiling.unwrap_or(0.0) * rtt * 1.25 + 1.0, now);
-    }
-
-    /// What has passed per second since a call was turned away the time before. Begins anew when that is long enough ago.
-    fn between(&mut self, now: Timestamp) -> Option<f64> {
-        let (since, passed) = self.since_cut?;
-        let seconds = now.since(since).as_secs_f64();
-        (seconds >= SHORTEST_BETWEEN).then(|| {
-            self.since_cut = None;
-            passed / seconds
-        })
-    }
-
-    /// Leaves it alone for as long as is granted, and then lets one call try it out.
-    fn park(&mut self, granted: Duration, asked: Duration, now: Timestamp) {
-        let until = now.after(granted);
-        self.shared.parked =
-            Some(Closed { since: now, until, decided_at: now, asked_ms: Some(millis(asked)) });
-        self.shared.rate.paused(until);
-        self.urgent = true;
-    }
-
-    fn close(&mut self, span: Duration, asked: Option<Duration>, now: Timestamp) {
-        let until = now.after(span);
-        if self.shared.closed.as_ref().is_some_and(|closed| closed.until >= until) {
-            return;
-        }
-        let before = self.shared.closed.as_ref().map_or(now, |closed| closed.until.max(now));
-        let rate = self.shared.rate.allowed(now) * self.share(now);
-        if asked.is_some() && rate.is_finite() && span < LONG_PAUSE && self.shared.rate.cuts_in_a_row < 2 {
-            // What would have passed meanwhile may be made up for: a limit that is a bucket or a window fills up.
-            self.requests.fill(now, rate);
-            self.requests.give(rate * until.since(before).as_secs_f64() * self.make_up);
-        }
-        if span >= LONG_PAUSE {
-            self.shared.window.ramp(now);
-        }
-        self.shared.rate.paused(until);
-        let since = self
-            .shared
-            .closed
-            .as_ref()
-            .filter(|closed| closed.until > now)
-            .map_or(now, |closed| closed.since);
-        self.shared.closed = Some(Closed { since, until, decided_at: now, asked_ms: asked.map(millis) });
-        self.urgent = true;
-    }
-
-    fn failed(&mut self, permit: Permit, calls: u32, fresh: bool, now: Timestamp) -> Option<Notice> {
+    fn failed(&mut self, permit: Permit, failed: Failed, now: Timestamp) -> Option<Notice> {
+        let Failed { calls, lost, fresh } = failed;
         self.shared.totals.failed += u64::from(calls.max(1));
+        if self.shared.breaker.resumed && !lost {
+            // Somebody looked at it and let it go on: what it answers is its answer.
+            return self.is_there(permit, now);
+        }
         let probe_failed = permit.probe && std::mem::take(&mut self.probing);
         if probe_failed {
-            self.probe_again(self.probe_every(), now);
+            self.shared.breaker.probes = self.shared.breaker.probes.saturating_add(1);
+            let wait = self.probe_wait(!lost);
+            self.probe_again(self.spread(wait, now), now);
             self.urgent = true;
         }
         let spec = self.spec.breaker.clone()?;
         let was_away = self.shared.breaker.away_since.is_some();
         let opens = self.lately.failed(&spec, calls.max(1), fresh, now) && !was_away;
         if opens {
-            self.shared.breaker.open(&spec, now);
+            let wait = Breaker::default().wait(&spec, false);
+            self.shared.breaker.open(self.spread(wait, now), now);
             self.urgent = true;
         }
         opens.then_some(Notice::Away)
     }
 
-    /// How long after a call that tried the dependency out another one may.
+    /// How long after a call that tried the dependency out in vain another one does.
+    fn probe_wait(&self, answers: bool) -> Duration {
+        match &self.spec.breaker {
+            Some(spec) if self.shared.breaker.away_since.is_some() => self.shared.breaker.wait(spec, answers),
+            _ => self.probe_every(),
+        }
+    }
+
+    /// How long after a call that tries the dependency out another one may at the latest, whatever became of it.
     pub(super) fn probe_every(&self) -> Duration {
         self.spec.breaker.as_ref().map_or(PROBE_EVERY, |spec| spec.open_for)
     }

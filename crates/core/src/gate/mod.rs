@@ -23,16 +23,19 @@ mod batch;
 mod breaker;
 mod bucket;
 mod doubt;
+mod evidence;
 mod forecast;
 mod learn;
 mod limits;
 mod meter;
 mod pace;
 mod rate;
+mod recent;
 mod spec;
 mod standing;
 mod state;
 mod sync;
+mod throttle;
 mod told;
 mod window;
 
@@ -43,6 +46,7 @@ mod lossy_tests;
 
 pub use batch::BatchSize;
 pub use breaker::Breaker;
+pub use evidence::{Evidence, LimitKind};
 pub use forecast::{Hold, Passage, Passing, Unknown, Work, items_within, passage};
 pub use learn::{Lesson, Notice, Sign};
 pub use limits::{Allowance, Limits};
@@ -58,6 +62,8 @@ use bucket::Bucket;
 use doubt::{Losses, Refusals};
 use meter::Meter;
 use pace::Hurdle;
+use recent::Recent;
+use throttle::{Inquiry, SinceCut, Trial};
 
 use crate::time::Timestamp;
 
@@ -73,19 +79,31 @@ pub struct Gate {
     shared: GateState,
     me: String,
     under_way: usize,
+    /// Calls that wait to be made, where that is known.
+    waiting: Option<usize>,
     probing: bool,
     requests: Bucket,
     tokens: Bucket,
     started: Meter,
     started_at: Timestamp,
+    /// When there were last twice as many places because calls take long.
+    doubled_at: Timestamp,
     passed: Meter,
     lately: Lately,
     losses: Losses,
     refusals: Refusals,
-    /// When a call was last turned away, and how many have passed since, over all workers.
-    since_cut: Option<(Timestamp, f64)>,
-    /// How much of what a pause held back may be made up for at once.
-    make_up: f64,
+    since_cut: Option<SinceCut>,
+    /// Since when no call has passed, where that closed it.
+    shut_since: Option<Timestamp>,
+    /// Calls that passed at once when the limit was last found used up: as many are saved up during a pause.
+    saved: f64,
+    /// Calls that have passed since it was last closed, over all workers.
+    passed_since_open: f64,
+    recent: Recent,
+    inquiry: Option<Inquiry>,
+    trial: Option<Trial>,
+    /// When it was last judged what turns calls away: those that had started by then were part of it.
+    judged_at: Timestamp,
     synced: Totals,
     dirty: bool,
     urgent: bool,
@@ -96,6 +114,7 @@ pub struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[must_use = "a permit that is not handed back is a call that never ends"]
 pub struct Permit {
+    no: u64,
     started: Timestamp,
     tokens: u64,
     probe: bool,
@@ -120,17 +139,25 @@ impl Gate {
             shared,
             me: me.into(),
             under_way: 0,
+            waiting: None,
             probing: false,
             requests: Bucket::new(REQUEST_BURST),
             tokens: Bucket::new(TOKEN_BURST),
             started: Meter::default(),
             started_at: now,
+            doubled_at: now,
             passed: Meter::default(),
             lately: Lately::default(),
             losses: Losses::default(),
             refusals: Refusals::default(),
             since_cut: None,
-            make_up: 1.0,
+            shut_since: None,
+            saved: 1.0,
+            passed_since_open: 0.0,
+            recent: Recent::default(),
+            inquiry: None,
+            trial: None,
+            judged_at: Timestamp(i64::MIN),
             dirty: false,
             urgent: false,
             saved_at: now,
@@ -216,6 +243,7 @@ impl Gate {
     /// # Errors
     /// When the call has to wait: until when, where that is known.
     pub fn admit(&mut self, tokens: u64, now: Timestamp) -> Result<Permit, Option<Timestamp>> {
+        self.look_again(now);
         match self.hurdle(tokens, now) {
             Hurdle::None => {}
             Hurdle::Until(at) => return Err(Some(at)),
@@ -240,8 +268,15 @@ impl Gate {
             self.tokens.take(cost);
         }
         self.under_way += 1;
-        if more {
+        let no = self.recent.starts(self.under_way, now);
+        if more && self.shared.window.is_new() {
+            self.shared.window.double(f64::from(self.spec.max_concurrency));
+            self.doubled_at = now;
+        } else if more {
             self.shared.window.limit += 1.0;
+        }
+        if self.shared.totals.calls == self.synced.calls {
+            self.doubled_at = now;
         }
         self.started_at = now;
         self.started.count(now);
@@ -253,6 +288,6 @@ impl Gate {
             self.probe_again(self.probe_every(), now);
             self.urgent = true;
         }
-        Ok(Permit { started: now, tokens, probe, made_up })
+        Ok(Permit { no, started: now, tokens, probe, made_up })
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::evidence::LimitKind;
 use super::state::{GateState, PausedBy};
 use crate::time::Timestamp;
 
@@ -52,28 +53,56 @@ impl GateState {
             };
             return Standing { state: "closed", why, since: Some(closed.since), until: Some(closed.until) };
         }
-        let why = match self.rate.ceiling.filter(|_| self.rate.allowed(now).is_finite()) {
-            Some(ceiling) => {
-                format!("the service turned calls away at about {:.0} requests/min", ceiling * 60.0)
-            }
-            None => self.told_in_words(now).unwrap_or_default(),
-        };
+        let why = self.limit_in_words(now).or_else(|| self.told_in_words(now)).unwrap_or_default();
         Standing { state: "open", why, since: None, until: None }
     }
 }
 
 impl GateState {
+    /// What kind of limit was found, and by what.
+    fn limit_in_words(&self, now: Timestamp) -> Option<String> {
+        if let Some(ceiling) = self.rate.ceiling.filter(|_| self.rate.allowed(now).is_finite()) {
+            let rate = ceiling * 60.0;
+            return Some(format!("the service turned calls away at about {rate:.0} requests/min"));
+        }
+        let share = self.evidence.background * 100.0;
+        match self.evidence.kind? {
+            LimitKind::AtOnce => {
+                let most = self.window.limit.floor();
+                Some(format!(
+                    "the service takes {most:.0} calls at once: those with more beside them were turned away"
+                ))
+            }
+            LimitKind::Chance if share > 0.0 => Some(format!(
+                "the service turns about {share:.0} % of calls away whatever their rate: as many as when it went slower; only \
+                 the items it turns away wait"
+            )),
+            LimitKind::Overload if self.holds_places_back() => {
+                let most = self.window.limit.floor();
+                Some(format!(
+                    "the service does no more with more than {most:.0} calls at once: they took longer for it"
+                ))
+            }
+            LimitKind::Rate | LimitKind::Chance | LimitKind::Shut | LimitKind::Overload => None,
+        }
+    }
+
+    /// Whether fewer calls at once pass than were asked for.
+    fn holds_places_back(&self) -> bool {
+        let most = self.given.as_ref().map(|given| f64::from(given.max_concurrency));
+        most.is_none_or(|most| self.window.limit.floor() < most)
+    }
+
     /// What its answers say about its limits, where that makes it slow.
     fn told_in_words(&self, now: Timestamp) -> Option<String> {
         let paces = [(self.told.requests, "requests"), (self.told.tokens, "tokens")];
         let (pace, what) = paces.into_iter().find_map(|(pace, what)| {
             pace.filter(|pace| pace.per_second(now).is_finite()).map(|pace| (pace, what))
         })?;
-        let reset = spoken(pace.reset_ms);
-        Some(format!(
-            "its answers say that {:.0} {what} are left, and all of them again in {reset}",
-            pace.remaining
-        ))
+        let left = format!("its answers say that {:.0} {what} are left", pace.remaining);
+        let again =
+            (pace.reset_ms > 0).then(|| format!(", and all of them again in {}", spoken(pace.reset_ms)));
+        Some(left + &again.unwrap_or_default())
     }
 }
 
@@ -91,6 +120,22 @@ fn spoken(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kind_of_limit_and_what_shows_it_are_told() {
+        let mut state = GateState::default();
+        assert_eq!(state.standing(Timestamp(1)).why, "");
+        state.evidence.find_background(0.03, Timestamp(1));
+        let why = state.standing(Timestamp(1)).why;
+        assert!(why.starts_with("the service turns about 3 % of calls away whatever their rate"), "{why}");
+        state.evidence.find(LimitKind::AtOnce, Timestamp(2));
+        state.window.hold_at(8.0, Timestamp(2));
+        let why = state.standing(Timestamp(2)).why;
+        assert!(why.starts_with("the service takes 8 calls at once"), "{why}");
+        state.evidence.find(LimitKind::Overload, Timestamp(3));
+        let why = state.standing(Timestamp(3)).why;
+        assert!(why.starts_with("the service does no more with more than 8 calls at once"), "{why}");
+    }
 
     #[test]
     fn spans_are_told_in_the_unit_that_suits_them() {

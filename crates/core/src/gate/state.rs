@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::BatchSize;
 use super::breaker::Breaker;
+use super::evidence::Evidence;
 use super::rate::Rate;
 use super::spec::GateSpec;
 use super::told::Told;
@@ -37,6 +38,8 @@ pub struct GateState {
     pub window: Window,
     /// Requests per second that it turned out to bear.
     pub rate: Rate,
+    /// What kind of limit it keeps.
+    pub evidence: Evidence,
     /// What its answers said about its limits.
     pub told: Told,
     /// Sizes of requests, by stage.
@@ -81,7 +84,7 @@ pub struct Closed {
     pub until: Timestamp,
     /// When that was last decided, by the clock that `until` is of: it may have been put off since it was closed.
     #[serde(default)]
-    pub(super) decided_at: Timestamp,
+    pub decided_at: Timestamp,
     /// What the service asked for, in milliseconds; `None`: it turned calls away without saying for how long.
     pub asked_ms: Option<i64>,
 }
@@ -158,9 +161,8 @@ impl GateState {
     fn last_found(&self) -> Timestamp {
         let closed = [&self.closed, &self.parked].into_iter().flatten();
         let found = closed.map(|closed| closed.decided_at.max(closed.since));
-        let others =
-            [self.tried_out, self.breaker.changed_at, self.window.cut_at, self.rate.cut_at, Timestamp(0)];
-        found.chain(others).fold(Timestamp(0), Timestamp::max)
+        let others = [self.breaker.changed_at, self.window.cut_at, self.rate.cut_at];
+        found.chain(others).fold(self.tried_out, Timestamp::max)
     }
 
     /// Writes it.
@@ -229,6 +231,9 @@ impl GateState {
         if theirs.rate.cut_at > self.rate.cut_at {
             self.rate = theirs.rate.clone();
         }
+        if theirs.evidence.at > self.evidence.at {
+            self.evidence = theirs.evidence.clone();
+        }
         self.told.merge(&theirs.told);
         for (stage, theirs) in &theirs.batch {
             let ours = self.batch.entry(stage.clone()).or_default();
@@ -255,6 +260,10 @@ impl GateState {
         }
         let ms = ahead(self.tried_out);
         back(&mut self.tried_out, ms);
+        if let Some(parked) = &self.parked {
+            // It is parked since it was last tried out, or it would not be.
+            self.tried_out = self.tried_out.min(Timestamp(parked.since.0.saturating_sub(1)));
+        }
         let ms = ahead(self.breaker.changed_at);
         self.breaker.away_since = self.breaker.away_since.map(|since| since.min(now));
         back(&mut self.breaker.probe_at, ms);
@@ -262,6 +271,7 @@ impl GateState {
         self.window.put_back(ahead(self.window.cut_at));
         let pauses = [&self.closed, &self.parked].into_iter().flatten().map(|closed| closed.until);
         self.rate.put_back(ahead(self.rate.cut_at), pauses.fold(now, Timestamp::max));
+        self.evidence.put_back(ahead(self.evidence.at));
         for pace in [&mut self.told.requests, &mut self.told.tokens].into_iter().flatten() {
             pace.at = pace.at.min(now);
         }
@@ -288,8 +298,11 @@ impl GateState {
         self.told = Told::default();
         if self.breaker.away_since.is_some() {
             // Still to be tried out, at once, and with all the patience of a new outage.
-            self.breaker = Breaker { away_since: Some(now), probe_at: now, changed_at: now };
+            self.breaker =
+                Breaker { away_since: Some(now), probe_at: now, changed_at: now, probes: 0, resumed: true };
         }
+        self.evidence.forget_background();
+        self.rate.cuts_in_a_row = 0;
         self.window.ramp(now);
     }
 

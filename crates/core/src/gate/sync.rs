@@ -3,6 +3,7 @@
 use super::bucket::Bucket;
 use super::doubt::Refusals;
 use super::meter::Meter;
+use super::throttle::SinceCut;
 use super::{Gate, GateState, Member};
 use crate::time::Timestamp;
 
@@ -21,13 +22,15 @@ impl Gate {
         self.shared.merge(theirs, self.synced, now);
         self.synced = theirs.totals;
         if self.shared.rate.cut_at > cut_at {
-            self.since_cut = Some((self.shared.rate.cut_at, 0.0));
+            self.since_cut = Some(SinceCut::new(self.shared.rate.cut_at));
             self.requests.empty();
         }
         if self.shared.epoch > epoch {
             self.lately.forget();
             self.losses.forget();
             self.refusals = Refusals::default();
+            self.recent.forget();
+            (self.inquiry, self.trial, self.shut_since) = (None, None, None);
             self.probing = false;
             self.urgent = false;
         }
@@ -37,11 +40,14 @@ impl Gate {
     pub fn put_back(&mut self, ms: i64, now: Timestamp) {
         self.shared.set_right(Timestamp(now.0.saturating_add(ms)), now);
         self.started_at = self.started_at.min(now);
+        self.doubled_at = self.doubled_at.min(now);
         self.saved_at = self.saved_at.min(now);
         [&mut self.requests, &mut self.tokens].into_iter().for_each(|bucket| bucket.put_back(now));
         (self.started, self.passed) = (Meter::default(), Meter::default());
         self.lately.forget();
-        self.since_cut = None;
+        self.recent.forget();
+        (self.inquiry, self.trial, self.judged_at) = (None, None, Timestamp(i64::MIN));
+        (self.since_cut, self.shut_since) = (None, None);
         self.dirty = true;
     }
 
@@ -83,6 +89,7 @@ impl Gate {
         self.saved_at = now;
         // What happened while it was being written is told the next time.
         let known = state.rate == self.shared.rate
+            && state.evidence == self.shared.evidence
             && state.closed == self.shared.closed
             && state.parked == self.shared.parked
             && state.pause == self.shared.pause

@@ -7,8 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::limits::{Allowance, Limits};
 use crate::time::{Timestamp, millis};
 
-/// A limit that is whole again only after longer than this is no reason to go slowly: it is used up first.
-const LONG: Duration = Duration::from_secs(120);
+/// A limit that is whole again only after longer than this, in milliseconds, is no reason to go slowly: it is used up first.
+const LONG: i64 = 120_000;
+/// For how long what is left is believed where nobody says when there is more, in milliseconds.
+const UNTOLD: i64 = 10_000;
+/// A limit of fewer than this is used up all the time: that says little.
+const SMALL: f64 = 20.0;
+/// The part of a limit below which it is used with care.
+const RESERVE: f64 = 0.2;
 
 /// What is known from a service's answers.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -29,44 +35,99 @@ pub struct Pace {
     pub limit: Option<f64>,
     /// What was left.
     pub remaining: f64,
-    /// How long until there is all of it again, in milliseconds.
+    /// How long until there is all of it again, in milliseconds; 0 where that was not told.
     pub reset_ms: i64,
+    /// Whether it fills all the time, like a bucket, or at once, like a window; unknown at first.
+    #[serde(default)]
+    pub(super) fills: Option<bool>,
+    /// When it was first told of the present one, and what `reset_ms` was then.
+    #[serde(default)]
+    anchor: (Timestamp, i64),
 }
 
 impl Pace {
-    /// What may be used per second so that it lasts; infinite when there is no need to be slow.
+    /// What may be used per second; infinite when there is no need to be slow.
     ///
-    /// Where a limit is a window, what is left is spread over the time until the next one begins. Where it is a bucket
-    /// that fills all the time, the same rule comes to rest at the rate it fills at, with the bucket half full.
+    /// What is left is spent before anything waits: a window is whole again when it says, however fast it was used up. Near
+    /// its end a bucket is asked for what flows into it, and a window for what lasts until the next one begins.
     #[must_use]
     pub fn per_second(&self, now: Timestamp) -> f64 {
-        let reset = Duration::from_millis(u64::try_from(self.reset_ms).unwrap_or(0));
-        if now.since(self.at) >= reset || reset.is_zero() {
+        self.for_calls(0.0, f64::INFINITY, now)
+    }
+
+    /// The same where so much of it is under way that it does not know of, and so much is wanted in all.
+    pub(super) fn for_calls(&self, under_way: f64, wanted: f64, now: Timestamp) -> f64 {
+        let reset = if self.reset_ms > 0 { self.reset_ms } else { UNTOLD };
+        if now.0.saturating_sub(self.at.0) >= reset {
             return f64::INFINITY;
         }
+        let left = self.remaining - under_way;
         let limit = self.limit.unwrap_or(self.remaining).max(1.0);
+        let seconds = Duration::from_millis(reset.unsigned_abs()).as_secs_f64();
+        if left > limit * RESERVE || self.remaining >= wanted {
+            return f64::INFINITY;
+        }
+        if self.reset_ms == 0 {
+            // Most limits that do not say so are of a minute.
+            return limit / 60.0;
+        }
+        if self.fills == Some(true) && self.limit.is_some() {
+            let flow = (limit - self.remaining).max(0.0) / seconds;
+            return flow * (left / (limit * RESERVE / 2.0)).clamp(0.5, 1.5);
+        }
         if reset > LONG && self.remaining > limit * 0.02 {
             return f64::INFINITY;
         }
         // Never nothing at all: only an answer can tell that there is more again.
-        (self.remaining + limit * 0.02) / reset.as_secs_f64()
+        (left.max(0.0) + limit * 0.02) / seconds
+    }
+
+    /// Whether nothing is left of a window, until a time that was told. A bucket has something long before it is full, and
+    /// what is told of it need not be what turns calls away: some tell what comes in a minute, and hold far less.
+    pub(super) fn is_used_up(&self, now: Timestamp) -> bool {
+        let large = self.limit.is_some_and(|limit| limit >= SMALL);
+        let window = self.fills == Some(false);
+        self.remaining < 1.0 && large && window && now.0.saturating_sub(self.at.0) < self.reset_ms
+    }
+
+    /// The same limit as it is told later: what became of the time until all of it is there again tells what it is.
+    fn goes_on(&self, later: Self) -> Self {
+        let (since, first) = self.anchor;
+        let passed = later.at.0.saturating_sub(since.0);
+        let whole = |ms: i64| ms % 1_000 == 0;
+        let least = if whole(first) && whole(later.reset_ms) { 4_000 } else { 200 };
+        let anew = later.remaining > self.remaining + 0.3 * later.limit.unwrap_or(self.remaining);
+        if anew || self.reset_ms == 0 {
+            return Self { fills: self.fills, ..later };
+        }
+        if passed < least {
+            return Self { fills: self.fills, anchor: self.anchor, ..later };
+        }
+        // A window's time runs down with the clock; a bucket's does not.
+        Self { fills: Some((first - later.reset_ms) * 2 < passed), ..later }
     }
 }
 
 impl Told {
     /// Takes in what an answer said.
     pub(super) fn hear(&mut self, limits: &Limits, now: Timestamp) {
-        let pace = |said: &Allowance| Pace {
-            at: now,
-            limit: said.limit,
-            remaining: said.remaining.max(0.0),
-            reset_ms: millis(said.reset),
+        let pace = |said: &Allowance, before: Option<Pace>| {
+            let reset_ms = millis(said.reset);
+            let pace = Pace {
+                at: now,
+                limit: said.limit,
+                remaining: said.remaining.max(0.0),
+                reset_ms,
+                fills: None,
+                anchor: (now, reset_ms),
+            };
+            Some(before.map_or(pace, |before| before.goes_on(pace)))
         };
         if let Some(said) = &limits.requests {
-            self.requests = Some(pace(said));
+            self.requests = pace(said, self.requests);
         }
         if let Some(said) = &limits.tokens {
-            self.tokens = Some(pace(said));
+            self.tokens = pace(said, self.tokens);
         }
     }
 

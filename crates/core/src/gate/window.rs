@@ -6,16 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Where it begins.
-const FIRST: f64 = 4.0;
+/// Where it begins, where so many were asked for.
+const FIRST: f64 = 20.0;
 /// What is left of it after a call was turned away, or the dependency was overloaded.
 const CUT: f64 = 0.7;
 /// What is left of it when calls suddenly take more than twice as long.
 const SLOWER: f64 = 0.9;
-/// How much larger it has to be before more calls at once should mean more calls per second.
-const STEP: f64 = 1.2;
+/// The logarithm of how much larger it has to be before more calls at once should mean more calls per second.
+const STEP: f64 = 0.18;
+/// What is left of it to find out whether fewer bring as much.
+const FEWER: f64 = 0.75;
+/// Less than this part of what was added brings no more.
+const MORE: f64 = 0.27;
+/// The logarithm of taking half as long again.
+const LONGER: f64 = 0.405;
+/// The logarithm of taking twice as long.
+const TWICE: f64 = 0.693;
 /// How long it does not grow after more at once had brought no more.
 const HOLD: Duration = Duration::from_secs(20);
+/// The longest.
+const LONGEST_HOLD: Duration = Duration::from_secs(300);
 
 /// How many calls a dependency is thought to bear at once, over all workers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,9 +39,17 @@ pub struct Window {
     pub(super) cut_at: Timestamp,
     /// How long a call takes, in seconds: lately, and in the long run.
     pub(super) rtt: f64,
-    pub(super) rtt_long: f64,
+    /// The logarithm of that, lately and in the long run, and how far single calls stray from it: a few calls that take
+    /// very long say nothing.
+    log: f64,
+    log_long: f64,
+    stray: f64,
     /// Not to grow before this: more at once had brought no more.
     hold_until: Timestamp,
+    /// How often more at once were turned away.
+    held: u32,
+    /// Up to there it grows as quickly as in the beginning.
+    back_to: f64,
     #[serde(skip)]
     mark: Option<Mark>,
     #[serde(skip)]
@@ -45,8 +63,12 @@ impl Default for Window {
             slow_start: true,
             cut_at: Timestamp(0),
             rtt: 0.0,
-            rtt_long: 0.0,
+            log: 0.0,
+            log_long: 0.0,
+            stray: 0.0,
             hold_until: Timestamp(0),
+            held: 0,
+            back_to: 0.0,
             mark: None,
             round: Round::default(),
         }
@@ -64,20 +86,22 @@ pub(super) struct Passed {
     pub(super) binding: bool,
     /// Most calls at once that were asked for.
     pub(super) most: f64,
+    /// Whether a rate holds calls back, so that their number says nothing of how many are borne at once.
+    pub(super) paced: bool,
 }
 
 /// What so many calls at once brought.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Mark {
     at_once: f64,
-    rtt: f64,
+    log: f64,
 }
 
 /// What is being measured for the next mark.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Round {
     passed: f64,
-    seconds: f64,
+    log: f64,
     under_way: f64,
 }
 
@@ -95,75 +119,147 @@ impl Window {
         self.rtt
     }
 
-    /// A call passed.
-    pub(super) fn passed(&mut self, passed: &Passed, now: Timestamp) {
+    /// A call passed; `true` when more at once turned out to bring no more.
+    pub(super) fn passed(&mut self, passed: &Passed, now: Timestamp) -> bool {
         self.took(passed.seconds);
-        self.measure(passed, now);
-        if !passed.binding || now < self.hold_until || self.is_slower() {
-            return;
+        let mut no_more = false;
+        if passed.paced {
+            (self.mark, self.round) = (None, Round::default());
+        } else {
+            no_more = self.measure(passed, now);
         }
-        self.limit += if self.slow_start { 1.0 } else { 1.0 / self.limit.max(1.0) };
+        if !passed.binding || now < self.hold_until || self.is_slower() {
+            return no_more;
+        }
+        let quickly = self.slow_start || self.limit < self.back_to;
+        self.limit += if quickly { 1.0 } else { 1.0 / self.limit.max(1.0) };
         self.limit = self.limit.min(passed.most.max(1.0));
+        no_more
     }
 
     fn took(&mut self, seconds: f64) {
-        if self.rtt_long == 0.0 {
-            (self.rtt, self.rtt_long) = (seconds, seconds);
+        let log = seconds.max(0.001).ln();
+        if self.rtt == 0.0 {
+            (self.rtt, self.log, self.log_long) = (seconds, log, log);
         }
         self.rtt += 0.1 * (seconds - self.rtt);
-        self.rtt_long += 0.01 * (seconds - self.rtt_long);
+        self.stray += 0.02 * (1.25 * (log - self.log).abs() - self.stray);
+        self.log += 0.1 * (log - self.log);
+        self.log_long += 0.01 * (log - self.log_long);
         // What has become faster is believed sooner than what has become slower.
-        if self.rtt < self.rtt_long {
-            self.rtt_long += 0.05 * (self.rtt - self.rtt_long);
+        if self.log < self.log_long {
+            self.log_long += 0.05 * (self.log - self.log_long);
         }
     }
 
-    /// More at once that brings no more per second only waits elsewhere: back to what brought as much.
-    fn measure(&mut self, passed: &Passed, now: Timestamp) {
+    /// More at once that brings no more per second only waits elsewhere: back to what brought as much. `true` when that is so.
+    fn measure(&mut self, passed: &Passed, now: Timestamp) -> bool {
         self.round.passed += 1.0;
-        self.round.seconds += passed.seconds;
+        self.round.log += passed.seconds.max(0.001).ln();
         self.round.under_way += passed.under_way;
         if self.round.passed < (2.0 * self.limit).clamp(8.0, 100.0) {
-            return;
+            return false;
         }
-        let Round { passed, seconds, under_way } = std::mem::take(&mut self.round);
-        let new = Mark { at_once: under_way / passed, rtt: (seconds / passed).max(1e-6) };
+        let mut found = false;
+        let Round { passed, log, under_way } = std::mem::take(&mut self.round);
+        let new = Mark { at_once: under_way / passed, log: log / passed };
+        // Two rounds differ by so much by chance.
+        let noise = self.stray * (2.0 / passed).sqrt();
         match self.mark {
-            Some(old) if new.at_once >= old.at_once * STEP => {
+            Some(old) if (new.at_once / old.at_once).ln() >= (2.0 * noise).max(STEP) => {
                 // What is under way divided by how long it takes is what comes out per second.
-                let no_more = new.at_once / new.rtt < 1.05 * old.at_once / old.rtt;
+                let more = (new.at_once / old.at_once).ln();
+                let no_more = more - (new.log - old.log) < MORE * more;
+                found = no_more;
                 if no_more {
-                    self.limit = old.at_once.max(1.0);
+                    // Perhaps fewer still bring as much: there may have been a line from the beginning.
+                    self.limit = (old.at_once * FEWER).max(1.0);
                     self.slow_start = false;
                     self.cut_at = now;
                     self.hold_until = now.after(HOLD);
+                    self.mark = Some(old);
                 } else {
                     self.mark = Some(new);
+                }
+            }
+            Some(old) if now < self.hold_until && new.at_once < old.at_once => {
+                let fewer = (old.at_once / new.at_once).ln();
+                let as_much = (old.log - new.log) - fewer > -MORE * fewer;
+                if as_much && fewer >= STEP {
+                    self.limit = (new.at_once * FEWER).max(1.0);
+                    self.mark = Some(new);
+                } else if !as_much {
+                    self.limit = self.limit.max(old.at_once);
                 }
             }
             Some(old) if new.at_once >= old.at_once => {}
             Some(_) | None => self.mark = Some(new),
         }
-        if new.rtt > self.rtt_long * 2.0 {
+        if new.log - self.log_long > (3.0 * noise).max(TWICE) {
             self.limit = (self.limit * SLOWER).max(1.0);
             self.slow_start = false;
             self.cut_at = now;
         }
+        found
     }
 
-    /// Whether calls take much longer lately than they do in the long run.
+    /// Whether calls take much longer lately than they do in the long run, and by more than chance explains.
     pub(super) fn is_slower(&self) -> bool {
-        self.rtt > self.rtt_long * 1.5
+        self.log - self.log_long > (0.6 * self.stray).max(LONGER)
+    }
+
+    /// Whether nothing has ever been found against more calls at once.
+    pub(super) fn is_new(&self) -> bool {
+        self.slow_start && self.cut_at == Timestamp(0)
+    }
+
+    /// Twice as many at once, where calls take so long that none has told yet.
+    pub(super) fn double(&mut self, most: f64) {
+        self.limit = (self.limit * 2.0).min(most.max(1.0));
     }
 
     /// A call was turned away, or the dependency was overloaded; `needed` calls at once are needed for the rate that is
     /// known to pass. At most one cut for the calls that were under way together.
     pub(super) fn cut(&mut self, needed: f64, now: Timestamp) {
         self.limit = (self.limit * CUT).max(needed).min(self.limit).max(1.0);
+        (self.hold_until, self.held) = (Timestamp(0), 0);
         self.slow_start = false;
         self.cut_at = now;
         self.mark = None;
         self.round = Round::default();
+    }
+
+    /// No more than so many at once until something else is found.
+    pub(super) fn limit_to(&mut self, most: f64, now: Timestamp) {
+        self.limit = most.max(1.0);
+        self.back_to = 0.0;
+        self.slow_start = false;
+        self.cut_at = now;
+        self.mark = None;
+        self.round = Round::default();
+    }
+
+    /// No fewer than so many.
+    pub(super) fn at_least(&mut self, limit: f64) {
+        self.limit = self.limit.max(limit);
+    }
+
+    /// It soon comes back to so many.
+    pub(super) fn back_to(&mut self, limit: f64) {
+        self.back_to = limit;
+    }
+
+    /// More at once than that were turned away: it is tried again later, each time later than before.
+    pub(super) fn hold_at(&mut self, most: f64, now: Timestamp) {
+        self.limit_to(most, now);
+        self.held = self.held.saturating_add(1);
+        self.hold_until = now.after((HOLD / 4 * (1 << self.held.min(6))).min(LONGEST_HOLD));
+    }
+
+    /// Goes on as before.
+    pub(super) fn restore(&mut self, limit: f64, slow_start: bool, now: Timestamp) {
+        self.limit_to(limit.max(self.limit), now);
+        self.slow_start = slow_start;
     }
 
     /// Takes over what another worker found, but for what is measured here.
@@ -194,7 +290,7 @@ mod tests {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
             for _ in 0..at_once as usize {
                 window.passed(
-                    &Passed { seconds: took, under_way: at_once, binding: true, most: 64.0 },
+                    &Passed { seconds: took, under_way: at_once, binding: true, most: 64.0, paced: false },
                     Timestamp(now),
                 );
             }
@@ -226,7 +322,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let took = 0.3 + f64::from(u32::try_from(seed >> 40).unwrap_or(0) % 4_000) / 1_000.0;
             window.passed(
-                &Passed { seconds: took, under_way: 32.0, binding: true, most: 64.0 },
+                &Passed { seconds: took, under_way: 32.0, binding: true, most: 64.0, paced: false },
                 Timestamp(n * 60),
             );
         }

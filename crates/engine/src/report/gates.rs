@@ -1,6 +1,6 @@
 //! How the gates stand.
 
-use redrive_core::gate::{Standing, Totals};
+use redrive_core::gate::{LimitKind, Standing, Totals};
 use redrive_core::time::Timestamp;
 use redrive_store::{GateRow, Result, Store};
 use serde::Serialize;
@@ -16,6 +16,8 @@ pub struct GateReport {
     pub state: &'static str,
     /// Why, in words.
     pub why: String,
+    /// What last turned calls away: `rate`, `at_once`, `chance`, `shut` (all of them) or `overload`.
+    pub kind: Option<LimitKind>,
     /// Since when.
     pub since: Option<String>,
     /// Until when; `null` when somebody has to act, or nothing keeps it.
@@ -89,6 +91,7 @@ pub fn gate_report(row: &GateRow, now: Timestamp) -> Result<GateReport> {
         name: row.name.clone(),
         state,
         why,
+        kind: gate.evidence.kind,
         since: since.map(|at| at.to_string()),
         until: until.map(|at| at.to_string()),
         concurrency: Concurrency {

@@ -82,7 +82,7 @@ impl PlaceSet {
             let given = places.pool.ask(wish.rank, held, more, free);
             crowded |= given < more;
             match slots.iter_mut().find(|slot| slot.stage == stage) {
-                Some(slot) => desk.cut(slot, given.saturating_mul(batch)),
+                Some(slot) => desk.cut(slot, given.saturating_mul(batch), wish.now),
                 // Its gate has nothing for it after all.
                 None => places.pool.holds(wish.rank, held, more),
             }

@@ -59,8 +59,8 @@ fn waiting_at_a_gate_claims_nothing() {
     desk.finished(call.id, throttled(Some(seconds(5))), NOW);
     let after = recorded(&mut desk).remove(0);
     assert_eq!((after.failures, after.throttles, after.crashes), (0, 1, 0));
-    // The gate keeps it, not its own due time: it can go as soon as somebody opens the gate.
-    assert_eq!(after.state, State::Waiting { due: Timestamp(5), cause: Some(Cause::Gate) });
+    // It waits for what it was told by itself, too: other workers may not have heard of the gate yet.
+    assert_eq!(after.state, State::Waiting { due: Timestamp(5_005), cause: Some(Cause::Gate) });
     assert!(desk.wants(Timestamp(4_999)).is_empty());
     assert_eq!(desk.opens_at(Timestamp(5)), Some(Timestamp(5_000)));
     let blocked = desk.blocked(S0, Timestamp(5)).expect("it is closed");
@@ -123,7 +123,7 @@ fn a_dependency_that_is_away_is_to_blame_and_not_the_items() {
         .collect();
     let (failed, away) = ((1, Outcome::Failed), (0, Outcome::Throttled));
     assert_eq!(ended, [failed, failed, away, away], "from the third on the gate answers for them");
-    assert!(desk.wants(Timestamp(9_999)).is_empty());
+    assert!(desk.wants(Timestamp(NOW.0 + 400)).is_empty());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_dependency_is_tried_out_with_one_item_and_then_with_another() {
     let State::Waiting { due, .. } = commit.changes[0].transition.after.state else { panic!("it waits") };
     desk.committed(&[Applied::Done]);
     let again = desk.opens_at(probe_at).expect("it is tried again");
-    assert!(again >= Timestamp(20_000) && due > again, "{due} is after {again}: another item is sent then");
+    assert!(again >= Timestamp(10_300) && due > again, "{due} is after {again}: another item is sent then");
     claim(&mut desk, vec![claimed(5)], again);
     let probe = desk.next_calls(again).remove(0);
     desk.finished(probe.id, passes(&probe).into(), again);

@@ -173,12 +173,11 @@ pub async fn work(
     });
     let reads = source.is_some();
     let mut run = Rounds { floor, row, recipe, settings, observer, stop, stopped, among: None, failed: None };
-    let ended = run.until_the_end(source).await;
+    let ended = run.until_it_stays_ended(source).await;
     drop(watching);
-    let Rounds { row, recipe, .. } = run;
+    let recipe = run.recipe;
     recipe.close().await;
-    let Ended { ending, news } = ended?;
-    let row = floor.store.run(row.id).await?.unwrap_or(row);
+    let (Ended { ending, news }, row) = ended?;
     let left = left_as(&ending);
     let (plan, thresholds) = (&recipe.plan, recipe.thresholds);
     let mut report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
@@ -228,6 +227,25 @@ struct Rounds<'a> {
 impl Rounds<'_> {
     fn goes_on(&self) -> bool {
         *self.stopped.borrow() == Stop::No
+    }
+
+    /// Works on it until it has ended, and is not begun anew by somebody else at that moment; how it stands then.
+    async fn until_it_stays_ended(&mut self, mut source: Option<Box<dyn Source>>) -> Result<(Ended, RunRow)> {
+        let (reads, mut all, mut rounds) = (source.is_some(), News::default(), 0);
+        loop {
+            let Ended { ending, news } = self.until_the_end(source.take()).await?;
+            all.add(&news);
+            // Whoever took the store away took what was done with it.
+            self.floor.store.stamp().await?;
+            let row = self.floor.store.run(self.row.id).await?.unwrap_or_else(|| self.row.clone());
+            let anew = ending == Ending::Finished && row.finished_at.is_none();
+            if !(reads && anew && self.goes_on() && rounds < ROUNDS) {
+                return Ok((Ended { ending, news: all }, row));
+            }
+            rounds += 1;
+            self.floor.env.clock.sleep(ELSEWHERE).await;
+            source = self.look_again().await?;
+        }
     }
 
     async fn until_the_end(&mut self, mut source: Option<Box<dyn Source>>) -> Result<Ended> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::fault::RetryAfter;
 use super::{Fault, FaultKind, Hint, How, Plan};
 use crate::meter::{Kind, Rate};
 
@@ -25,6 +26,9 @@ pub(super) fn describe(plan: &Plan) -> Vec<String> {
 
 fn limits(plan: &Plan, lines: &mut Vec<String>) {
     let limit = &plan.limit;
+    if !plan.jitter.is_zero() {
+        lines.push(format!("calls arrive up to {} late, and overtake each other", span(plan.jitter)));
+    }
     if plan.api_key.is_some() {
         lines.push("asks for its key: 401 without".to_owned());
     }
@@ -36,11 +40,18 @@ fn limits(plan: &Plan, lines: &mut Vec<String>) {
         let words: Vec<String> = words.collect();
         lines.push(format!("from {} on: {}", span(step.after), words.join(", ")));
     }
-    if limit.rejected_calls_consume {
-        lines.push(format!("a rejected call counts as well, up to {} of debt", span(limit.debt)));
+    lines.extend(limit.neighbours.map(|others| {
+        let (most, every) = ((others.share * 1e4).round() / 1e2, span(others.every));
+        format!("others take up to {most} % of it, another part every {every}")
+    }));
+    match limit.requests.map(|rate| rate.kind) {
+        _ if !limit.rejected_calls_consume => {}
+        Some(Kind::Sliding) => lines.push("a rejected call counts as well".to_owned()),
+        _ => lines.push(format!("a rejected call counts as well, up to {} of debt", span(limit.debt))),
     }
     if limit.requests.is_some() || limit.tokens.is_some() {
         lines.push(format!("a 429 {}", hint(limit.hint)));
+        lines.extend(limit.headers.name().map(|whose| format!("answers say what is left, as {whose} does")));
     }
 }
 
@@ -56,11 +67,13 @@ fn credit_and_time(plan: &Plan, lines: &mut Vec<String>) {
         if latency.jitter > 0.0 {
             line.push_str(&format!(", ±{:.0} %", latency.jitter * 100.0));
         }
-        lines.push(line);
+        lines.extend([line]);
+        lines.extend(latency.p99.map(|p99| format!("one in a hundred takes {} or more", span(p99))));
     }
     lines.extend(latency.capacity.map(|n| format!("becomes slower in proportion above {n} calls at once")));
     let over = latency.over_status;
-    lines.extend(latency.max_concurrency.map(|n| format!("answers {over} above {n} calls at once")));
+    let wait = latency.over_retry_after.map_or(String::new(), |wait| format!(" for {}", span(wait)));
+    lines.extend(latency.max_concurrency.map(|n| format!("answers {over} above {n} calls at once{wait}")));
     let size = &plan.size;
     let sizes = [
         (size.max_texts, "texts in a call"),
@@ -74,12 +87,15 @@ fn credit_and_time(plan: &Plan, lines: &mut Vec<String>) {
 
 fn amount(rate: Rate, what: &str) -> String {
     let (n, unit) = match rate.window {
-        1_000 if rate.per_minute.is_multiple_of(60) => (rate.per_minute / 60, "second"),
-        _ => (rate.per_minute, "minute"),
+        60_000 => (rate.per_minute, "minute".to_owned()),
+        1_000 if rate.per_minute.is_multiple_of(60) => (rate.per_minute / 60, "second".to_owned()),
+        window if rate.kind == Kind::Bucket || window == 1_000 => (rate.per_minute, "minute".to_owned()),
+        window => (rate.per_minute * window / 60_000, span(Duration::from_millis(window))),
     };
     match rate.kind {
         Kind::Bucket => format!("{n} {what} a {unit} (burst {})", rate.burst),
         Kind::Window => format!("{n} {what} in each {unit}"),
+        Kind::Sliding => format!("{n} {what} in any {unit}"),
     }
 }
 
@@ -87,6 +103,8 @@ fn hint(hint: Hint) -> &'static str {
     match hint {
         Hint::None => "does not say when to come back",
         Hint::Seconds => "says when to come back, in whole seconds",
+        Hint::Exact => "says when to come back, in seconds with decimals",
+        Hint::Text => "says when to come back, but only in its message",
         Hint::Ms => "says when to come back, in milliseconds",
         Hint::Both => "says when to come back, in seconds and in milliseconds",
         Hint::Date => "says when to come back, as a date",
@@ -124,6 +142,11 @@ fn fault(fault: &Fault) -> String {
         (Duration::ZERO, None) => {}
         (from, None) => line.push_str(&format!(", from {} on", span(from))),
         (from, Some(until)) => line.push_str(&format!(", from {} to {}", span(from), span(until))),
+    }
+    match fault.retry_after {
+        None => {}
+        Some(RetryAfter::Span(wait)) => line.push_str(&format!("; {} ({})", hint(fault.hint), span(wait))),
+        Some(RetryAfter::End) => line.push_str(&format!("; {} (its end)", hint(fault.hint))),
     }
     if let Some(path) = &fault.path {
         line.push_str(&format!(", at {path}"));

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::Hint;
+
 /// Something that goes wrong.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
@@ -21,8 +23,21 @@ pub(crate) struct Fault {
     pub bursts: Option<(Duration, Duration)>,
     /// Only for paths that begin so.
     pub path: Option<String>,
-    /// `Retry-After` that goes with a status.
-    pub retry_after: Option<Duration>,
+    /// The wait that goes with a status.
+    pub retry_after: Option<RetryAfter>,
+    /// How that is written.
+    pub hint: Hint,
+    /// Whether the status is answered at once, without the latency.
+    pub quick: bool,
+}
+
+/// The wait that goes with a status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RetryAfter {
+    /// Always that.
+    Span(Duration),
+    /// Until the fault ends.
+    End,
 }
 
 /// What goes wrong.
@@ -119,6 +134,14 @@ impl Fault {
         (at < begun + lasts).then(|| until.min(begun + lasts))
     }
 
+    /// How long a caller is asked to stay away at this time.
+    pub(crate) fn wait(&self, at: Duration) -> Option<Duration> {
+        match self.retry_after? {
+            RetryAfter::Span(span) => Some(span),
+            RetryAfter::End => self.ends(at).map(|end| end - at),
+        }
+    }
+
     /// When it becomes active next, if it is not.
     pub(crate) fn begins(&self, at: Duration) -> Option<Duration> {
         let next = match self.bursts {
@@ -151,6 +174,8 @@ mod tests {
             bursts: Some((Duration::from_secs(10), Duration::from_secs(2))),
             path: None,
             retry_after: None,
+            hint: Hint::Seconds,
+            quick: false,
         }
     }
 
@@ -160,6 +185,15 @@ mod tests {
         let active: Vec<bool> =
             [0, 4_999, 5_000, 6_999, 7_000, 14_999, 15_000, 17_000, 25_000, 30_000, 35_000].map(at).to_vec();
         assert_eq!(active, [false, false, true, true, false, false, true, false, true, false, false]);
+    }
+
+    #[test]
+    fn a_wait_is_always_the_same_or_until_the_end() {
+        let (s, ms) = (Duration::from_secs, Duration::from_millis);
+        let waits = |retry_after| Fault { retry_after, ..fault() }.wait(ms(6_500));
+        assert_eq!(waits(None), None);
+        assert_eq!(waits(Some(RetryAfter::Span(s(3)))), Some(s(3)));
+        assert_eq!(waits(Some(RetryAfter::End)), Some(ms(500)));
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! A plan as it is written. Keys that nobody knows are errors; meaning is checked in [`super::check`].
 
+use std::time::Duration;
+
 use serde::Deserialize;
+use serde::de::{Deserializer, IntoDeserializer};
 
 use super::span::Span;
+use super::told::Told;
 use super::{Hint, PlanError};
 
 /// Reads the text.
@@ -19,6 +23,7 @@ pub(crate) struct PlanFile {
     pub dimensions: Option<u64>,
     pub tokens_per_text: Option<u64>,
     pub limit: LimitFile,
+    pub network: NetworkFile,
     pub quota: QuotaFile,
     pub latency: LatencyFile,
     pub size: SizeFile,
@@ -33,13 +38,15 @@ pub(crate) struct LimitFile {
     pub requests_per_minute: Option<f64>,
     pub tokens_per_minute: Option<f64>,
     pub kind: Option<KindWord>,
+    pub window: Option<Span>,
     pub burst: Option<u64>,
     pub token_burst: Option<u64>,
     pub rejected_calls_consume: bool,
     pub debt: Option<Span>,
-    pub headers: bool,
+    pub headers: Told,
     pub hint: Option<Hint>,
     pub too_large_status: Option<u16>,
+    pub neighbours: Option<NeighboursFile>,
     pub steps: Vec<StepFile>,
 }
 
@@ -48,6 +55,20 @@ pub(crate) struct LimitFile {
 pub(crate) enum KindWord {
     Bucket,
     Window,
+    Sliding,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NeighboursFile {
+    pub share: f64,
+    pub every: Span,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct NetworkFile {
+    pub jitter: Option<Span>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,9 +93,11 @@ pub(crate) struct LatencyFile {
     pub base: Option<Span>,
     pub per_item: Option<Span>,
     pub jitter: Option<f64>,
+    pub p99: Option<Span>,
     pub capacity: Option<u64>,
     pub max_concurrency: Option<u64>,
     pub over_status: Option<u16>,
+    pub over_retry_after: Option<Span>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -109,7 +132,10 @@ pub(crate) struct FaultFile {
     pub path: Option<String>,
     pub status: Option<u16>,
     pub code: Option<String>,
-    pub retry_after: Option<Span>,
+    pub retry_after: Option<RetryAfterWord>,
+    pub hint: Option<Hint>,
+    #[serde(default)]
+    pub quick: bool,
     pub how: Option<HowWord>,
     pub pace: Option<Span>,
     pub bytes: Option<u64>,
@@ -149,4 +175,21 @@ pub(crate) enum FaultWord {
     Nan,
     Null,
     Empty,
+}
+
+/// "end", or a duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RetryAfterWord {
+    End,
+    Span(Duration),
+}
+
+impl<'de> Deserialize<'de> for RetryAfterWord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "end" {
+            return Ok(Self::End);
+        }
+        Span::deserialize(text.into_deserializer()).map(|span| Self::Span(span.0))
+    }
 }

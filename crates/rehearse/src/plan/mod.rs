@@ -5,16 +5,20 @@ mod check;
 mod describe;
 mod fault;
 mod file;
+mod foresee;
 mod problem;
 mod span;
+mod told;
 
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
 pub use builtin::Builtin;
+pub(crate) use check::default_code;
 pub(crate) use fault::{Fault, FaultKind, How};
 pub use problem::{PlanError, Problem};
+pub(crate) use told::Told;
 
 use crate::meter::Rate;
 
@@ -38,6 +42,8 @@ pub struct Plan {
     pub(crate) dimensions: usize,
     pub(crate) tokens_per_text: Option<u64>,
     pub(crate) limit: Limit,
+    /// The most that a call is late before it arrives.
+    pub(crate) jitter: Duration,
     pub(crate) quota: Quota,
     pub(crate) latency: Latency,
     pub(crate) size: Size,
@@ -142,12 +148,23 @@ pub(crate) struct Limit {
     pub rejected_calls_consume: bool,
     /// The deepest debt that rejected calls can make, as time.
     pub debt: Duration,
-    /// Whether answers tell what is left.
-    pub headers: bool,
+    /// Who else takes from it.
+    pub neighbours: Option<Neighbours>,
+    /// In whose headers answers tell what is left.
+    pub headers: Told,
     /// What a rejection says about when to come back.
     pub hint: Hint,
     /// The status for a call that is larger than the token limit as a whole.
     pub too_large_status: u16,
+}
+
+/// Others who take a part of the limit of calls, another one in each period.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Neighbours {
+    /// The largest part.
+    pub share: f64,
+    /// The length of a period.
+    pub every: Duration,
 }
 
 /// A change of the limits.
@@ -169,12 +186,16 @@ pub(crate) enum Hint {
     None,
     /// `Retry-After` in whole seconds, rounded up.
     Seconds,
+    /// `Retry-After` in seconds with decimals.
+    Exact,
     /// `Retry-After-Ms`, exactly.
     Ms,
     /// Both of them.
     Both,
     /// `Retry-After` as a date, rounded up.
     Date,
+    /// Only the message says it: "Please try again in 1.2s".
+    Text,
     /// A lie: minus five seconds.
     Negative,
     /// A lie: ten years.
@@ -203,12 +224,16 @@ pub(crate) struct Latency {
     pub per_item: Duration,
     /// How far it strays, as a share on both sides.
     pub jitter: f64,
+    /// What one answer in a hundred takes at least; the logarithm strays normally around the base.
+    pub p99: Option<Duration>,
     /// Above so many calls at once it grows in proportion.
     pub capacity: Option<u64>,
     /// More calls at once are turned away.
     pub max_concurrency: Option<u64>,
     /// The status for those.
     pub over_status: u16,
+    /// The wait that they are told, in whole seconds.
+    pub over_retry_after: Option<Duration>,
 }
 
 /// How large a call may be.

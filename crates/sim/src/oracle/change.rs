@@ -125,6 +125,10 @@ impl Oracle {
         in_time(known, transition)?;
         self.damaged(known, transition)?;
         self.blame(&known.item, transition)?;
+        if mark.as_ref().is_some_and(|mark| mark.what == "stepped") {
+            // A clock was put right, and with it until when it waits.
+            self.hints.remove(&(after.id, after.stage));
+        }
         let outcome = record.as_ref().map(|record| (record.stage, Metric::Outcome(record.outcome)));
         if let Some((stage, metric)) = outcome {
             self.add(stage, metric, 1);

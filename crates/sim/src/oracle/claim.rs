@@ -128,8 +128,10 @@ impl Oracle {
             return broken("L8", format!("{second:?} got {of_second} of {} reserved places", slot.reserved));
         }
         let both_full = waiting >= slot.limit && all - waiting >= slot.limit;
+        // What is away is tried out with new items first.
+        let tried_out = self.may_be_tried_out(slot.stage);
         let window = self.windows.entry((claim.worker, slot.stage)).or_default();
-        if !both_full || given == 0 {
+        if !both_full || given == 0 || tried_out {
             *window = (0, 0);
             return Ok(());
         }

@@ -2,7 +2,8 @@
 //!
 //! | rule | says |
 //! |---|---|
-//! | `gate-closed` | no call starts while the service asked to be left alone, as far as the worker was told or has read |
+//! | `gate-closed` | no call starts while the gate is closed, as far as the worker has read or told others |
+//! | `item-hint` | no item is called before the time that it was told when it was turned away |
 //! | `gate-paused` | nor while the gate waits for somebody |
 //! | `gate-places` | a worker has no more calls under way than the gate allows |
 //! | `gate-probe` | a service that is away is tried out with one call at a time, and not before its time |
@@ -60,6 +61,8 @@ struct View {
     off: i64,
     /// The last change number whose times it set right.
     set_right: i64,
+    /// Its clock was put back since it last read the gate: what it keeps of what it had read cannot be told from outside.
+    put_back: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +88,9 @@ impl View {
     fn clock_off(&mut self, off: i64) -> bool {
         let back = self.off - off > millis(CLOCK_SLACK);
         if back {
-            *self = Self { until: Timestamp(0), over: Timestamp(0), probation: None, ..std::mem::take(self) };
+            let before = std::mem::take(self);
+            let (until, over) = (Timestamp(0), Timestamp(0));
+            *self = Self { until, over, probation: None, put_back: true, ..before };
         }
         self.off = off;
         back
@@ -105,11 +110,24 @@ fn closed_until(state: &GateState) -> Timestamp {
     state.closed.as_ref().map_or(Timestamp(0), |closed| closed.until)
 }
 
+/// When the gate was last found closed.
+fn found_at(state: &GateState) -> Timestamp {
+    let closed = [&state.closed, &state.parked].into_iter().flatten();
+    closed.map(|closed| closed.decided_at.max(closed.since)).max().unwrap_or_default()
+}
+
 impl Oracle {
-    fn gate_at(&self, stage: StageNo) -> Option<(usize, String, GateSpec)> {
+    pub(super) fn gate_at(&self, stage: StageNo) -> Option<(usize, String, GateSpec)> {
         let at = self.recipe.work(stage)?.gate?;
         let gate = self.recipe.gates.get(at)?;
         Some((at, gate.name.to_string(), gate.spec.clone()))
+    }
+
+    /// Whether a worker may be trying out what is behind a stage's gate.
+    pub(super) fn may_be_tried_out(&self, stage: StageNo) -> bool {
+        let Some((at, ..)) = self.gate_at(stage) else { return false };
+        let mut views = self.gates.views.iter().filter(|((_, gate), _)| *gate == at);
+        views.any(|(_, view)| view.probation.is_none_or(|probation| probation.on))
     }
 
     /// A worker reads the gates; in a new session it knows nothing else.
@@ -129,8 +147,13 @@ impl Oracle {
             }
             let until = closed_until(state);
             view.paused |= state.pause.is_some();
+            if std::mem::take(&mut view.put_back) {
+                view.set_right = row.rev;
+            }
             // What a clock ahead wrote begins anew when it is first read, and is not read again until it changes.
-            if row.updated_at > now.after(CLOCK_SLACK) || view.set_right == row.rev {
+            // So does what one wrote that was put right a moment before.
+            let written = row.updated_at.max(found_at(state));
+            if written > now.after(CLOCK_SLACK) || view.set_right == row.rev {
                 view.probation = None;
                 view.set_right = row.rev;
                 self.gates.set_right.insert(gate.name.to_string());
@@ -156,7 +179,9 @@ impl Oracle {
             if let Some(row) = rows.iter().find(|row| *row.name == *gate.name) {
                 let state = GateState::read(&row.state).unwrap_or_default();
                 view.paused |= state.pause.is_some();
-                view.closed_until(closed_until(&state), now);
+                if found_at(&state) <= now.after(CLOCK_SLACK) {
+                    view.closed_until(closed_until(&state), now);
+                }
                 view.probation = Some(Probation::of(&state));
                 view.ended = false;
             } else if stale {
@@ -181,11 +206,12 @@ impl Oracle {
         if view.paused {
             return broken("gate-paused", format!("worker-{slot} calls through {name}, which is paused"));
         }
-        if now < view.until {
+        // A clock that is put back by as little as that is not noticed.
+        if now.after(self.skew.min(CLOCK_SLACK)) < view.until {
             let until = view.until;
             return broken(
                 "gate-closed",
-                format!("worker-{slot} calls through {name}, closed until {until}"),
+                format!("worker-{slot} calls through {name} at {now}, closed until {until}"),
             );
         }
         if view.under_way > spec.max_concurrency {
@@ -224,7 +250,7 @@ impl Oracle {
         now: Timestamp,
     ) {
         self.on_gate_call_over(slot, stage);
-        let Some((at, name, spec)) = self.gate_at(stage) else { return };
+        let Some((at, name, _)) = self.gate_at(stage) else { return };
         let Some(policy) = self.recipe.plan.stage(stage).map(|stage| &stage.policy) else { return };
         let class = |failure: &Failure| policy.reclassify(failure.clone()).class;
         let failures: Vec<&Failure> = match &answer.reply {
@@ -239,21 +265,12 @@ impl Oracle {
             Reply::Items(_) => Vec::new(),
         };
         let quota = failures.iter().any(|failure| class(failure) == Class::Quota);
-        let throttled: Vec<_> =
-            failures.iter().filter(|failure| class(failure) == Class::RateLimited).collect();
-        // A few items of a batch are their own affair.
-        let most = matches!(answer.reply, Reply::Whole(_)) || throttled.len() * 2 >= asked;
-        let hint = throttled.iter().filter(|_| most).filter_map(|failure| failure.hint).max();
         let view = self.gates.views.entry((slot, at)).or_default();
         view.paused |= quota;
         if view.clock_off(now.0 - self.hub.now()) {
             self.gates.set_right.insert(name.clone());
         }
         view.closed_until(Timestamp(0), now);
-        // One that asks for longer than is granted is parked, and may be tried out by another worker before.
-        if let Some(hint) = hint.filter(|hint| !quota && *hint <= spec.hint_cap) {
-            view.closed_until(now.after(hint), now);
-        }
     }
 
     /// Takes in that gates were written.
@@ -296,6 +313,7 @@ impl Oracle {
         let parked = |state: &GateState| state.parked.as_ref().map(|parked| parked.since);
         let key = |until: Timestamp| (row.name.clone(), new.epoch, until);
         let old = self.gates.rows.get(&row.name).map(|(_, state)| state);
+        let acted = old.is_some_and(|old| old.epoch != new.epoch);
         if let Some(until) = old.filter(|old| old.epoch == new.epoch).and_then(parked)
             && parked(&new) != Some(until)
         {
@@ -325,6 +343,9 @@ impl Oracle {
             self.hub.meet(Met::GateShape);
         }
         self.gates.rows.insert(row.name.clone(), (GateRow { rev: row.rev + 1, ..row.clone() }, new));
+        if acted {
+            self.forget_hints();
+        }
         Ok(())
     }
 

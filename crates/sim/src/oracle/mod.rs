@@ -10,6 +10,7 @@ mod claim;
 mod end;
 mod facts;
 mod gates;
+mod hints;
 mod turn;
 mod verify;
 
@@ -94,6 +95,7 @@ pub struct Oracle {
     counts: BTreeMap<(StageNo, Metric), i64>,
     windows: BTreeMap<(WorkerId, StageNo), (u64, u64)>,
     gates: gates::Gates,
+    hints: hints::Hints,
     /// How far clocks may be off.
     skew: Duration,
     /// What is to be told to the world.
@@ -124,6 +126,7 @@ impl Oracle {
             counts: BTreeMap::new(),
             windows: BTreeMap::new(),
             gates: gates::Gates::default(),
+            hints: hints::Hints::default(),
             skew,
             untold: facts::Untold::default(),
             last_seq: ItemSeq(0),
@@ -273,11 +276,12 @@ impl Oracle {
     }
 
     /// Notes that handlers are called with items for the first time since they were claimed.
-    pub fn on_called(&mut self, ids: impl Iterator<Item = ItemId>) {
-        for id in ids {
+    pub fn on_called(&mut self, items: impl Iterator<Item = (ItemId, u32)>) {
+        for (id, attempt) in items {
             let Some(known) = self.ids.get(&id).and_then(|seq| self.items.get_mut(seq)) else { continue };
             known.called += 1;
-            if known.damaged == Some(known.item.rev) {
+            // One that lost its lease may still have it in hand as it was claimed before.
+            if known.damaged == Some(known.item.rev) && known.item.attempt == attempt {
                 self.hub.broke("damage", format!("a handler was called with the damaged {}", known.item.key));
             }
         }

@@ -85,9 +85,9 @@ impl Model {
         let mut usage = None;
         let result = exchange.result.map_err(|fault| match fault {
             Fault::Failed(failure) => failure,
-            Fault::Refused { status, body, hint } => {
+            Fault::Refused { status, body, hint, resets } => {
                 usage = protocol::object(&body).ok().and_then(|envelope| self.usage(&envelope));
-                self.refused(profile::refusal(status, &body, hint))
+                self.refused(profile::refusal(status, &body, hint, resets))
             }
         });
         Asked { limits: exchange.limits, result, usage }

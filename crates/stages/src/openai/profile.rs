@@ -200,9 +200,11 @@ struct Said {
     lower: String,
 }
 
-/// What a refusal means; `hint` is what its headers asked for.
-pub(super) fn refusal(status: u16, body: &[u8], hint: Option<Duration>) -> Refusal {
+/// What a refusal means; `hint` is what its headers asked for, `resets` when a limit is whole again. What the text asks for
+/// comes before that: there is something of a limit long before there is all of it.
+pub(super) fn refusal(status: u16, body: &[u8], hint: Option<Duration>, resets: Option<Duration>) -> Refusal {
     let said = Said::read(&String::from_utf8_lossy(body));
+    let hint = hint.or_else(|| said.wait()).or(resets);
     Refusal { status: Some(status), ..judged(status, &format!("HTTP {status}: "), &said, hint) }
 }
 

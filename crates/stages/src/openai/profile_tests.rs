@@ -11,7 +11,7 @@ fn made(refusal: Refusal) -> Failure {
 }
 
 fn failure(status: u16, body: &str, hint: Option<Duration>) -> Failure {
-    made(refusal(status, body.as_bytes(), hint))
+    made(refusal(status, body.as_bytes(), hint, None))
 }
 
 /// Who said it, status, body, what it means.

@@ -28,47 +28,73 @@ const PLAIN: Family =
     Family { limit: "x-ratelimit-limit", remaining: "x-ratelimit-remaining", reset: "x-ratelimit-reset" };
 const DRAFT: Family =
     Family { limit: "ratelimit-limit", remaining: "ratelimit-remaining", reset: "ratelimit-reset" };
+/// Anthropic's, with moments as RFC 3339.
+const ANTHROPIC_REQUESTS: Family = Family {
+    limit: "anthropic-ratelimit-requests-limit",
+    remaining: "anthropic-ratelimit-requests-remaining",
+    reset: "anthropic-ratelimit-requests-reset",
+};
+const ANTHROPIC_TOKENS: Family = Family {
+    limit: "anthropic-ratelimit-tokens-limit",
+    remaining: "anthropic-ratelimit-tokens-remaining",
+    reset: "anthropic-ratelimit-tokens-reset",
+};
+const ANTHROPIC_INPUT: Family = Family {
+    limit: "anthropic-ratelimit-input-tokens-limit",
+    remaining: "anthropic-ratelimit-input-tokens-remaining",
+    reset: "anthropic-ratelimit-input-tokens-reset",
+};
+/// Mistral's, which do not say when there is more.
+const MISTRAL_REQUESTS: Family = Family {
+    limit: "x-ratelimit-limit-req-minute",
+    remaining: "x-ratelimit-remaining-req-minute",
+    reset: "x-ratelimit-reset-req-minute",
+};
+const MISTRAL_TOKENS: Family = Family {
+    limit: "x-ratelimit-limit-tokens-minute",
+    remaining: "x-ratelimit-remaining-tokens-minute",
+    reset: "x-ratelimit-reset-tokens-minute",
+};
 /// A plain number above this is a moment (seconds since 1970), below it a span.
 const EPOCH_LIKE: f64 = 1e9;
 /// A plain number above this is a moment in milliseconds since 1970.
 const EPOCH_MILLIS_LIKE: f64 = 1e11;
 
-/// The wait that an answer's headers ask for.
-///
-/// What is meant for waiting comes first; when a limit is reset is looked at only when a limit was hit.
-pub(super) fn wait(headers: &HeaderMap, status: u16, now: Timestamp) -> Option<Duration> {
-    let asked = text(headers, "retry-after-ms")
+/// The wait that an answer's headers ask for, in headers that are meant for that.
+pub(super) fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    text(headers, "retry-after-ms")
         .and_then(number)
         .map(|millis| Duration::try_from_secs_f64(millis / 1_000.0).unwrap_or(Duration::MAX))
-        .or_else(|| text(headers, RETRY_AFTER.as_str()).and_then(|value| classify::retry_after(value, now)));
-    if asked.is_some() || status != 429 {
-        return asked;
-    }
-    let used_up = |family: &Family| text(headers, family.remaining).and_then(number) == Some(0.0);
-    let resets = |only_used_up: bool| {
-        [REQUESTS, TOKENS, PLAIN, DRAFT]
-            .into_iter()
-            .filter(move |family| !only_used_up || used_up(family))
-            .filter_map(|family| span(text(headers, family.reset)?, now))
-            .max()
-    };
-    resets(true).or_else(|| resets(false))
+        .or_else(|| text(headers, RETRY_AFTER.as_str()).and_then(|value| classify::retry_after(value, now)))
 }
 
-/// What an answer's headers say about limits. A limit counts when both what is left and when it is whole again are
-/// told. Headers that do not say what they count, count requests.
+/// When a limit that was hit begins anew, where headers say nothing else. Those of models tell when a bucket is full, which is no
+/// wait that anybody asks for: there is something in it long before.
+pub(super) fn resets(headers: &HeaderMap, status: u16, now: Timestamp) -> Option<Duration> {
+    let told = |family: &Family| span(text(headers, family.reset)?, now);
+    [PLAIN, DRAFT].iter().filter_map(told).max().filter(|_| status == 429)
+}
+
+/// What an answer's headers say about limits. A limit counts when what is left is told, and when it is whole again or how much
+/// there is of it. Headers that do not say what they count, count requests.
 pub(super) fn limits(headers: &HeaderMap, now: Timestamp) -> Limits {
     let told = |family: &Family| {
-        Some(Allowance {
-            // The draft may list several windows; the first number is the limit that is nearest.
-            limit: text(headers, family.limit)
-                .and_then(|value| number(value.split([',', ';']).next().unwrap_or_default().trim())),
-            remaining: text(headers, family.remaining).and_then(number)?,
-            reset: span(text(headers, family.reset)?, now)?,
-        })
+        // The draft may list several windows; the first number is the limit that is nearest.
+        let limit = text(headers, family.limit)
+            .and_then(|value| number(value.split([',', ';']).next().unwrap_or_default().trim()));
+        let reset = match text(headers, family.reset) {
+            Some(reset) => span(reset, now)?,
+            // Some do not say when there is more.
+            None => limit.map(|_| Duration::ZERO)?,
+        };
+        Some(Allowance { limit, remaining: text(headers, family.remaining).and_then(number)?, reset })
     };
-    let requests = told(&REQUESTS).or_else(|| told(&PLAIN)).or_else(|| told(&DRAFT));
-    Limits { requests: requests.or_else(|| combined(headers)), tokens: told(&TOKENS) }
+    let first = |families: &[Family]| families.iter().find_map(told);
+    Limits {
+        requests: first(&[REQUESTS, ANTHROPIC_REQUESTS, MISTRAL_REQUESTS, PLAIN, DRAFT])
+            .or_else(|| combined(headers)),
+        tokens: first(&[TOKENS, ANTHROPIC_TOKENS, ANTHROPIC_INPUT, MISTRAL_TOKENS]),
+    }
 }
 
 /// The one header of later drafts: `limit=100, remaining=50, reset=30` or `"default";r=50;t=30`.
@@ -96,8 +122,11 @@ fn number(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
 }
 
-/// Reads `6m0s`, `20ms`, `12` (seconds) or a moment in seconds since 1970.
+/// Reads `6m0s`, `20ms`, `12` (seconds), or a moment in seconds since 1970 or as RFC 3339.
 pub(crate) fn span(value: &str, now: Timestamp) -> Option<Duration> {
+    if let Some(at) = moment(value) {
+        return Some(at.since(now));
+    }
     if let Some(seconds) = number(value) {
         let span = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let since_epoch = || Duration::from_millis(u64::try_from(now.0).unwrap_or(0));
@@ -129,6 +158,44 @@ pub(crate) fn span(value: &str, now: Timestamp) -> Option<Duration> {
     (!value.is_empty()).then_some(total)
 }
 
+/// Reads a moment like `2026-11-16T10:00:00Z` or `2026-11-16T12:00:00.5+02:00`.
+fn moment(value: &str) -> Option<Timestamp> {
+    let (date, rest) = value.split_once(['T', 't'])?;
+    let digits =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<i64>().ok())?;
+    let [year, month, day] = parts(date, '-')?.map(digits);
+    let zone = rest.find(['Z', 'z', '+', '-'])?;
+    let (time, zone) = rest.split_at(zone);
+    let [hour, minute, second] = parts(time, ':')?;
+    let seconds = number(second)?;
+    let offset = match zone {
+        "Z" | "z" => 0,
+        zone => {
+            let [hours, minutes] = [zone.get(1..3)?, zone.get(4..6)?].map(digits);
+            let minutes = hours? * 60 + minutes?;
+            if zone.starts_with('-') { -minutes } else { minutes }
+        }
+    };
+    let (year, month, day) = (year?, month?, day?);
+    let in_range = (1970..10_000).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let minutes = digits(hour)? * 60 + digits(minute)? - offset;
+    #[expect(clippy::cast_possible_truncation, reason = "below a minute")]
+    let ms = (seconds.min(60.0) * 1_000.0) as i64;
+    in_range.then(|| Timestamp(days(year, month, day) * 86_400_000 + minutes * 60_000 + ms))
+}
+
+fn parts<const N: usize>(text: &str, by: char) -> Option<[&str; N]> {
+    text.split(by).collect::<Vec<_>>().try_into().ok()
+}
+
+/// Days since 1970 of a date of our calendar.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    // Years begin in March, so that the day that is sometimes there is the last one.
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468
+}
+
 #[cfg(test)]
 mod tests {
     use reqwest::header::{HeaderName, HeaderValue};
@@ -145,7 +212,8 @@ mod tests {
     }
 
     fn asked(status: u16, headers: &[(&'static str, &str)]) -> Option<u128> {
-        wait(&map(headers), status, NOW).map(|wait| wait.as_millis())
+        let headers = map(headers);
+        wait(&headers, NOW).or_else(|| resets(&headers, status, NOW)).map(|wait| wait.as_millis())
     }
 
     fn allowance(limit: Option<f64>, remaining: f64, millis: u64) -> Option<Allowance> {
@@ -183,6 +251,49 @@ mod tests {
     }
 
     #[test]
+    fn moments_of_anthropic_are_read() {
+        assert_eq!(moment("2027-01-15T08:00:00Z"), Some(NOW));
+        assert_eq!(moment("2027-01-15T10:30:00.250+02:30"), Some(Timestamp(NOW.0 + 250)));
+        assert_eq!(moment("2028-02-29T00:00:00Z").map(|at| at.0), Some(1_835_395_200_000));
+        for strange in
+            ["", "T", "2027-01-15", "2027-13-15T08:00:00Z", "2027-01-15T08:00Z", "2027-01-15T08:00:00"]
+        {
+            assert_eq!(moment(strange), None, "{strange}");
+        }
+        let said = [
+            ("anthropic-ratelimit-requests-limit", "50"),
+            ("anthropic-ratelimit-requests-remaining", "49"),
+            ("anthropic-ratelimit-requests-reset", "2027-01-15T08:00:01Z"),
+            ("anthropic-ratelimit-tokens-limit", "40000"),
+            ("anthropic-ratelimit-tokens-remaining", "0"),
+            ("anthropic-ratelimit-tokens-reset", "2027-01-15T08:00:30Z"),
+        ];
+        let both = limits(&map(&said), NOW);
+        assert_eq!(both.requests, allowance(Some(50.0), 49.0, 1_000));
+        assert_eq!(both.tokens, allowance(Some(40_000.0), 0.0, 30_000));
+        assert_eq!(asked(429, &said), None, "that is when they are full");
+    }
+
+    #[test]
+    fn what_mistral_says_is_read() {
+        let said = [
+            ("x-ratelimit-limit-req-minute", "360"),
+            ("x-ratelimit-remaining-req-minute", "17"),
+            ("x-ratelimit-limit-tokens-minute", "500000"),
+            ("x-ratelimit-remaining-tokens-minute", "12"),
+        ];
+        let both = limits(&map(&said), NOW);
+        assert_eq!(both.requests, allowance(Some(360.0), 17.0, 0));
+        assert_eq!(both.tokens, allowance(Some(500_000.0), 12.0, 0));
+    }
+
+    #[test]
+    fn what_is_left_counts_without_a_reset_where_the_whole_is_told() {
+        let said = [("x-ratelimit-limit-requests", "600"), ("x-ratelimit-remaining-requests", "7")];
+        assert_eq!(limits(&map(&said), NOW).requests, allowance(Some(600.0), 7.0, 0));
+    }
+
+    #[test]
     fn half_a_limit_and_absurd_values_are_none() {
         for headers in [
             &[("x-ratelimit-remaining-requests", "5")][..],
@@ -208,12 +319,12 @@ mod tests {
     }
 
     #[test]
-    fn resets_count_for_a_hit_limit_only() {
-        let resets = [("x-ratelimit-reset-requests", "20ms"), ("x-ratelimit-reset-tokens", "6m0.5s")];
-        assert_eq!(asked(503, &resets), None);
-        assert_eq!(asked(429, &resets), Some(360_500));
-        let used_up = [resets[0], resets[1], ("x-ratelimit-remaining-requests", "0")];
-        assert_eq!(asked(429, &used_up), Some(20));
+    fn the_end_of_a_window_is_a_wait_and_the_time_until_a_bucket_is_full_is_none() {
+        let window = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1800000030")];
+        assert_eq!((asked(503, &window), asked(429, &window)), (None, Some(30_000)));
+        assert_eq!(asked(429, &[("ratelimit-reset", "7")]), Some(7_000));
+        let full = [("x-ratelimit-reset-requests", "20ms"), ("x-ratelimit-reset-tokens", "6m0.5s")];
+        assert_eq!(asked(429, &full), None);
     }
 
     #[test]

@@ -242,7 +242,7 @@ async fn refusals_are_classified_with_hint_and_limits() {
             Some(7_000),
         ),
         (
-            "429 No\r\nx-ratelimit-reset-tokens: 2s",
+            "429 No\r\nx-ratelimit-reset: 2",
             r#"{"error":{"message":"Rate limit reached"}}"#,
             "whole rate_limited/client: HTTP 429",
             Some(2_000),

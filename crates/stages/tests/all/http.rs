@@ -78,7 +78,7 @@ async fn statuses_are_classified_with_their_hints() {
         ),
         ("429 Too Many\r\nRetry-After: -5", "whole rate_limited/client: HTTP 429: slow", None),
         (
-            "429 Too Many\r\nx-ratelimit-reset-requests: 1m2s",
+            "429 Too Many\r\nx-ratelimit-reset: 1m2s",
             "whole rate_limited/client: HTTP 429: slow",
             Some(62_000),
         ),

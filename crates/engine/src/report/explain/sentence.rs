@@ -100,10 +100,12 @@ fn waiting(
         }
         Some(Cause::Quota) => "credit is exhausted or the service does not let us in",
         Some(Cause::Crash) => "its process died",
-        Some(Cause::Gate) => "the gate of its stage was closed",
+        Some(Cause::Gate) => "the service turned it away",
     };
+    let found = gate.filter(|gate| cause == Some(Cause::Gate) && !gate.why.is_empty());
+    let found = found.map(|gate| format!("; {}", gate.why)).unwrap_or_default();
     format!(
-        "It waits at {stage} until {due} ({} ms from now): {why}. Failed {} time{}.",
+        "It waits at {stage} until {due} ({} ms from now): {why}{found}. Failed {} time{}.",
         due.0 - now.0,
         item.failures,
         if item.failures == 1 { "" } else { "s" }

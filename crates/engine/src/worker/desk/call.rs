@@ -8,6 +8,7 @@ use redrive_core::event::{Event, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::{Gate, Lesson, Sign};
 use redrive_core::id::{ContentHash, ItemId, StageNo};
+use redrive_core::item::{Item, LastFailure};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
 use redrive_store::ClaimedItem;
@@ -15,6 +16,9 @@ use redrive_store::ClaimedItem;
 use super::gates::sign_of;
 use super::{Call, CallId, Desk, OpenCall, Ready};
 use crate::handler::{Answer, Input, Reply, Request};
+
+/// An item that was turned away so often without a hint is no longer taken for one among many.
+const MOST_THROTTLES: u32 = 10;
 
 impl Desk {
     /// Hands out every call that can be started now: parts of batches that are being taken apart first.
@@ -208,10 +212,12 @@ impl Desk {
             return Verdict::Failed { failure, shared };
         }
         let probe = open.permit.is_some_and(|permit| permit.is_probe());
-        Verdict::TurnedAway { failure, wait: self.wait_at_gate(&ready.claimed.item, probe, now) }
+        let wait = self.wait_at_gate(&ready.claimed.item, failure.hint, probe, now);
+        Verdict::TurnedAway { failure, wait }
     }
 
     fn whole_failed(&mut self, open: &mut OpenCall, failure: &Failure, lesson: Lesson<'_>, now: Timestamp) {
+        let failure = &self.as_limiter(open, failure, now);
         open.failed += 1;
         let taken_apart = open.bisect.is_some();
         let refusal = self.refusal(open, failure);
@@ -233,11 +239,13 @@ impl Desk {
         let passed = open.bisect.as_ref().is_some_and(Bisect::has_passed);
         let single = taken_apart && matches!(ruling, Ruling::Guilty(_));
         let calls = if passed || single { 1 } else { open.failed };
-        let fresh = open.members.iter().flatten().any(|ready| ready.claimed.item.failures == 0);
+        let fresh = open.members.iter().flatten().any(|ready| is_fresh(&ready.claimed.item));
+        let blamed = self.is_to_blame(open, &taken);
         let own_fault = refusal.as_ref().is_some_and(|refusal| refusal.of_item);
         let sign = match &ruling {
             // One item of a batch whose other items pass: the dependency is not to blame.
             Ruling::Guilty(_) if passed || own_fault => Sign::Neutral,
+            Ruling::Guilty(_) if blamed => Sign::Answered,
             Ruling::Undecided => Sign::Neutral,
             Ruling::Guilty(_) | Ruling::Shared(_) => match &refusal {
                 Some(refusal) => Sign::Refused { why: taken.message(), items: &refusal.items },
@@ -260,6 +268,29 @@ impl Desk {
             let verdict = self.failed(open, at, failure, shared, dependency, now);
             self.end(open, at, Event::Finished(verdict));
         }
+    }
+
+    /// A plain 503 while other calls pass is how many limiters turn calls away. An item that it happens to again and again is to
+    /// blame itself.
+    fn as_limiter(&self, open: &OpenCall, failure: &Failure, now: Timestamp) -> Failure {
+        let plain =
+            (failure.class, failure.kind, failure.status) == (Class::Retryable, Kind::Server, Some(503));
+        let passing = self.ask_gate(open.stage, |gate| gate.is_passing(now)).unwrap_or(false);
+        let mut items = open.members.iter().flatten().map(|ready| &ready.claimed.item);
+        let mut taken = failure.clone();
+        if plain && passing && items.all(|item| item.throttles < MOST_THROTTLES) {
+            taken.class = Class::RateLimited;
+        }
+        taken
+    }
+
+    /// Whether a dependency that is thought to be away was tried out in vain with these very items before: it answers, and all
+    /// others that wait have been tried too, as they go first, so that it is the items that are left.
+    fn is_to_blame(&self, open: &OpenCall, failure: &Failure) -> bool {
+        let probe = open.permit.is_some_and(|permit| permit.is_probe());
+        let answered = matches!(sign_of(failure, 1, false), Sign::Failed { lost: false, .. });
+        let mut items = open.members.iter().flatten().map(|ready| &ready.claimed.item);
+        probe && answered && failure.kind == Kind::Server && items.all(was_probe)
     }
 
     /// What is known of a call that was refused as if the key were not good; `None` for any other failure.
@@ -338,6 +369,17 @@ impl OpenCall {
             ready.spent = Some(ready.spent.map_or(part, |spent| spent.plus(part)));
         }
     }
+}
+
+/// Whether an item tried a dependency out that was away: its gate answered for a failure of the service.
+fn was_probe(item: &Item) -> bool {
+    let of_the_service = |last: &LastFailure| last.shared && last.kind == Kind::Server;
+    item.throttles > 0 && item.last.as_ref().is_some_and(of_the_service)
+}
+
+/// Whether the failure of an item says something of its dependency: it had not failed before, nor tried it out.
+fn is_fresh(item: &Item) -> bool {
+    item.failures == 0 && !was_probe(item)
 }
 
 fn sign_ref(failure: Option<&Failure>) -> Sign<'_> {

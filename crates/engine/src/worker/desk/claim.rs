@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redrive_core::event::{Event, Verdict};
 use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::item::Payload;
-use redrive_core::order::reserved;
+use redrive_core::order::{Order, reserved};
 use redrive_core::time::Timestamp;
 use redrive_store::{ClaimedItem, DamagedItem, OutputKey, Slot};
 
@@ -27,15 +27,8 @@ impl Desk {
             let limit =
                 self.could_use(stage).min(self.room(stage, work, now).saturating_sub(desk.ready.len()));
             if limit > 0 {
-                let reserved = reserved(self.recipe.share, desk.given, limit);
-                slots.push(Slot {
-                    run: self.run,
-                    edition: self.edition,
-                    stage,
-                    order: self.recipe.order,
-                    reserved,
-                    limit,
-                });
+                let (order, reserved) = self.lanes(stage, desk.given, limit, now);
+                slots.push(Slot { run: self.run, edition: self.edition, stage, order, reserved, limit });
             }
         }
         // Later stages first: an item that is nearly done is finished before a new one is begun.
@@ -43,11 +36,20 @@ impl Desk {
         slots
     }
 
+    /// Which lane goes first, and how many places are kept for the other. A service that is away is tried out with new items
+    /// first: one that fails again has nothing before it that was not tried.
+    fn lanes(&self, stage: StageNo, given: u64, limit: usize, now: Timestamp) -> (Order, usize) {
+        if self.ask_gate(stage, |gate| gate.is_trying_out(now)).unwrap_or(false) {
+            return (Order::FreshFirst, 0);
+        }
+        (self.recipe.order, reserved(self.recipe.share, given, limit))
+    }
+
     /// Cuts a slot down, and with it the share of the lane that goes second.
-    pub(in crate::worker) fn cut(&self, slot: &mut Slot, most: usize) {
+    pub(in crate::worker) fn cut(&self, slot: &mut Slot, most: usize, now: Timestamp) {
         slot.limit = slot.limit.min(most);
         let given = self.stages.get(slot.stage.index()).map_or(0, |desk| desk.given);
-        slot.reserved = reserved(self.recipe.share, given, slot.limit);
+        (slot.order, slot.reserved) = self.lanes(slot.stage, given, slot.limit, now);
     }
 
     /// How many more items a stage could work on, whatever its gate says.

@@ -15,10 +15,6 @@ use crate::worker::gate_set::GateSet;
 
 /// Items that were fetched wait this long for a gate; when it is closed for longer they are given back.
 const HOLD: Duration = Duration::from_secs(1);
-/// How much longer than its gate an item waits that was turned away before; doubled each time.
-const AGAIN: Duration = Duration::from_millis(125);
-/// The longest that an item waits by itself when it was turned away.
-const LONGEST_WAIT: Duration = Duration::from_secs(90);
 
 /// Why nothing can be started at a stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,8 +81,11 @@ impl Desk {
     /// Asks the stage's gate for leave to make a call; a stage without a gate needs none.
     pub(super) fn permit(&mut self, stage: StageNo, tokens: u64, now: Timestamp) -> Option<Option<Permit>> {
         let Some(at) = self.place_of_gate(stage) else { return Some(None) };
+        let waiting = self.stages.get(stage.index()).filter(|desk| desk.drained).map(|desk| desk.ready.len());
         let mut gates = self.gates.lock();
-        gates.at_mut(at)?.gate.admit(tokens, now).ok().map(Some)
+        let gate = &mut gates.at_mut(at)?.gate;
+        gate.expect_calls(waiting);
+        gate.admit(tokens, now).ok().map(Some)
     }
 
     /// Tells the stage's gate how a call ended.
@@ -114,21 +113,16 @@ impl Desk {
         }
     }
 
-    /// How long an item that was turned away waits. It is the gate that keeps it, so that it can go as soon as the gate
-    /// opens, for whatever reason. One that was sent to try the dependency out, or was turned away before, waits a little
-    /// longer than the gate: another one goes first then, and one that can never pass does not keep it closed.
-    pub(super) fn wait_at_gate(&self, item: &Item, probe: bool, now: Timestamp) -> Duration {
-        let Some(until) = self.ask_gate(item.stage, |gate| gate.closed_until(now)) else {
-            return Duration::ZERO;
-        };
-        let until = until.filter(|until| *until < Timestamp::MAX);
-        let closed = until.map_or(Duration::ZERO, |until| until.since(now));
-        let longer = match (probe, item.throttles) {
-            (true, _) => closed + closed / 5,
-            (false, 0) => return Duration::ZERO,
-            (false, before) => closed + AGAIN * (1 << before.min(8)),
-        };
-        longer.min(LONGEST_WAIT)
+    /// How long an item that was turned away with this hint waits.
+    pub(super) fn wait_at_gate(
+        &self,
+        item: &Item,
+        hint: Option<Duration>,
+        probe: bool,
+        now: Timestamp,
+    ) -> Duration {
+        self.ask_gate(item.stage, |gate| gate.keeps_item(item.throttles, hint, probe, now))
+            .unwrap_or(Duration::ZERO)
     }
 
     /// What is known about the sizes of a stage's requests.

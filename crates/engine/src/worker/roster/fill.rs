@@ -39,7 +39,9 @@ impl Roster {
         // Who waits until nothing is left has to see that with their own eyes.
         let changed = self.stamp != Some(stamp) || self.settings.until_idle.is_some();
         let looked = self.looked_at.filter(|at| *at <= now).map(|at| now.since(at));
-        let rested = looked.filter(|ago| self.settings.until_idle.is_some() || *ago >= self.look_took * REST);
+        // A clock that was put forward during a look makes it seem endless.
+        let rest = self.look_took.saturating_mul(REST).min(LOOK_ANYWAY);
+        let rested = looked.filter(|ago| self.settings.until_idle.is_some() || *ago >= rest);
         let tick = looked.is_none()
             || rested.is_some_and(|ago| ago >= self.settings.tick && (changed || ago >= LOOK_ANYWAY));
         let due = self.next_due.is_some_and(|due| due <= now);

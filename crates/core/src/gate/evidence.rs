@@ -1,0 +1,74 @@
+//! What kind of limit a dependency keeps, and what shows it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// How long what was found about chance is believed at first.
+const BELIEVED: Duration = Duration::from_secs(5);
+/// And at most, after it was found again and again.
+const LONGEST_BELIEVED: Duration = Duration::from_secs(300);
+
+/// What turns calls away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitKind {
+    /// So many per second: fewer were turned away when it went slower.
+    Rate,
+    /// So many at once: those with more beside them were turned away.
+    AtOnce,
+    /// Chance: as many were turned away when it went slower.
+    Chance,
+    /// Everything: no call passes.
+    Shut,
+    /// Load: more at once brought no more, or calls got lost.
+    Overload,
+}
+
+/// What workers share about the kind of a dependency's limit.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// What was found last.
+    pub kind: Option<LimitKind>,
+    /// When.
+    pub at: Timestamp,
+    /// The share of calls that is turned away whatever is done.
+    pub background: f64,
+    /// Until when that is believed, and how often it was found.
+    asked_again_at: Timestamp,
+    found: u32,
+}
+
+impl Evidence {
+    pub(super) fn find(&mut self, kind: LimitKind, now: Timestamp) {
+        (self.kind, self.at) = (Some(kind), now);
+    }
+
+    /// This share of calls is turned away whatever is done.
+    pub(super) fn find_background(&mut self, share: f64, now: Timestamp) {
+        self.background = share.clamp(0.0, 0.5);
+        let believed = BELIEVED * (1 << self.found.min(6));
+        self.found = self.found.saturating_add(1);
+        self.asked_again_at = now.after(believed.min(LONGEST_BELIEVED));
+        self.find(LimitKind::Chance, now);
+    }
+
+    /// It is not chance, or not any more.
+    pub(super) fn forget_background(&mut self) {
+        (self.background, self.found) = (0.0, 0);
+    }
+
+    /// The share that needs no explanation now.
+    pub(super) fn expected(&self, now: Timestamp) -> f64 {
+        if now < self.asked_again_at { self.background } else { 0.0 }
+    }
+
+    pub(super) fn put_back(&mut self, ms: i64) {
+        for at in [&mut self.at, &mut self.asked_again_at] {
+            *at = Timestamp(at.0.saturating_sub(ms));
+        }
+    }
+}

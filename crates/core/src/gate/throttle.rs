@@ -1,0 +1,465 @@
+//! What a call that was turned away changes.
+//!
+//! First its neighbours are looked at (`recent`). Where most of them were turned away too, a limit is used up: a wait that
+//! the dependency asks for is then everybody's. Where few were, it may be chance, and going slower for a while tells: what
+//! a limit turns away it no longer does, what chance turns away it still does. Meanwhile only the item waits.
+
+use std::time::Duration;
+
+use super::evidence::LimitKind;
+use super::learn::Notice;
+use super::rate::{Rate, Seen};
+use super::recent::Counts;
+use super::{Closed, Gate, Permit};
+use crate::time::{Timestamp, millis};
+
+/// How long it closes by itself at first.
+const FIRST_CLOSING: Duration = Duration::from_millis(250);
+/// How long it closes by itself at most.
+const LONGEST_CLOSING: Duration = Duration::from_secs(60);
+/// A shorter time between two calls that were turned away tells nothing of a rate, in seconds.
+const SHORTEST_BETWEEN: f64 = 1.0;
+/// A pause at least this long makes calls begin slowly afterwards.
+const LONG_PAUSE: Duration = Duration::from_secs(10);
+/// Who asks to be left alone for so long means everybody: no other calls are made to find out.
+pub(super) const LONG_HINT: Duration = Duration::from_secs(30);
+/// So many calls around one that was turned away tell what it was.
+pub(super) const ENOUGH: usize = 8;
+/// Longer than this is not waited for them.
+const LONGEST_INQUIRY: Duration = Duration::from_secs(1);
+/// What is left of the rate or the window while it is found out whether going slower helps, beside what was turned away.
+const SLOWER: f64 = 0.95;
+/// So many calls would have been turned away meanwhile, were it chance: none is when it helped.
+const TRIAL: f64 = 4.0;
+/// Longer than this is not gone slowly to find that out: at a slow rate there are few calls to tell.
+const LONGEST_TRIAL: Duration = Duration::from_secs(10);
+/// The least share that is looked for.
+const LEAST_SHARE: f64 = 0.04;
+/// A rate that was found turns away a smaller share of so many calls.
+const MUCH: f64 = 0.15;
+/// See above.
+const LATELY: usize = 64;
+/// Where a larger share is still turned away it is not the number of calls at once.
+const NOT_AT_ONCE: f64 = 0.3;
+/// What is left at least of a rate that was known, where few calls are turned away, and where most are.
+const LEAST_LEFT: f64 = 0.8;
+/// See above.
+const LEAST_LEFT_OF_MOST: f64 = 0.3;
+
+/// Before any call.
+const LONG_AGO: Timestamp = Timestamp(i64::MIN);
+
+/// A call was turned away, and it is not known yet what that means.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Inquiry {
+    /// When the call had started.
+    pub(super) since: Timestamp,
+    /// When it was turned away.
+    asked_at: Timestamp,
+    /// The longest wait that was asked for since, as far as it is granted.
+    hint: Option<Duration>,
+    /// The same in full.
+    asked: Option<Duration>,
+}
+
+/// Going slower to find out whether fewer are turned away then.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Trial {
+    /// The share that was turned away before.
+    share: f64,
+    began: Timestamp,
+    /// The rate, and the calls at once, before.
+    before: (Rate, f64, bool),
+}
+
+/// What has happened since a call was turned away, over all workers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct SinceCut {
+    since: Timestamp,
+    /// Calls that passed.
+    pub(super) passed: f64,
+    /// How long it was closed.
+    closed: Duration,
+}
+
+impl SinceCut {
+    pub(super) fn new(since: Timestamp) -> Self {
+        Self { since, passed: 0.0, closed: Duration::ZERO }
+    }
+}
+
+/// What the calls around one that was turned away say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Finding {
+    /// Most of them were turned away too.
+    Most,
+    /// Few were.
+    Few,
+}
+
+impl Gate {
+    pub(super) fn throttled(
+        &mut self,
+        permit: Permit,
+        hint: Option<Duration>,
+        now: Timestamp,
+    ) -> Option<Notice> {
+        self.shared.totals.throttled += 1;
+        self.recent.turned_away(permit.no, permit.started, now);
+        let known = self.shared.parked.is_some() && !permit.probe;
+        let back = self.is_there(permit, now);
+        if permit.made_up {
+            // What was saved up is used up: no more of it is taken.
+            self.requests.empty();
+        }
+        let granted = hint.map(|hint| hint.min(self.spec.hint_cap));
+        // What is said to one while others pass is said to that one, however absurd it is.
+        let others_pass = self.is_passing(now) && !permit.probe;
+        if let Some(asked) = hint.filter(|hint| *hint > self.spec.hint_cap && !others_pass) {
+            self.park(granted.unwrap_or_default(), asked, now);
+            return Some(Notice::Parked(asked)).filter(|_| !known).or(back);
+        }
+        let judged = permit.started <= self.judged_at;
+        let closed = self.shared.closed.as_ref().is_some_and(|closed| closed.until > now);
+        let long = granted.is_some_and(|granted| granted >= LONG_HINT) && !others_pass;
+        if let Some(granted) = granted.filter(|_| long || (judged && closed)) {
+            // Else it is part of what the gate was closed for.
+            self.close(granted, hint, now);
+        }
+        if !judged && !long && !self.is_explained(now) && !self.is_told(now) {
+            let new = Inquiry { since: permit.started, asked_at: now, hint: None, asked: None };
+            let inquiry = self.inquiry.get_or_insert(new);
+            (inquiry.hint, inquiry.asked) = (inquiry.hint.max(granted), inquiry.asked.max(hint));
+        }
+        self.look_again(now);
+        back
+    }
+
+    /// Whether no more calls are turned away than is known to happen anyway.
+    fn is_explained(&self, now: Timestamp) -> bool {
+        let (share, since) = match &self.trial {
+            Some(trial) => (trial.share, trial.began),
+            None => (self.shared.evidence.expected(now), LONG_AGO),
+        };
+        let (known, due) = (self.recent.after(since, now), self.recent.due_after(since, now));
+        let nearly_all = due >= 2 * ENOUGH && known.turned_away * 4 > due * 3;
+        let usual = |calls: &usize| !self.recent.at_best(*calls, since).exceeds(share);
+        share > 0.0 && !nearly_all && [8, 24, LATELY].iter().all(usual)
+    }
+
+    /// Whether answers say that nothing is left of the limit, and when there is again: nothing has to be found out then.
+    fn is_told(&self, now: Timestamp) -> bool {
+        self.shared.told.requests.is_some_and(|pace| pace.is_used_up(now))
+    }
+
+    /// Draws from the calls that ended what can be drawn from them by now.
+    pub(super) fn look_again(&mut self, now: Timestamp) {
+        if let Some(inquiry) = self.inquiry
+            && let Some(finding) = self.finding(&inquiry, now)
+        {
+            self.inquiry = None;
+            self.judge(&inquiry, finding, now);
+        }
+        if let Some(trial) = self.trial.take() {
+            self.trial = self.go_on_with(trial, now);
+        }
+    }
+
+    fn finding(&self, inquiry: &Inquiry, now: Timestamp) -> Option<Finding> {
+        let around = self.recent.after(inquiry.since, now);
+        let unknown = self.under_way > 0;
+        let before = self.recent.last(ENOUGH, LONG_AGO, now);
+        let most = |counts: Counts| counts.turned_away > counts.passed;
+        // What had started before it tells whether anything passes at all.
+        let open = self.recent.is_open_between(self.judged_at, inquiry.since, now);
+        // Those that are turned away are known sooner than those that pass.
+        let due = self.recent.due_after(inquiry.since, now).max(around.all());
+        let others = due - around.turned_away;
+        if around.turned_away > ENOUGH / 2 && around.turned_away >= 3 * others {
+            return Some(Finding::Most).filter(|_| !open);
+        }
+        if around.all() >= ENOUGH && around.passed >= due - around.passed {
+            return Some(Finding::Few).filter(|_| !open);
+        }
+        if around.all() >= 3 * ENOUGH && around.turned_away > others {
+            return Some(Finding::Most).filter(|_| !open);
+        }
+        if !unknown && most(before) {
+            return Some(Finding::Most);
+        }
+        if self.touches(now) {
+            return Some(Finding::Few);
+        }
+        let late = now.since(inquiry.asked_at) >= LONGEST_INQUIRY;
+        let most = around.turned_away >= 3 && around.turned_away >= 3 * around.passed;
+        late.then_some(if most { Finding::Most } else { Finding::Few })
+    }
+
+    /// Until when no more calls start because it is looked at what becomes of those around one that was turned away.
+    pub(super) fn inquires_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let inquiry = self.inquiry?;
+        let around = self.recent.after(inquiry.since, now);
+        let unclear = around.all() >= ENOUGH && around.turned_away > around.passed;
+        let enough = if unclear { 3 * ENOUGH } else { ENOUGH };
+        let enough = self.recent.started_after(inquiry.since) >= enough;
+        let most = around.turned_away > ENOUGH / 2 && around.passed == 0;
+        let until = inquiry.asked_at.after(self.recent.patience().min(LONGEST_INQUIRY));
+        (until > now && (most || (enough && self.request_rate(now).is_infinite()))).then_some(until)
+    }
+
+    /// Whether the rate is where calls were turned away before, or above.
+    fn touches(&self, now: Timestamp) -> bool {
+        self.shared.rate.is_at_ceiling(now)
+    }
+
+    fn judge(&mut self, inquiry: &Inquiry, finding: Finding, now: Timestamp) {
+        let rtt = self.shared.window.rtt;
+        let seen = self.seen(rtt, inquiry.hint, now);
+        let at_once = self.recent.borne_at_once(now).filter(|_| self.may_be_at_once(now));
+        let touches = self.touches(now);
+        let since = self.judged_at;
+        let first = self.since_cut.is_none() && self.shared.rate.ceiling.is_none();
+        (self.judged_at, self.urgent) = (now, true);
+        self.trial = None;
+        if let Some(most) = at_once {
+            self.find_at_once(most, now);
+            return;
+        }
+        match finding {
+            Finding::Few if self.is_most_lately(now) => self.cut(seen, LEAST_LEFT_OF_MOST, now),
+            Finding::Few if touches && !self.is_much_at_any_rate(now) => self.cut(seen, LEAST_LEFT, now),
+            Finding::Few => self.try_slower(since, now),
+            Finding::Most => {
+                self.saved = (self.passed_since_open - 1.0).max(1.0);
+                self.shared.evidence.forget_background();
+                self.requests.empty();
+                let worked_on = self.recent.worked_on(now);
+                if self.recent.last(usize::MAX, since, now).passed == 0 {
+                    self.nothing_passes(inquiry.hint, now);
+                } else if self.has_just_measured(now) {
+                    // What was taken too much is being paid for, which says nothing of the rate.
+                    self.shared.rate.stay_below(now);
+                    self.close(self.spread(FIRST_CLOSING, now), None, now);
+                } else if first && worked_on > 0 {
+                    // As many as are being worked on are borne at once; whether it is that, or a rate, the next ones tell.
+                    self.since_cut = Some(SinceCut::new(now));
+                    self.shared.window.limit_to(self.everywhere(worked_on, now), now);
+                } else {
+                    self.cut(seen, LEAST_LEFT_OF_MOST, now);
+                }
+                match (inquiry.hint, inquiry.asked) {
+                    (Some(granted), Some(asked)) if asked > self.spec.hint_cap => {
+                        self.park(granted, asked, now);
+                    }
+                    (Some(hint), _) => self.close(hint, Some(hint), now),
+                    (None, _) => {}
+                }
+            }
+        }
+    }
+
+    /// Whether the number of calls at once may be what turns them away: no rate is known, and as many as were found to be borne
+    /// are borne.
+    fn may_be_at_once(&self, now: Timestamp) -> bool {
+        let since = self.recent.last(usize::MAX, self.judged_at, now);
+        let found = self.shared.evidence.kind == Some(LimitKind::AtOnce) && since.all() >= ENOUGH;
+        self.shared.rate.allowed(now).is_infinite() && !(found && since.share() > NOT_AT_ONCE)
+    }
+
+    /// Whether most of all calls that are remembered were turned away, which no chance does.
+    fn is_most_lately(&self, now: Timestamp) -> bool {
+        let (known, due) = (self.recent.after(LONG_AGO, now), self.recent.due_after(LONG_AGO, now));
+        due >= LATELY && 2 * known.turned_away > due
+    }
+
+    /// Whether so many of the last calls were turned away, through several cuts, that going slower does not seem to help.
+    fn is_much_at_any_rate(&self, now: Timestamp) -> bool {
+        let lately = self.recent.last(LATELY, LONG_AGO, now);
+        lately.all() >= LATELY / 2 && lately.share() >= MUCH
+    }
+
+    /// Whether the rate was cut so lately that it is not known yet whether that was enough.
+    fn has_just_measured(&self, now: Timestamp) -> bool {
+        let lately = |cut: SinceCut| now.since(cut.since).as_secs_f64() < SHORTEST_BETWEEN;
+        self.shared.rate.measured(now).is_some() && self.since_cut.is_some_and(lately)
+    }
+
+    /// So many of this worker's, as many as that is over all workers.
+    #[expect(clippy::cast_precision_loss, reason = "a few thousand calls at most")]
+    fn everywhere(&self, calls: usize, now: Timestamp) -> f64 {
+        calls as f64 / self.share(now)
+    }
+
+    fn find_at_once(&mut self, most: usize, now: Timestamp) {
+        let most = self.everywhere(most, now);
+        self.shared.window.hold_at(most, now);
+        self.shared.rate.lift(now);
+        self.since_cut = None;
+        self.shared.evidence.find(LimitKind::AtOnce, now);
+    }
+
+    /// Not one call has passed since the last cut: going slower does not help, leaving it alone may.
+    fn nothing_passes(&mut self, hint: Option<Duration>, now: Timestamp) {
+        self.shared.rate.cut_again(now);
+        let since = *self.shut_since.get_or_insert(now);
+        let alone = now.since(self.recent.passed_at().unwrap_or(since).min(now)) / 2;
+        // A service that says how long is not second-guessed for much longer than that.
+        let most = hint.map_or(LONGEST_CLOSING, |hint| (hint * 2).clamp(FIRST_CLOSING * 8, LONGEST_CLOSING));
+        let closing = self.spread(alone.clamp(FIRST_CLOSING, LONGEST_CLOSING), now);
+        self.close(closing.min(most), None, now);
+        if self.spec.requests_per_minute.is_none() {
+            // It is tried again when it opens: at a slow rate that would be always at the same time, in step with whatever it is.
+            self.requests.allow_one();
+        }
+        self.shared.evidence.find(LimitKind::Shut, now);
+    }
+
+    /// Goes slower by what was turned away, and a little more, to find out whether fewer are then.
+    fn try_slower(&mut self, since: Timestamp, now: Timestamp) {
+        let share = self.recent.last(100, since, now).share().clamp(LEAST_SHARE, 0.5);
+        let window = &mut self.shared.window;
+        let before = (self.shared.rate.clone(), window.limit, window.slow_start);
+        if self.shared.rate.allowed(now).is_finite() {
+            self.shared.rate.lower((1.0 - share) * SLOWER, now);
+        } else {
+            let slower = (window.limit * (1.0 - share) * SLOWER).min(window.limit - 1.0);
+            window.limit_to(slower, now);
+            window.back_to(before.1 * SLOWER);
+        }
+        self.trial = Some(Trial { share, began: now, before });
+    }
+
+    /// What the calls say that started since it goes slower: a limit turns none of them away, chance as many as before.
+    fn go_on_with(&mut self, trial: Trial, now: Timestamp) -> Option<Trial> {
+        let since = self.recent.last(usize::MAX, trial.began, now);
+        #[expect(clippy::cast_precision_loss, reason = "hundreds at most")]
+        let calls = since.all() as f64;
+        // Where most are turned away it is no chance, whatever was thought before.
+        let more = since.all() >= ENOUGH && since.turned_away > since.passed;
+        // Those that are turned away are known sooner than those that pass.
+        let due = self.recent.due_after(trial.began, now).max(since.all());
+        #[expect(clippy::cast_precision_loss, reason = "hundreds at most")]
+        let enough_due = due as f64 >= 2.0 / trial.share;
+        let chance = since.turned_away >= 2 && enough_due && !more && 4 * since.turned_away <= 3 * due;
+        let enough = TRIAL / trial.share * if since.turned_away > 0 { 2.0 } else { 1.0 };
+        let late = now.since(trial.began) >= LONGEST_TRIAL;
+        if !chance && !more && calls < enough && !late {
+            self.shared.rate.stay(now);
+            return Some(trial);
+        }
+        self.urgent = true;
+        if chance {
+            let (rate, limit, slow_start) = trial.before;
+            self.shared.evidence.find_background(since.share().max(trial.share), now);
+            self.shared.window.restore(limit, slow_start, now);
+            self.shared.rate.restore(rate, now);
+        } else {
+            self.shared.evidence.forget_background();
+            self.shared.evidence.find(LimitKind::Rate, now);
+        }
+        None
+    }
+
+    /// What was seen lately of the dependency.
+    fn seen(&self, rtt: f64, pause: Option<Duration>, now: Timestamp) -> Seen {
+        let all = 1.0 / self.share(now);
+        // Long enough for some calls to have been made, however slow the rate is.
+        let some = 20.0 / self.started.per_second(5_000, now).max(2.0);
+        let span = (2.0 * rtt).max(some).clamp(1.0, 10.0);
+        let lately = millis(Duration::from_secs_f64(span));
+        let passed = self.passed.per_second(lately, now) * all;
+        // A bucket that was full may have hidden how fast is too fast: it is between what passed in no time, and what that
+        // is in a second.
+        let in_a_second = passed.min(self.passed_since_open.max(1.0));
+        Seen {
+            started: self.started.per_second(lately, now) * all,
+            passed,
+            guess: (passed * in_a_second).sqrt(),
+            between: None,
+            rtt,
+            least: 0.0,
+            few: false,
+            pause: pause.unwrap_or_default().as_secs_f64(),
+        }
+    }
+
+    /// Goes below the rate at which calls are turned away, to no less than a share of the rate that was known.
+    fn cut(&mut self, seen: Seen, least: f64, now: Timestamp) {
+        let known = self.shared.rate.measured(now);
+        let between = self.between(known, now);
+        let few = least == LEAST_LEFT;
+        // Whatever was measured, in whatever moment: a lower limit is found by the next cuts.
+        let allowed =
+            Some(self.shared.rate.allowed(now)).filter(|rate| rate.is_finite()).unwrap_or(seen.guess);
+        let floor = allowed.min(seen.guess.max(seen.passed)) * LEAST_LEFT_OF_MOST;
+        let least = known.map_or(floor, |known| known * least);
+        let seen = Seen { between, few, least, ..seen };
+        let rtt = seen.rtt;
+        self.shared.rate.cut(&seen, now);
+        self.shared.evidence.find(LimitKind::Rate, now);
+        self.since_cut.get_or_insert(SinceCut::new(now));
+        self.shared.window.cut(self.shared.rate.ceiling.unwrap_or(0.0) * rtt * 1.25 + 1.0, now);
+    }
+
+    /// What has passed per second since a call was turned away the time before. Begins anew when that is long enough ago.
+    ///
+    /// What a bucket saved up during a pause passed afterwards; what did not fit into it is lost, and says nothing of the
+    /// rate: so pauses count, but not so much that the rate would be lower than it was known to be.
+    fn between(&mut self, known: Option<f64>, now: Timestamp) -> Option<f64> {
+        let SinceCut { since, passed, closed } = self.since_cut?;
+        let seconds = now.since(since).as_secs_f64();
+        let open = (seconds - closed.as_secs_f64()).max(0.05);
+        let shortest = if known.is_some() { SHORTEST_BETWEEN } else { SHORTEST_BETWEEN / 4.0 };
+        (seconds >= shortest).then(|| {
+            self.since_cut = None;
+            // Of a short time those count that started in it: others ended in it that had started long before.
+            let passed = if seconds < SHORTEST_BETWEEN { self.passed_after(since, now) } else { passed };
+            (passed / seconds).max((passed / open).min(known.unwrap_or(0.0)))
+        })
+    }
+
+    /// Calls that started after that and passed, or will, over all workers.
+    fn passed_after(&self, since: Timestamp, now: Timestamp) -> f64 {
+        self.everywhere(self.recent.after(since, now).passed, now)
+    }
+
+    /// Leaves it alone for as long as is granted, and then lets one call try it out.
+    fn park(&mut self, granted: Duration, asked: Duration, now: Timestamp) {
+        let until = now.after(granted);
+        self.shared.parked =
+            Some(Closed { since: now, until, decided_at: now, asked_ms: Some(millis(asked)) });
+        self.shared.rate.paused(until);
+        self.urgent = true;
+    }
+
+    fn close(&mut self, span: Duration, asked: Option<Duration>, now: Timestamp) {
+        let until = now.after(span);
+        if self.shared.closed.as_ref().is_some_and(|closed| closed.until >= until) {
+            return;
+        }
+        let before = self.shared.closed.as_ref().map_or(now, |closed| closed.until.max(now));
+        let rate = self.shared.rate.allowed(now) * self.share(now);
+        if asked.is_some() && rate.is_finite() && span < LONG_PAUSE && self.shared.rate.cuts_in_a_row < 2 {
+            // What would have passed meanwhile may be made up for: a limit that is a bucket or a window fills up.
+            self.requests.fill(now, rate);
+            let held_back = rate * until.since(before).as_secs_f64();
+            self.requests.give(held_back.min(self.saved * self.share(now)));
+        }
+        if span >= LONG_PAUSE {
+            self.shared.window.ramp(now);
+        }
+        self.shared.rate.paused(until);
+        if let Some(cut) = &mut self.since_cut {
+            cut.closed += until.since(before);
+        }
+        self.passed_since_open = 0.0;
+        let since = self
+            .shared
+            .closed
+            .as_ref()
+            .filter(|closed| closed.until > now)
+            .map_or(now, |closed| closed.since);
+        self.shared.closed = Some(Closed { since, until, decided_at: now, asked_ms: asked.map(millis) });
+        self.urgent = true;
+    }
+}
