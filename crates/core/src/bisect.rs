@@ -35,6 +35,32 @@ pub fn is_worth_splitting(failure: &Failure) -> bool {
     }
 }
 
+/// Whether a failure of a whole batch that is not taken apart may be one item's fault all the same: a call that is never
+/// answered, or whose connection is cut.
+#[must_use]
+pub fn may_be_one_item(failure: &Failure) -> bool {
+    failure.class == Class::Timeout || matches!(failure.kind, Kind::Timeout | Kind::Connection)
+}
+
+/// The largest batch that an item goes on in after so many `failures` of whole batches, where `most` are its end and batches
+/// hold `batch` items.
+///
+/// Every attempt divides the batch by the same factor, so that the last is of the item alone: one item on which a batch hangs
+/// is found with few calls, each of which is an attempt that is made anyway.
+#[must_use]
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+pub fn narrowed(batch: usize, failures: u32, most: Option<u32>) -> usize {
+    let size = match most {
+        Some(most) => {
+            let left = most.saturating_sub(failures).saturating_sub(1);
+            (batch as f64).powf(f64::from(left) / f64::from(most.saturating_sub(1).max(1)))
+        }
+        None => batch as f64 / 2_f64.powf(f64::from(failures)),
+    };
+    // What is a whole number but for rounding is one.
+    ((size + 1e-9).floor() as usize).clamp(1, batch.max(1))
+}
+
 /// Whether a failure shows that the service is there: it looked at the request and refused it.
 fn is_answer(failure: &Failure) -> bool {
     matches!(failure.class, Class::Final | Class::Oversized)
@@ -235,6 +261,22 @@ impl Bisect {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_batch_that_hangs_is_narrowed_by_every_attempt_down_to_single_items() {
+        for (batch, most, sizes) in [
+            (32, Some(3), vec![32, 5, 1]),
+            (16, Some(4), vec![16, 6, 2, 1]),
+            (64, Some(2), vec![64, 1]),
+            (64, Some(1), vec![1]),
+            (8, None, vec![8, 4, 2, 1, 1]),
+        ] {
+            let found: Vec<usize> =
+                (0..).zip(&sizes).map(|(failures, _)| narrowed(batch, failures, most)).collect();
+            assert_eq!(found, sizes, "{batch} items, {most:?} attempts");
+        }
+        assert_eq!(narrowed(8, u32::MAX, Some(3)), 1);
+    }
 
     struct Played {
         calls: usize,

@@ -1,8 +1,9 @@
 //! A pipeline that can be run: its plan, and a handler for every stage.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use redrive_core::bisect::is_worth_splitting;
+use redrive_core::bisect::{is_worth_splitting, may_be_one_item, narrowed};
 use redrive_core::budget::BudgetSpec;
 use redrive_core::draw::Draw;
 use redrive_core::failure::{Class, Failure, Kind};
@@ -93,10 +94,24 @@ impl Recipe {
 }
 
 impl Recipe {
+    /// The largest batch that an item may be part of, where batches hold so many.
+    pub(crate) fn most_beside(&self, item: &Item, batch: usize) -> usize {
+        let Some(last) = item.last.as_ref().filter(|_| batch > 1) else { return batch };
+        if self.runs_alone(item) {
+            return 1;
+        }
+        let again = Failure::new(last.class, last.kind, "");
+        let Some(stage) = self.plan.stage(item.stage).filter(|_| last.shared && may_be_one_item(&again)) else {
+            return batch;
+        };
+        let most = stage.policy.most_failures_like(&self.reclassified(item, &again));
+        narrowed(batch, item.failures, most.map(NonZeroU32::get))
+    }
+
     /// Whether an item has to be called by itself: its next failure would be its last, and so far only batches that it
     /// was part of have failed, so that it need not be the culprit; or it made a whole call fail by itself, or killed its
     /// process, and would again; or it was refused, and others tell why.
-    pub(crate) fn runs_alone(&self, item: &Item) -> bool {
+    fn runs_alone(&self, item: &Item) -> bool {
         item.last.as_ref().is_some_and(|last| {
             let killer = last.class == Class::Crash && last.kind != Kind::Worker;
             let again = Failure::new(last.class, last.kind, "");

@@ -249,7 +249,7 @@ fn a_run_whose_input_broke_off_is_named_every_time() {
     handing.say(&samples(5));
     wait::until("they are admitted", || {
         let runs = place.run(&["runs", "--json"]);
-        runs.code() == Some(0) && count(&runs.json()["runs"][0]["counts"]["admitted"]) == 5
+        runs.code() == Some(0) && runs.json()["runs"][0]["counts"]["admitted"] == 5
     });
     handing.kill();
     for _ in 0..2 {

@@ -80,11 +80,13 @@ pub(super) struct SinceCut {
     pub(super) passed: f64,
     /// How long it was closed.
     closed: Duration,
+    /// Calls that a bucket may have saved up meanwhile.
+    saved: f64,
 }
 
 impl SinceCut {
     pub(super) fn new(since: Timestamp) -> Self {
-        Self { since, passed: 0.0, closed: Duration::ZERO }
+        Self { since, passed: 0.0, closed: Duration::ZERO, saved: 0.0 }
     }
 }
 
@@ -230,10 +232,15 @@ impl Gate {
             Finding::Few if touches && !self.is_much_at_any_rate(now) => self.cut(seen, LEAST_LEFT, now),
             Finding::Few => self.try_slower(since, now),
             Finding::Most => {
-                self.saved = (self.passed_since_open - 1.0).max(1.0);
                 self.shared.evidence.forget_background();
                 self.requests.empty();
                 let worked_on = self.recent.worked_on(now);
+                // As many were there at once when it opened, and will be again.
+                let at_once = self.passed_since_open + self.everywhere(worked_on, now);
+                let saved = std::mem::replace(&mut self.saved, (at_once - 1.0).max(0.0));
+                if let Some(cut) = &mut self.since_cut {
+                    cut.saved += saved;
+                }
                 if self.recent.last(usize::MAX, since, now).passed == 0 {
                     self.nothing_passes(inquiry.hint, now);
                 } else if self.has_just_measured(now) {
@@ -404,9 +411,10 @@ impl Gate {
     /// What has passed per second since a call was turned away the time before. Begins anew when that is long enough ago.
     ///
     /// What a bucket saved up during a pause passed afterwards; what did not fit into it is lost, and says nothing of the
-    /// rate: so pauses count, but not so much that the rate would be lower than it was known to be.
+    /// rate: so pauses count, but not so much that the rate would be lower than it was known to be. Where none is known, what may
+    /// have been saved up is taken off.
     fn between(&mut self, known: Option<f64>, now: Timestamp) -> Option<f64> {
-        let SinceCut { since, passed, closed } = self.since_cut?;
+        let SinceCut { since, passed, closed, saved } = self.since_cut?;
         let seconds = now.since(since).as_secs_f64();
         let open = (seconds - closed.as_secs_f64()).max(0.05);
         let shortest = if known.is_some() { SHORTEST_BETWEEN } else { SHORTEST_BETWEEN / 4.0 };
@@ -414,7 +422,11 @@ impl Gate {
             self.since_cut = None;
             // Of a short time those count that started in it: others ended in it that had started long before.
             let passed = if seconds < SHORTEST_BETWEEN { self.passed_after(since, now) } else { passed };
-            (passed / seconds).max((passed / open).min(known.unwrap_or(0.0)))
+            let while_open = match known {
+                Some(known) => (passed / open).min(known),
+                None => (passed - saved).max(0.0) / open,
+            };
+            (passed / seconds).max(while_open)
         })
     }
 

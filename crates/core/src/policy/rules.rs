@@ -198,7 +198,7 @@ impl Policy {
             }
             Class::Retryable | Class::Timeout | Class::Crash => {}
         }
-        let special = self.overrides.iter().find(|rule| rule.matcher.matches(failure));
+        let special = self.special(failure);
         if self.limit(failure, special).is_some_and(|limit| failures >= limit.get()) {
             return Next::GiveUp;
         }
@@ -292,6 +292,16 @@ impl Policy {
             before = end;
         }
         (0, &NO_TIER, failures)
+    }
+
+    /// How many failures like this one are an item's end; `None`: it never gives up.
+    #[must_use]
+    pub fn most_failures_like(&self, failure: &Failure) -> Option<NonZeroU32> {
+        self.limit(failure, self.special(failure))
+    }
+
+    fn special(&self, failure: &Failure) -> Option<&Override> {
+        self.overrides.iter().find(|rule| rule.matcher.matches(failure))
     }
 
     fn limit(&self, failure: &Failure, special: Option<&Override>) -> Option<NonZeroU32> {

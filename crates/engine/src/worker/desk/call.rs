@@ -81,15 +81,16 @@ impl Desk {
             let (cheapest, ready) = desk.ready.iter().enumerate().min_by_key(|(_, ready)| ready.tokens)?;
             return Some((cheapest, 1, ready.tokens));
         }
-        let alone = desk.ready.front().is_some_and(|first| recipe.runs_alone(&first.claimed.item));
-        let limit = if alone { 1 } else { most };
+        let beside = |ready: &Ready| recipe.most_beside(&ready.claimed.item, most);
+        let mut limit = desk.ready.front().map_or(most, beside);
         if desk.ready.is_empty() || (desk.ready.len() < limit && !desk.drained && desk.calling > 0) {
             return None;
         }
         let (mut size, mut tokens) = (0, 0_u64);
-        for next in desk.ready.iter().take(limit) {
+        for next in &desk.ready {
             let full = most_tokens.is_some_and(|most| tokens.saturating_add(next.tokens) > most);
-            if size > 0 && (full || recipe.runs_alone(&next.claimed.item)) {
+            limit = limit.min(beside(next));
+            if size > 0 && (full || size >= limit) {
                 break;
             }
             size += 1;
