@@ -48,7 +48,12 @@ pub fn may_be_one_item(failure: &Failure) -> bool {
 /// Every attempt divides the batch by the same factor, so that the last is of the item alone: one item on which a batch hangs
 /// is found with few calls, each of which is an attempt that is made anyway.
 #[must_use]
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small"
+)]
 pub fn narrowed(batch: usize, failures: u32, most: Option<u32>) -> usize {
     let size = match most {
         Some(most) => {

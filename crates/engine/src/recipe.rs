@@ -101,7 +101,8 @@ impl Recipe {
             return 1;
         }
         let again = Failure::new(last.class, last.kind, "");
-        let Some(stage) = self.plan.stage(item.stage).filter(|_| last.shared && may_be_one_item(&again)) else {
+        let Some(stage) = self.plan.stage(item.stage).filter(|_| last.shared && may_be_one_item(&again))
+        else {
             return batch;
         };
         let most = stage.policy.most_failures_like(&self.reclassified(item, &again));

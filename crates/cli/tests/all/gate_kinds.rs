@@ -135,8 +135,11 @@ fn an_item_on_which_its_batch_hangs_or_is_cut_off_costs_few_calls() {
             true => Answer::Cut,
             false => Answer::all(call),
         });
-        let stage =
-            format!("{}\ntimeout = \"300ms\"\nbatch = {BATCH}\nconcurrency = 1\n{}", server.stage(), quick_retry(ATTEMPTS));
+        let stage = format!(
+            "{}\ntimeout = \"300ms\"\nbatch = {BATCH}\nconcurrency = 1\n{}",
+            server.stage(),
+            quick_retry(ATTEMPTS)
+        );
         let place = Place::with(&gated(&stage, ""), &samples(ITEMS));
         place.run(&RUN).expect(0);
         assert_eq!(place.dead_keys(), Names::from([key(37)]));

@@ -17,6 +17,10 @@ const LONGEST_BELIEVED: Duration = Duration::from_secs(300);
 pub enum LimitKind {
     /// So many per second: fewer were turned away when it went slower.
     Rate,
+    /// So many until a time that answers tell, when all are there again.
+    Window,
+    /// Tokens: answers say that fewer are left than a call takes.
+    Tokens,
     /// So many at once: those with more beside them were turned away.
     AtOnce,
     /// Chance: as many were turned away when it went slower.

@@ -268,7 +268,7 @@ impl Gate {
             self.tokens.take(cost);
         }
         self.under_way += 1;
-        let no = self.recent.starts(self.under_way, now);
+        let no = self.recent.starts(now);
         if more && self.shared.window.is_new() {
             self.shared.window.double(f64::from(self.spec.max_concurrency));
             self.doubled_at = now;

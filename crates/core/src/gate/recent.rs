@@ -28,9 +28,13 @@ enum End {
 struct Call {
     no: u64,
     started: Timestamp,
-    /// Calls under way when it started, itself among them.
-    beside: usize,
-    end: Option<End>,
+    end: Option<(End, Timestamp)>,
+}
+
+impl Call {
+    fn was_turned_away(&self) -> bool {
+        matches!(self.end, Some((End::TurnedAway, _)))
+    }
 }
 
 /// How many of some calls passed, and how many were turned away.
@@ -71,17 +75,17 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// A call starts beside so many others, itself among them; its number.
-    pub(super) fn starts(&mut self, beside: usize, now: Timestamp) -> u64 {
+    /// A call starts; its number.
+    pub(super) fn starts(&mut self, now: Timestamp) -> u64 {
         self.next += 1;
-        self.calls.push_back(Call { no: self.next, started: now, beside, end: None });
+        self.calls.push_back(Call { no: self.next, started: now, end: None });
         if self.calls.len() > KEPT {
             self.calls.pop_front();
         }
         self.next
     }
 
-    fn end(&mut self, no: u64, end: Option<End>) {
+    fn end(&mut self, no: u64, end: Option<(End, Timestamp)>) {
         let at = self.calls.partition_point(|call| call.no < no);
         let known = self.calls.get_mut(at).filter(|call| call.no == no);
         match (known, end) {
@@ -95,14 +99,14 @@ impl Recent {
 
     /// A call passed.
     pub(super) fn passed(&mut self, no: u64, now: Timestamp) {
-        self.end(no, Some(End::Passed));
+        self.end(no, Some((End::Passed, now)));
         self.passed_at = Some(now);
     }
 
     /// A call was turned away that had started then.
     #[expect(clippy::cast_precision_loss, reason = "seconds")]
     pub(super) fn turned_away(&mut self, no: u64, started: Timestamp, now: Timestamp) {
-        self.end(no, Some(End::TurnedAway));
+        self.end(no, Some((End::TurnedAway, now)));
         let took = millis(now.since(started)) as f64;
         self.refusal += if took > self.refusal { took - self.refusal } else { 0.1 * (took - self.refusal) };
     }
@@ -125,7 +129,8 @@ impl Recent {
     }
 
     fn end_of(&self, call: &Call, now: Timestamp) -> Option<End> {
-        call.end.or_else(|| (now >= call.started.after(self.patience())).then_some(End::Passed))
+        let due = || (now >= call.started.after(self.patience())).then_some(End::Passed);
+        call.end.map(|(end, _)| end).or_else(due)
     }
 
     /// How many calls started after that.
@@ -140,9 +145,13 @@ impl Recent {
 
     /// Whether a call would have been turned away by now, if it were to be.
     fn is_due(&self, call: &Call, now: Timestamp) -> bool {
-        #[expect(clippy::cast_possible_truncation, reason = "seconds")]
-        let refused = Duration::from_millis((self.refusal.max(0.0) as i64).unsigned_abs());
-        call.end.is_some() || now >= call.started.after(refused)
+        call.end.is_some() || now >= call.started.after(self.refused_after())
+    }
+
+    /// How long it takes to be turned away.
+    #[expect(clippy::cast_possible_truncation, reason = "seconds")]
+    fn refused_after(&self) -> Duration {
+        Duration::from_millis((self.refusal.max(0.0) as i64).unsigned_abs())
     }
 
     /// How many calls started after that and would have been turned away by now, if they were to be.
@@ -155,7 +164,7 @@ impl Recent {
     pub(super) fn last_due(&self, calls: usize, now: Timestamp) -> Counts {
         let last = self.calls.iter().rev().filter(|call| self.is_due(call, now)).take(calls);
         let (all, turned_away) = last.fold((0, 0), |(all, turned_away), call| {
-            (all + 1, turned_away + usize::from(call.end == Some(End::TurnedAway)))
+            (all + 1, turned_away + usize::from(call.was_turned_away()))
         });
         Counts { passed: all - turned_away, turned_away }
     }
@@ -164,7 +173,7 @@ impl Recent {
     pub(super) fn at_best(&self, calls: usize, since: Timestamp) -> Counts {
         let last = self.calls.iter().rev().filter(|call| call.started > since).take(calls);
         let (all, turned_away) = last.fold((0, 0), |(all, turned_away), call| {
-            (all + 1, turned_away + usize::from(call.end == Some(End::TurnedAway)))
+            (all + 1, turned_away + usize::from(call.was_turned_away()))
         });
         Counts { passed: all - turned_away, turned_away }
     }
@@ -197,17 +206,34 @@ impl Recent {
         self.calls.iter().filter(|call| call.end.is_none() && self.end_of(call, now).is_some()).count()
     }
 
-    /// How many calls at once pass, where those that are turned away are the ones with more beside them.
+    /// How many calls at once pass, where those that are turned away are the ones beside which as many are being worked on.
     pub(super) fn borne_at_once(&self, now: Timestamp) -> Option<usize> {
-        let turned_away = || self.calls.iter().rev().filter(|call| call.end == Some(End::TurnedAway)).take(8);
-        let lowest = turned_away().map(|call| call.beside).min()?;
-        let first = turned_away().last()?.started;
-        let later = || self.calls.iter().filter(|call| call.started > first);
-        let below = self.count(later().filter(|call| call.beside < lowest), now);
-        let above = self.count(later().filter(|call| call.beside >= lowest), now);
-        let enough = below.passed >= CLEAN.min(2 * lowest) && below.turned_away == 0;
-        (lowest > 1 && enough && above.turned_away >= 2 && above.turned_away > 2 * above.passed)
-            .then_some(lowest - 1)
+        let lately = || self.calls.iter().rev().filter(|call| call.was_turned_away()).take(8);
+        let first = lately().last()?.started;
+        let most = lately().map(|call| self.beside(call, now)).min().filter(|most| *most > 0)?;
+        let (mut below, mut above) = (0, Counts::default());
+        for call in self.calls.iter().filter(|call| call.started > first) {
+            match (self.end_of(call, now), self.beside(call, now) >= most) {
+                (Some(End::Passed), false) => below += 1,
+                (Some(End::Passed), true) => above.passed += 1,
+                (Some(End::TurnedAway), _) => above.turned_away += 1,
+                (None, _) => {}
+            }
+        }
+        let clean = below >= CLEAN.min(2 * most);
+        (clean && above.turned_away >= 2 && above.turned_away > 2 * above.passed).then_some(most)
+    }
+
+    /// How many calls that pass were being worked on when it was decided about this one, as far as can be told.
+    fn beside(&self, call: &Call, now: Timestamp) -> usize {
+        let decided = match call.end {
+            Some((End::TurnedAway, at)) => at,
+            _ => call.started.after(self.refused_after()),
+        };
+        let passes = |other: &&Call| self.end_of(other, now) == Some(End::Passed) && other.no != call.no;
+        let there =
+            |other: &&Call| other.started <= decided && other.end.is_none_or(|(_, ended)| ended > decided);
+        self.calls.iter().filter(passes).filter(there).count()
     }
 
     /// Forgets everything but how long it takes to be turned away.

@@ -63,7 +63,11 @@ impl GateState {
     fn limit_in_words(&self, now: Timestamp) -> Option<String> {
         if let Some(ceiling) = self.rate.ceiling.filter(|_| self.rate.allowed(now).is_finite()) {
             let rate = ceiling * 60.0;
-            return Some(format!("the service turned calls away at about {rate:.0} requests/min"));
+            let of = match self.evidence.kind {
+                Some(LimitKind::Tokens) => ", for want of tokens as its answers say",
+                _ => "",
+            };
+            return Some(format!("the service turned calls away at about {rate:.0} requests/min{of}"));
         }
         let share = self.evidence.background * 100.0;
         match self.evidence.kind? {
@@ -83,7 +87,15 @@ impl GateState {
                     "the service does no more with more than {most:.0} calls at once: they took longer for it"
                 ))
             }
-            LimitKind::Rate | LimitKind::Chance | LimitKind::Shut | LimitKind::Overload => None,
+            LimitKind::Window if self.told.requests.is_none_or(|pace| pace.per_second(now).is_infinite()) => {
+                Some("the service takes so many calls until a time that its answers tell".to_owned())
+            }
+            LimitKind::Rate
+            | LimitKind::Window
+            | LimitKind::Tokens
+            | LimitKind::Chance
+            | LimitKind::Shut
+            | LimitKind::Overload => None,
         }
     }
 

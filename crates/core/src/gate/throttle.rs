@@ -60,6 +60,8 @@ pub(super) struct Inquiry {
     hint: Option<Duration>,
     /// The same in full.
     asked: Option<Duration>,
+    /// What is used up, if it is a limit.
+    of: LimitKind,
 }
 
 /// Going slower to find out whether fewer are turned away then.
@@ -128,8 +130,11 @@ impl Gate {
             // Else it is part of what the gate was closed for.
             self.close(granted, hint, now);
         }
-        if !judged && !long && !self.is_explained(now) && !self.is_told(now) {
-            let new = Inquiry { since: permit.started, asked_at: now, hint: None, asked: None };
+        let of = self.used_up(permit, now);
+        if of == LimitKind::Window {
+            self.shared.evidence.find(of, now);
+        } else if !judged && !long && !self.is_explained(now) {
+            let new = Inquiry { since: permit.started, asked_at: now, hint: None, asked: None, of };
             let inquiry = self.inquiry.get_or_insert(new);
             (inquiry.hint, inquiry.asked) = (inquiry.hint.max(granted), inquiry.asked.max(hint));
         }
@@ -149,9 +154,17 @@ impl Gate {
         share > 0.0 && !nearly_all && [8, 24, LATELY].iter().all(usual)
     }
 
-    /// Whether answers say that nothing is left of the limit, and when there is again: nothing has to be found out then.
-    fn is_told(&self, now: Timestamp) -> bool {
-        self.shared.told.requests.is_some_and(|pace| pace.is_used_up(now))
+    /// What answers say is used up. Of a window they say when there is more: nothing has to be found out then.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    fn used_up(&self, permit: Permit, now: Timestamp) -> LimitKind {
+        let told = &self.shared.told;
+        if told.requests.is_some_and(|pace| pace.is_used_up(now)) {
+            LimitKind::Window
+        } else if told.tokens.is_some_and(|pace| pace.is_short_of(permit.tokens as f64, now)) {
+            LimitKind::Tokens
+        } else {
+            LimitKind::Rate
+        }
     }
 
     /// Draws from the calls that ended what can be drawn from them by now.
@@ -217,7 +230,7 @@ impl Gate {
     fn judge(&mut self, inquiry: &Inquiry, finding: Finding, now: Timestamp) {
         let rtt = self.shared.window.rtt;
         let seen = self.seen(rtt, inquiry.hint, now);
-        let at_once = self.recent.borne_at_once(now).filter(|_| self.may_be_at_once(now));
+        let at_once = self.borne_at_once(now).filter(|_| self.may_be_at_once(inquiry.hint, now));
         let touches = self.touches(now);
         let since = self.judged_at;
         let first = self.since_cut.is_none() && self.shared.rate.ceiling.is_none();
@@ -228,8 +241,10 @@ impl Gate {
             return;
         }
         match finding {
-            Finding::Few if self.is_most_lately(now) => self.cut(seen, LEAST_LEFT_OF_MOST, now),
-            Finding::Few if touches && !self.is_much_at_any_rate(now) => self.cut(seen, LEAST_LEFT, now),
+            Finding::Few if self.is_most_lately(now) => self.cut(seen, LEAST_LEFT_OF_MOST, inquiry.of, now),
+            Finding::Few if touches && !self.is_much_at_any_rate(now) => {
+                self.cut(seen, LEAST_LEFT, inquiry.of, now)
+            }
             Finding::Few => self.try_slower(since, now),
             Finding::Most => {
                 self.shared.evidence.forget_background();
@@ -252,7 +267,7 @@ impl Gate {
                     self.since_cut = Some(SinceCut::new(now));
                     self.shared.window.limit_to(self.everywhere(worked_on, now), now);
                 } else {
-                    self.cut(seen, LEAST_LEFT_OF_MOST, now);
+                    self.cut(seen, LEAST_LEFT_OF_MOST, inquiry.of, now);
                 }
                 match (inquiry.hint, inquiry.asked) {
                     (Some(granted), Some(asked)) if asked > self.spec.hint_cap => {
@@ -265,9 +280,21 @@ impl Gate {
         }
     }
 
+    /// How many calls at once pass, over all workers, where it is their number that turns others away.
+    fn borne_at_once(&self, now: Timestamp) -> Option<f64> {
+        let known = || {
+            let found = self.shared.evidence.kind == Some(LimitKind::AtOnce);
+            self.shared.window.tries_more_than().filter(|_| found)
+        };
+        self.recent.borne_at_once(now).map(|most| self.everywhere(most, now)).or_else(known)
+    }
+
     /// Whether the number of calls at once may be what turns them away: no rate is known, and as many as were found to be borne
-    /// are borne.
-    fn may_be_at_once(&self, now: Timestamp) -> bool {
+    /// are borne. Who asks for less time than a call takes has something else in mind than that one of them ends.
+    fn may_be_at_once(&self, hint: Option<Duration>, now: Timestamp) -> bool {
+        if hint.is_some_and(|hint| hint.as_secs_f64() < self.shared.window.rtt) {
+            return false;
+        }
         let since = self.recent.last(usize::MAX, self.judged_at, now);
         let found = self.shared.evidence.kind == Some(LimitKind::AtOnce) && since.all() >= ENOUGH;
         self.shared.rate.allowed(now).is_infinite() && !(found && since.share() > NOT_AT_ONCE)
@@ -297,8 +324,7 @@ impl Gate {
         calls as f64 / self.share(now)
     }
 
-    fn find_at_once(&mut self, most: usize, now: Timestamp) {
-        let most = self.everywhere(most, now);
+    fn find_at_once(&mut self, most: f64, now: Timestamp) {
         self.shared.window.hold_at(most, now);
         self.shared.rate.lift(now);
         self.since_cut = None;
@@ -391,7 +417,7 @@ impl Gate {
     }
 
     /// Goes below the rate at which calls are turned away, to no less than a share of the rate that was known.
-    fn cut(&mut self, seen: Seen, least: f64, now: Timestamp) {
+    fn cut(&mut self, seen: Seen, least: f64, of: LimitKind, now: Timestamp) {
         let known = self.shared.rate.measured(now);
         let between = self.between(known, now);
         let few = least == LEAST_LEFT;
@@ -403,7 +429,7 @@ impl Gate {
         let seen = Seen { between, few, least, ..seen };
         let rtt = seen.rtt;
         self.shared.rate.cut(&seen, now);
-        self.shared.evidence.find(LimitKind::Rate, now);
+        self.shared.evidence.find(of, now);
         self.since_cut.get_or_insert(SinceCut::new(now));
         self.shared.window.cut(self.shared.rate.ceiling.unwrap_or(0.0) * rtt * 1.25 + 1.0, now);
     }

@@ -90,6 +90,11 @@ impl Pace {
         self.remaining < 1.0 && large && window && now.0.saturating_sub(self.at.0) < self.reset_ms
     }
 
+    /// Whether less than this is left, as it was told last.
+    pub(super) fn is_short_of(&self, wanted: f64, now: Timestamp) -> bool {
+        self.remaining < wanted && now.0.saturating_sub(self.at.0) < self.reset_ms.max(UNTOLD)
+    }
+
     /// The same limit as it is told later: what became of the time until all of it is there again tells what it is.
     fn goes_on(&self, later: Self) -> Self {
         let (since, first) = self.anchor;

@@ -46,8 +46,9 @@ pub struct Window {
     stray: f64,
     /// Not to grow before this: more at once had brought no more.
     hold_until: Timestamp,
-    /// How often more at once were turned away.
+    /// How often more at once were turned away, and how many were not.
     held: u32,
+    held_at: f64,
     /// Up to there it grows as quickly as in the beginning.
     back_to: f64,
     #[serde(skip)]
@@ -68,6 +69,7 @@ impl Default for Window {
             stray: 0.0,
             hold_until: Timestamp(0),
             held: 0,
+            held_at: 0.0,
             back_to: 0.0,
             mark: None,
             round: Round::default(),
@@ -252,8 +254,13 @@ impl Window {
     /// More at once than that were turned away: it is tried again later, each time later than before.
     pub(super) fn hold_at(&mut self, most: f64, now: Timestamp) {
         self.limit_to(most, now);
-        self.held = self.held.saturating_add(1);
+        (self.held, self.held_at) = (self.held.saturating_add(1), self.limit);
         self.hold_until = now.after((HOLD / 4 * (1 << self.held.min(6))).min(LONGEST_HOLD));
+    }
+
+    /// How many at once were borne, where it tries out more.
+    pub(super) fn tries_more_than(&self) -> Option<f64> {
+        (self.held > 0 && self.limit >= self.held_at + 0.5).then_some(self.held_at)
     }
 
     /// Goes on as before.

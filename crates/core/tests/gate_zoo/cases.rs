@@ -1,5 +1,7 @@
 //! The cases: what a service does, how many items there are, and how long they take at best.
 
+use redrive_core::gate::LimitKind;
+
 use crate::dice::Dice;
 use crate::provider::{Headers, Limit, Provider, Tell, rate_at};
 
@@ -41,6 +43,18 @@ impl Case {
             self.unavoidable = share / (1.0 - share);
         }
         self
+    }
+
+    /// What a gate should take it for, where that can be told.
+    pub fn kind(&self) -> Option<LimitKind> {
+        let plain = self.workers == 1 && self.stalls.is_none() && self.items >= 100;
+        let silent = self.provider.headers == Headers::Nothing && !self.provider.rejected_cost;
+        match self.provider.limit {
+            Limit::Bucket { .. } if plain && silent => Some(LimitKind::Rate),
+            Limit::Random { .. } if plain => Some(LimitKind::Chance),
+            Limit::AtOnce { .. } if plain => Some(LimitKind::AtOnce),
+            _ => None,
+        }
     }
 
     fn change(mut self, change: impl FnOnce(&mut Self)) -> Self {

@@ -42,6 +42,8 @@ fn wanted() -> (Vec<cases::Case>, RangeInclusive<u64>) {
 fn meets_goals(rows: &[Row], looser: f64) {
     assert!(table::geometric_mean(rows) <= 1.25 * looser, "in the mean");
     assert!(table::mean_rejected(rows) <= 0.10 * looser, "rejected in the mean");
+    let (named, all) = table::named(rows);
+    assert!(10 * named >= 9 * all, "{named} of {all} were taken for what they are");
     for row in rows {
         let Row { name, took, ideal, looped, .. } = row;
         assert!(row.slower() <= 2.5 * looser, "{name}: {took:.1} s, ideal {ideal:.1} s");

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use redrive_core::gate::{Gate, GateSpec, GateState, Lesson, Permit, Sign};
+use redrive_core::gate::{Gate, GateSpec, GateState, Lesson, LimitKind, Permit, Sign};
 use redrive_core::time::Timestamp;
 
 use crate::cases::Case;
@@ -26,6 +26,8 @@ pub struct Played {
     pub passed: usize,
     /// Calls by an item before the end of the hint it got.
     pub early: usize,
+    /// What the gate took it for in the end.
+    pub kind: Option<LimitKind>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -258,6 +260,7 @@ pub fn gated(case: &Case, seed: u64, jitter: f64) -> Played {
             break;
         }
     }
+    world.played.kind = gates.iter().find_map(|gate| gate.shared().evidence.kind);
     world.result()
 }
 

@@ -16,7 +16,7 @@ pub struct GateReport {
     pub state: &'static str,
     /// Why, in words.
     pub why: String,
-    /// What last turned calls away: `rate`, `at_once`, `chance`, `shut` (all of them) or `overload`.
+    /// What last turned calls away: `rate`, `window`, `tokens`, `at_once`, `chance`, `shut` (all of them) or `overload`.
     pub kind: Option<LimitKind>,
     /// Since when.
     pub since: Option<String>,
