@@ -208,7 +208,7 @@ impl Recent {
 
     /// How many calls at once pass, where those that are turned away are the ones beside which as many are being worked on.
     pub(super) fn borne_at_once(&self, now: Timestamp) -> Option<usize> {
-        let lately = || self.calls.iter().rev().filter(|call| call.was_turned_away()).take(8);
+        let lately = || self.calls.iter().rev().filter(|call| call.was_turned_away()).take(24);
         let first = lately().last()?.started;
         let most = lately().map(|call| self.beside(call, now)).min().filter(|most| *most > 0)?;
         let (mut below, mut above) = (0, Counts::default());
