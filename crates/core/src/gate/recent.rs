@@ -230,7 +230,8 @@ impl Recent {
             Some((End::TurnedAway, at)) => at,
             _ => call.started.after(self.refused_after()),
         };
-        let passes = |other: &&Call| self.end_of(other, now) == Some(End::Passed) && other.no != call.no;
+        let passes =
+            |other: &&Call| self.is_due(other, now) && !other.was_turned_away() && other.no != call.no;
         let there =
             |other: &&Call| other.started <= decided && other.end.is_none_or(|(_, ended)| ended > decided);
         self.calls.iter().filter(passes).filter(there).count()
