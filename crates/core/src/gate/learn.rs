@@ -101,7 +101,6 @@ impl Gate {
         self.dirty = true;
         self.correct_tokens(permit, lesson.tokens);
         self.shared.told.hear(&lesson.limits.within(self.spec.hint_cap), now);
-        let seconds = now.since(permit.started).as_secs_f64();
         match lesson.sign {
             Sign::Answered => self.recent.passed(permit.no, now),
             Sign::Throttled { .. } => {}
@@ -110,43 +109,7 @@ impl Gate {
             }
         }
         match lesson.sign {
-            Sign::Answered => {
-                self.shared.totals.passed += 1;
-                self.losses.came_back();
-                self.refusals.passed(permit.started);
-                self.passed.count(now);
-                let all = 1.0 / self.share(now);
-                if let Some(cut) = &mut self.since_cut {
-                    cut.passed += all;
-                }
-                if permit.started > self.judged_at {
-                    self.shared.rate.passed();
-                }
-                let most = f64::from(self.spec.max_concurrency);
-                // Only one that is used up is too small.
-                let binding = under_way >= self.places(now);
-                #[expect(clippy::cast_precision_loss, reason = "a few thousand calls at most")]
-                let under_way = under_way as f64 * all;
-                let paced = self.request_rate(now).is_finite();
-                let frozen = self.inquiry.is_some() || self.trial.is_some();
-                let passed = window::Passed { seconds, under_way, binding: binding && !frozen, most, paced };
-                if self.shared.window.passed(&passed, now) {
-                    self.shared.evidence.find(LimitKind::Overload, now);
-                }
-                if paced {
-                    // It is the rate that is known: there are places enough for it.
-                    let rate = self.request_rate(now) * all;
-                    self.shared.window.at_least((rate * self.shared.window.rtt * 1.5 + 1.0).min(most));
-                }
-                self.passed_since_open += all;
-                self.shut_since = None;
-                self.shared.breaker.resumed = false;
-                if let Some(spec) = &self.spec.breaker {
-                    self.lately.answered(spec, now);
-                }
-                self.look_again(now);
-                self.is_there(permit, now)
-            }
+            Sign::Answered => self.answered(permit, under_way, now),
             Sign::Throttled { hint } => self.throttled(permit, hint, now),
             Sign::Failed { calls, lost, fresh } => {
                 if lost {
@@ -172,6 +135,46 @@ impl Gate {
                 None
             }
         }
+    }
+
+    /// A call passed, beside so many that were under way with it.
+    fn answered(&mut self, permit: Permit, under_way: usize, now: Timestamp) -> Option<Notice> {
+        let seconds = now.since(permit.started).as_secs_f64();
+        self.shared.totals.passed += 1;
+        self.losses.came_back();
+        self.refusals.passed(permit.started);
+        self.passed.count(now);
+        let all = 1.0 / self.share(now);
+        if let Some(cut) = &mut self.since_cut {
+            cut.passed += all;
+        }
+        if permit.started > self.judged_at {
+            self.shared.rate.passed();
+        }
+        let most = f64::from(self.spec.max_concurrency);
+        // Only one that is used up is too small.
+        let binding = under_way >= self.places(now);
+        #[expect(clippy::cast_precision_loss, reason = "a few thousand calls at most")]
+        let under_way = under_way as f64 * all;
+        let paced = self.request_rate(now).is_finite();
+        let frozen = self.inquiry.is_some() || self.trial.is_some();
+        let passed = window::Passed { seconds, under_way, binding: binding && !frozen, most, paced };
+        if self.shared.window.passed(&passed, now) {
+            self.shared.evidence.find(LimitKind::Overload, now);
+        }
+        if paced {
+            // It is the rate that is known: there are places enough for it.
+            let rate = self.request_rate(now) * all;
+            self.shared.window.at_least((rate * self.shared.window.rtt * 1.5 + 1.0).min(most));
+        }
+        self.passed_since_open += all;
+        self.shut_since = None;
+        self.shared.breaker.resumed = false;
+        if let Some(spec) = &self.spec.breaker {
+            self.lately.answered(spec, now);
+        }
+        self.look_again(now);
+        self.is_there(permit, now)
     }
 
     /// A call got lost: the window shrinks when too many do, or when calls take longer as well.

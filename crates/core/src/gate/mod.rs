@@ -15,6 +15,10 @@
 //! | `batch` | how many items one request may carry |
 //! | `pace` | this worker's share, and so when the next call may start |
 //! | `learn` | what a call that ended changes in all of these |
+//! | `recent` | what became of the calls around one that was turned away |
+//! | `throttle` | what kind of limit turned it away |
+//! | `cut` | what follows from that: a measured rate, a pause |
+//! | `evidence` | what was found of the kind of limit |
 //! | `sync` | what workers tell each other |
 //! | `forecast` | how long so many items take, before anything runs |
 //! | `standing` | all of it in words |
@@ -22,6 +26,7 @@
 mod batch;
 mod breaker;
 mod bucket;
+mod cut;
 mod doubt;
 mod evidence;
 mod forecast;
@@ -59,11 +64,12 @@ pub use window::Window;
 
 use breaker::Lately;
 use bucket::Bucket;
+use cut::SinceCut;
 use doubt::{Losses, Refusals};
 use meter::Meter;
 use pace::Hurdle;
 use recent::Recent;
-use throttle::{Inquiry, SinceCut, Trial};
+use throttle::{Inquiry, Trial};
 
 use crate::time::Timestamp;
 

@@ -1,9 +1,9 @@
 //! Telling other workers, and hearing from them.
 
 use super::bucket::Bucket;
+use super::cut::SinceCut;
 use super::doubt::Refusals;
 use super::meter::Meter;
-use super::throttle::SinceCut;
 use super::{Gate, GateState, Member};
 use crate::time::Timestamp;
 
