@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::failure::{Class, Failure, Kind};
 use crate::time::{Timestamp, millis};
@@ -131,6 +132,7 @@ pub fn from_status(status: u16, body: &[u8], hint: Option<Duration>) -> Failure 
     let (class, kind) = match status {
         402 => (Class::Quota, Kind::Client),
         413 => (Class::Oversized, Kind::Client),
+        429 if names_a_rate(body) => (Class::RateLimited, Kind::Client),
         400 | 403 | 429 if says(&QUOTA_CODES) => (Class::Quota, Kind::Client),
         400 | 422 | 429 if says(&OVERSIZED_CODES) => (Class::Oversized, Kind::Client),
         408 => (Class::Timeout, Kind::Client),
@@ -152,6 +154,18 @@ pub fn from_status(status: u16, body: &[u8], hint: Option<Duration>) -> Failure 
         message.extend_from_slice(excerpt);
     }
     Failure::new(class, kind, message).with_status(status).with_hint(hint)
+}
+
+/// Whether an error's own code or type is that of a rate limit: its message may repeat an item's words, whatever these say.
+fn names_a_rate(body: &[u8]) -> bool {
+    let Ok(said) = serde_json::from_slice::<Value>(body) else { return false };
+    let named = |at: &Value| {
+        ["code", "type"]
+            .iter()
+            .filter_map(|name| at[*name].as_str())
+            .any(|name| name.starts_with("rate_limit"))
+    };
+    named(&said["error"]) || named(&said)
 }
 
 /// Reads a `Retry-After` value: seconds (decimals are accepted) or an HTTP date.
@@ -192,7 +206,13 @@ mod tests {
     #[test]
     fn status_and_provider_code_give_the_class() {
         use {Class as C, Kind as K};
-        let table: [(u16, &str, C, K); 22] = [
+        let table: [(u16, &str, C, K); 23] = [
+            (
+                429,
+                r#"{"error":{"code":"rate_limit_exceeded","message":"what is insufficient_quota?"}}"#,
+                C::RateLimited,
+                K::Client,
+            ),
             (400, "", C::Final, K::Client),
             (400, r#"{"error":{"code":"context_length_exceeded"}}"#, C::Oversized, K::Client),
             (400, "Your credit balance is too low", C::Quota, K::Client),

@@ -192,14 +192,26 @@ fn a_turned_away_item_waits_for_the_gate_and_spends_nothing_whatever_the_class()
 #[test]
 fn a_turned_away_item_expires_only_when_its_deadline_would_pass() {
     let plan = plan(policy("none"));
-    for (now, wait, expired) in
-        [(0, 3_600_000, false), (0, 3_600_001, true), (3_599_999, 1, false), (3_599_999, 2, true)]
-    {
+    // It is tried a last time a second before, and dies only where that is no time any more.
+    for (now, wait, expired) in [
+        (0, 3_600_000, false),
+        (0, 3_600_001, false),
+        (0, 90_000_000, false),
+        (3_597_999, 2_002, false),
+        (3_598_000, 2_001, true),
+        (3_599_999, 1, false),
+        (3_599_999, 2, true),
+    ] {
         for class in Class::ALL {
             let event = turned_away(class, Duration::from_millis(wait));
             let next = step(&claimed(&waiting(), &plan, now), event, &plan, now);
             let dead = next.after.state == State::Dead { reason: DeadReason::Expired };
             assert_eq!(dead, expired, "{class} at {now} for {wait}: {:?}", next.after.state);
+            if let State::Waiting { due, .. } = next.after.state {
+                let asked = now + i64::try_from(wait).expect("small");
+                let last = if asked > 3_600_000 { 3_599_000 } else { asked };
+                assert_eq!(due, Timestamp(last), "{class} at {now} for {wait}");
+            }
             assert_eq!(next.record.expect("recorded").wait.is_none(), expired);
             let last = next.after.last.expect("it was told why");
             assert_eq!((last.group.is_empty(), last.message.is_empty()), (!expired, !expired));

@@ -132,7 +132,7 @@ impl Desk<'_> {
     }
 
     /// A wait that would end after the item's deadline, or too long after its first failure here, is not worth waiting. One that
-    /// was asked for is: an item does not expire for a hint alone, and has a last try just before its deadline.
+    /// was asked for, or is its gate's, is: an item does not expire for that alone, and has a last try just before its deadline.
     fn within_deadline(&self, fate: Fate, first_failed_at: Option<Timestamp>) -> Fate {
         let since_failing = first_failed_at.zip(self.stage.policy.deadline());
         let patience = since_failing.map(|(failed, span)| failed.after(span).after(self.plan.grace()));
@@ -141,7 +141,7 @@ impl Desk<'_> {
             Fate::Wait(wait) if last_due.is_some_and(|last| self.at.now.after(wait.delay) > last) => {
                 let left = last_due.map_or(Duration::ZERO, |last| last.since(self.at.now));
                 match wait.cause {
-                    Cause::Hint | Cause::Parked if left > LAST_TRY * 2 => {
+                    Cause::Hint | Cause::Parked | Cause::Gate if left > LAST_TRY * 2 => {
                         Fate::Wait(Wait { delay: left - LAST_TRY, ..wait })
                     }
                     _ => Fate::Dead(DeadReason::Expired),

@@ -11,6 +11,9 @@ const BELIEVED: Duration = Duration::from_secs(5);
 /// And at most, after it was found again and again.
 const LONGEST_BELIEVED: Duration = Duration::from_secs(300);
 
+/// About so many calls tell which share chance turns away.
+const REMEMBERED: f64 = 100.0;
+
 /// What turns calls away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -39,8 +42,10 @@ pub struct Evidence {
     pub kind: Option<LimitKind>,
     /// When.
     pub at: Timestamp,
-    /// The share of calls that is turned away whatever is done.
+    /// The share of calls that is turned away whatever is done, as it was found: no more is expected.
     pub background: f64,
+    /// The same, as it is lately.
+    pub(super) share: f64,
     /// Until when that is believed, and how often it was found.
     asked_again_at: Timestamp,
     found: u32,
@@ -51,8 +56,11 @@ impl Evidence {
         (self.kind, self.at) = (Some(kind), now);
     }
 
-    /// This share of calls is turned away whatever is done.
-    pub(super) fn find_background(&mut self, share: f64, now: Timestamp) {
+    /// This share of calls is turned away whatever is done, and this one was lately.
+    pub(super) fn find_background(&mut self, share: f64, lately: f64, now: Timestamp) {
+        if self.background == 0.0 {
+            self.share = lately;
+        }
         self.background = share.clamp(0.0, 0.5);
         let believed = BELIEVED * (1 << self.found.min(6));
         self.found = self.found.saturating_add(1);
@@ -60,9 +68,21 @@ impl Evidence {
         self.find(LimitKind::Chance, now);
     }
 
+    /// A call was turned away, or passed: the share of those that are is known ever better.
+    pub(super) fn meets(&mut self, turned_away: bool) {
+        if self.background > 0.0 {
+            self.share += (f64::from(u8::from(turned_away)) - self.share) / REMEMBERED;
+        }
+    }
+
     /// It is not chance, or not any more.
     pub(super) fn forget_background(&mut self) {
         (self.background, self.found) = (0.0, 0);
+    }
+
+    /// Whether what was found is the same, whatever share of calls is turned away by now.
+    pub(super) fn finds_the_same(&self, other: &Self) -> bool {
+        *self == Self { share: self.share, ..other.clone() }
     }
 
     /// The share that needs no explanation now.

@@ -169,6 +169,7 @@ impl Gate {
         }
         self.passed_since_open += all;
         self.shut_since = None;
+        self.shared.evidence.meets(false);
         self.shared.breaker.resumed = false;
         if let Some(spec) = &self.spec.breaker {
             self.lately.answered(spec, now);

@@ -284,6 +284,8 @@ impl Gate {
         if self.shared.totals.calls == self.synced.calls {
             self.doubled_at = now;
         }
+        // Others divide places and rates with it from now on.
+        self.urgent |= !self.shared.members.contains_key(&self.me);
         self.started_at = now;
         self.started.count(now);
         self.shared.totals.calls += 1;

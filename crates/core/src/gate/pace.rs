@@ -22,6 +22,8 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const PASSES_WITHIN: Duration = Duration::from_secs(2);
 /// Calls at once that find out whether anything passes again.
 const SHUT_PLACES: f64 = 2.0;
+/// How long a place belongs to one of several workers that take turns, in milliseconds.
+const TURN: i64 = 5_000;
 /// How long calls may take before another one is started beside them after a stop.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long they may take in the very beginning before twice as many are started: what turns calls away does so sooner.
@@ -54,15 +56,22 @@ impl Gate {
     pub(super) fn places(&self, now: Timestamp) -> usize {
         let limit = self.shared.window.limit.min(f64::from(self.spec.max_concurrency)).max(1.0).floor();
         let limit = if self.is_shut(now) { limit.min(SHUT_PLACES) } else { limit };
-        let mine = (limit * self.share(now)).round();
-        if mine >= 1.0 {
-            return mine as usize;
-        }
-        // Fewer places than workers: they take turns.
-        let names: Vec<&String> = self.shared.live_members(now).map(|(name, _)| name).collect();
-        let Some(at) = names.iter().position(|name| **name == self.me) else { return 1 };
-        let turn = usize::try_from(now.0.div_euclid(5_000)).unwrap_or(0);
-        usize::from((at + turn) % names.len().max(1) < limit as usize)
+        let mine = (limit * self.share(now)).round() as usize;
+        let mine = if mine == 0 { self.part_of(limit as usize, now) } else { mine };
+        mine.min(self.most_places(now))
+    }
+
+    /// This worker's part of what was asked for.
+    fn most_places(&self, now: Timestamp) -> usize {
+        self.part_of(usize::try_from(self.spec.max_concurrency).unwrap_or(usize::MAX), now)
+    }
+
+    /// This worker's part of so many places. Where they cannot be divided equally the workers take turns.
+    fn part_of(&self, places: usize, now: Timestamp) -> usize {
+        let others = || self.shared.live_members(now).map(|(name, _)| name).filter(|name| **name != self.me);
+        let (workers, at) = (others().count() + 1, others().filter(|name| **name < self.me).count());
+        let turn = usize::try_from(now.0.div_euclid(TURN)).unwrap_or(0);
+        places / workers + usize::from((at + turn) % workers < places % workers)
     }
 
     /// Whether no call has passed since it closed because none did, nor looks as if it would.
@@ -73,9 +82,7 @@ impl Gate {
     /// When one more call may start although every place is taken: calls that take long say nothing against more of them as
     /// long as nothing else does. [`Timestamp::MAX`] when only the end of a call makes room.
     pub(super) fn another_place_at(&self, now: Timestamp) -> Timestamp {
-        let most = (f64::from(self.spec.max_concurrency) * self.share(now)).round().max(1.0);
-        #[expect(clippy::cast_precision_loss, reason = "a few thousand calls at most")]
-        let grows = self.shared.window.slow_start && (self.under_way as f64) < most;
+        let grows = self.shared.window.slow_start && self.under_way < self.most_places(now);
         match grows {
             true if self.shared.window.is_new() => self.doubled_at.after(FIRST_PATIENCE),
             true => self.started_at.after(PATIENCE),
@@ -217,18 +224,26 @@ impl Gate {
         let (first, doublings) = match (by_chance, passes) {
             (true, _) => (BY_CHANCE, 3),
             (false, true) => (AGAIN, 3),
-            (false, false) => (AGAIN, 8),
+            (false, false) => (AGAIN, 4),
         };
         let longer = if before == 0 { return own } else { first * (1 << before.min(doublings)) };
         (closed + longer).min(LONGEST_WAIT).max(own)
     }
 
-    /// Whether most calls pass at present: a service that says 503 to one of them turns it away, and is not away itself.
-    #[must_use]
-    pub fn is_passing(&self, now: Timestamp) -> bool {
+    /// Whether most calls pass at present.
+    pub(super) fn is_passing(&self, now: Timestamp) -> bool {
         let lately = self.recent.passed_at().is_some_and(|at| now.since(at) < PASSES_WITHIN / 2);
         let calls = self.recent.last_due(16, now);
         lately && calls.passed >= calls.turned_away && !self.is_away()
+    }
+
+    /// Whether it works on calls, or lets some pass: a service that says 503 to others turns these away, and is not away itself.
+    #[must_use]
+    pub fn is_serving(&self, now: Timestamp) -> bool {
+        let lately = self.recent.passed_at().is_some_and(|at| now.since(at) < PASSES_WITHIN / 2);
+        let calls = self.recent.last_due(16, now);
+        let some = lately && 3 * calls.passed >= calls.turned_away;
+        !self.is_away() && (some || self.recent.worked_on(now) > 0)
     }
 
     /// A span that strays by a quarter to both sides, so that nothing comes to be in step with it.

@@ -49,7 +49,7 @@ impl GateState {
         if let Some(closed) = self.closed.as_ref().filter(|closed| closed.until > now) {
             let why = match closed.asked_ms {
                 Some(asked) => format!("the service asked to be left alone for {}", spoken(asked)),
-                None => "the service turns every call away and does not say for how long".to_owned(),
+                None => "the service turns every call away; it is left alone ever longer".to_owned(),
             };
             return Standing { state: "closed", why, since: Some(closed.since), until: Some(closed.until) };
         }
@@ -59,29 +59,43 @@ impl GateState {
 }
 
 impl GateState {
+    /// What kind of limit holds calls back, as far as that is known and still so.
+    #[must_use]
+    pub fn kind(&self, now: Timestamp) -> Option<LimitKind> {
+        let rate = self.rate.ceiling.is_some() && self.rate.allowed(now).is_finite();
+        let closed = self.closed.as_ref().is_some_and(|closed| closed.until > now);
+        let holds = match self.evidence.kind? {
+            LimitKind::Rate | LimitKind::Tokens => rate,
+            LimitKind::Window => self.told.requests.is_some(),
+            LimitKind::AtOnce => true,
+            LimitKind::Chance => self.evidence.background > 0.0,
+            LimitKind::Shut => closed,
+            LimitKind::Overload => self.holds_places_back(),
+        };
+        self.evidence.kind.filter(|_| holds).or_else(|| rate.then_some(LimitKind::Rate))
+    }
+
     /// What kind of limit was found, and by what.
     fn limit_in_words(&self, now: Timestamp) -> Option<String> {
-        if let Some(ceiling) = self.rate.ceiling.filter(|_| self.rate.allowed(now).is_finite()) {
-            let rate = ceiling * 60.0;
-            let of = match self.evidence.kind {
-                Some(LimitKind::Tokens) => ", for want of tokens as its answers say",
-                _ => "",
-            };
-            return Some(format!("the service turned calls away at about {rate:.0} requests/min{of}"));
-        }
-        let share = self.evidence.background * 100.0;
-        match self.evidence.kind? {
+        let share = self.evidence.share * 100.0;
+        match self.kind(now)? {
+            kind @ (LimitKind::Rate | LimitKind::Tokens) => {
+                let rate = self.rate.ceiling? * 60.0;
+                let of =
+                    if kind == LimitKind::Tokens { ", for want of tokens as its answers say" } else { "" };
+                Some(format!("the service turned calls away at about {rate:.0} requests/min{of}"))
+            }
             LimitKind::AtOnce => {
                 let most = self.window.limit.floor();
                 Some(format!(
                     "the service takes {most:.0} calls at once: those with more beside them were turned away"
                 ))
             }
-            LimitKind::Chance if share > 0.0 => Some(format!(
+            LimitKind::Chance => Some(format!(
                 "the service turns about {share:.0} % of calls away whatever their rate: as many as when it went slower; only \
                  the items it turns away wait"
             )),
-            LimitKind::Overload if self.holds_places_back() => {
+            LimitKind::Overload => {
                 let most = self.window.limit.floor();
                 Some(format!(
                     "the service does no more with more than {most:.0} calls at once: they took longer for it"
@@ -90,12 +104,7 @@ impl GateState {
             LimitKind::Window if self.told.requests.is_none_or(|pace| pace.per_second(now).is_infinite()) => {
                 Some("the service takes so many calls until a time that its answers tell".to_owned())
             }
-            LimitKind::Rate
-            | LimitKind::Window
-            | LimitKind::Tokens
-            | LimitKind::Chance
-            | LimitKind::Shut
-            | LimitKind::Overload => None,
+            LimitKind::Window | LimitKind::Shut => None,
         }
     }
 
@@ -137,7 +146,7 @@ mod tests {
     fn the_kind_of_limit_and_what_shows_it_are_told() {
         let mut state = GateState::default();
         assert_eq!(state.standing(Timestamp(1)).why, "");
-        state.evidence.find_background(0.03, Timestamp(1));
+        state.evidence.find_background(0.05, 0.03, Timestamp(1));
         let why = state.standing(Timestamp(1)).why;
         assert!(why.starts_with("the service turns about 3 % of calls away whatever their rate"), "{why}");
         state.evidence.find(LimitKind::AtOnce, Timestamp(2));

@@ -83,6 +83,7 @@ impl Gate {
         now: Timestamp,
     ) -> Option<Notice> {
         self.shared.totals.throttled += 1;
+        self.shared.evidence.meets(true);
         self.recent.turned_away(permit.no, permit.started, now);
         let known = self.shared.parked.is_some() && !permit.probe;
         let back = self.is_there(permit, now);
@@ -345,7 +346,8 @@ impl Gate {
         self.urgent = true;
         if chance {
             let (rate, limit, slow_start) = trial.before;
-            self.shared.evidence.find_background(since.share().max(trial.share), now);
+            let lately = self.recent.last(usize::MAX, LONG_AGO, now).share();
+            self.shared.evidence.find_background(since.share().max(trial.share), lately, now);
             self.shared.window.restore(limit, slow_start, now);
             self.shared.rate.restore(rate, now);
         } else {

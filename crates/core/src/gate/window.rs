@@ -24,6 +24,8 @@ const LONGER: f64 = 0.405;
 const TWICE: f64 = 0.693;
 /// How long it does not grow after more at once had brought no more.
 const HOLD: Duration = Duration::from_secs(20);
+/// After so many rounds with as many at once as before it is looked whether fewer bring as much.
+const ROUNDS: u32 = 8;
 /// The longest.
 const LONGEST_HOLD: Duration = Duration::from_secs(300);
 
@@ -55,6 +57,8 @@ pub struct Window {
     mark: Option<Mark>,
     #[serde(skip)]
     round: Round,
+    #[serde(skip)]
+    look: Look,
 }
 
 impl Default for Window {
@@ -73,6 +77,7 @@ impl Default for Window {
             back_to: 0.0,
             mark: None,
             round: Round::default(),
+            look: Look::default(),
         }
     }
 }
@@ -107,6 +112,19 @@ struct Round {
     under_way: f64,
 }
 
+/// When it was last looked whether fewer at once bring as much.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Look {
+    /// Rounds with as many at once since then.
+    rounds: u32,
+    /// How often in vain.
+    vain: u32,
+    /// How many there were at once before, while it is being looked.
+    from: Option<f64>,
+    /// Calls are still under way that began beside more.
+    settles: bool,
+}
+
 impl Window {
     /// The clock was put back by so many milliseconds since it was last made smaller.
     pub(super) fn put_back(&mut self, ms: i64) {
@@ -127,6 +145,7 @@ impl Window {
         let mut no_more = false;
         if passed.paced {
             (self.mark, self.round) = (None, Round::default());
+            self.look_no_more();
         } else {
             no_more = self.measure(passed, now);
         }
@@ -184,17 +203,32 @@ impl Window {
                     self.mark = Some(new);
                 }
             }
+            // What began among more calls tells nothing of fewer.
+            Some(_) if std::mem::take(&mut self.look.settles) => {}
             Some(old) if now < self.hold_until && new.at_once < old.at_once => {
                 let fewer = (old.at_once / new.at_once).ln();
                 let as_much = (old.log - new.log) - fewer > -MORE * fewer;
                 if as_much && fewer >= STEP {
+                    found = true;
                     self.limit = (new.at_once * FEWER).max(1.0);
                     self.mark = Some(new);
+                    self.hold_until = now.after(HOLD);
+                    self.look = Look { settles: true, from: None, ..self.look };
                 } else if !as_much {
                     self.limit = self.limit.max(old.at_once);
+                    self.look = Look { vain: self.look.vain + 1, ..Look::default() };
                 }
             }
-            Some(old) if new.at_once >= old.at_once => {}
+            Some(old) if (new.at_once / old.at_once).ln() > -STEP && now >= self.hold_until => {
+                self.look.rounds += 1;
+                // All of it may have been measured in a crowd: fewer at once might bring as much.
+                if self.look.rounds >= ROUNDS << self.look.vain.min(8) && new.at_once >= 4.0 {
+                    (self.look.rounds, self.look.from, self.mark) = (0, Some(self.limit), Some(new));
+                    self.limit = new.at_once * FEWER;
+                    (self.slow_start, self.look.settles) = (false, true);
+                    self.hold_until = now.after(HOLD);
+                }
+            }
             Some(_) | None => self.mark = Some(new),
         }
         if new.log - self.log_long > (3.0 * noise).max(TWICE) {
@@ -203,6 +237,14 @@ impl Window {
             self.cut_at = now;
         }
         found
+    }
+
+    /// What holds calls back is something else: fewer at once tell nothing.
+    fn look_no_more(&mut self) {
+        if let Some(from) = self.look.from.take() {
+            self.limit = self.limit.max(from);
+            (self.look.rounds, self.hold_until) = (0, Timestamp(0));
+        }
     }
 
     /// Whether calls take much longer lately than they do in the long run, and by more than chance explains.
@@ -227,7 +269,7 @@ impl Window {
         (self.hold_until, self.held) = (Timestamp(0), 0);
         self.slow_start = false;
         self.cut_at = now;
-        self.mark = None;
+        (self.mark, self.look.from) = (None, None);
         self.round = Round::default();
     }
 
@@ -237,7 +279,7 @@ impl Window {
         self.back_to = 0.0;
         self.slow_start = false;
         self.cut_at = now;
-        self.mark = None;
+        (self.mark, self.look.from) = (None, None);
         self.round = Round::default();
     }
 
@@ -279,7 +321,7 @@ impl Window {
         self.cut_at = now;
         self.limit = 1.0;
         self.slow_start = true;
-        self.mark = None;
+        (self.mark, self.look.from) = (None, None);
         self.round = Round::default();
     }
 }
@@ -329,10 +371,17 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let took = 0.3 + f64::from(u32::try_from(seed >> 40).unwrap_or(0) % 4_000) / 1_000.0;
             window.passed(
-                &Passed { seconds: took, under_way: 32.0, binding: true, most: 64.0, paced: false },
+                &Passed {
+                    seconds: took,
+                    under_way: window.limit.min(32.0),
+                    binding: window.limit <= 32.0,
+                    most: 64.0,
+                    paced: false,
+                },
                 Timestamp(n * 60),
             );
         }
-        assert!(window.limit >= 32.0, "{}", window.limit);
+        // It may just be looking whether fewer bring as much.
+        assert!(window.limit >= 32.0 * FEWER, "{}", window.limit);
     }
 }

@@ -132,6 +132,7 @@ impl Case {
                 by_places + ((by_places - latency) / good).floor() * lasts
             }
             Limit::Queue { servers, .. } => items / *servers as f64 * latency,
+            Limit::Crowd { knee, .. } => items / knee * latency,
             Limit::Lost { share } => by_places * (1.0 + share) + 0.25,
         };
         by_limit.max(by_places)
@@ -289,6 +290,8 @@ pub fn all() -> Vec<Case> {
         Case::new("bad 2 of 10 s 1 s", Limit::Bursts { every: 10.0, lasts: 2.0 }, Always(1.0), 4_000, 0.25),
         Case::new("bad 2 of 10 s exact", Limit::Bursts { every: 10.0, lasts: 2.0 }, Exactly, 4_000, 0.25),
         Case::new("bad 2 of 7 s none", Limit::Bursts { every: 7.0, lasts: 2.0 }, Nothing, 4_000, 0.25),
+        Case::new("crowd of 8", Limit::Crowd { knee: 8.0, power: 1.5 }, Nothing, 3_000, 0.05),
+        Case::new("crowd of 24", Limit::Crowd { knee: 24.0, power: 2.0 }, Nothing, 3_000, 0.2),
         Case::new("queue of 10", Limit::Queue { servers: 10, most: 1_000 }, Nothing, 1_500, 0.2),
         Case::new("queue of 10, 30 in line", Limit::Queue { servers: 10, most: 40 }, Nothing, 1_500, 0.2),
         Case::new("heavy tail", Limit::None, Nothing, 2_000, 0.2).change(|case| case.provider.tail = 1.384),

@@ -28,6 +28,8 @@ pub enum Limit {
     Bursts { every: f64, lasts: f64 },
     /// A line of calls, worked on by so many at once; a longer line than `most` is turned away.
     Queue { servers: usize, most: usize },
+    /// So many at once go as fast as they can; more take longer by this power of how many times as many they are.
+    Crowd { knee: f64, power: f64 },
     /// Calls get lost with this chance.
     Lost { share: f64 },
 }
@@ -190,6 +192,11 @@ impl Service {
                 ends.sort_by(f64::total_cmp);
                 let starts = ends.len().checked_sub(servers).map_or(now, |first| ends[first]);
                 (End::Passed, None, starts - now + latency)
+            }
+            Limit::Crowd { knee, power } => {
+                #[expect(clippy::cast_precision_loss, reason = "dozens")]
+                let crowd = (self.busy.len() as f64 + 1.0) / knee;
+                (End::Passed, None, latency * crowd.max(1.0).powf(power))
             }
             Limit::Lost { share } => {
                 let lost = self.dice.hits(share);

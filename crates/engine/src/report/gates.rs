@@ -16,7 +16,7 @@ pub struct GateReport {
     pub state: &'static str,
     /// Why, in words.
     pub why: String,
-    /// What last turned calls away: `rate`, `window`, `tokens`, `at_once`, `chance`, `shut` (all of them) or `overload`.
+    /// What turns calls away, as far as that is known: `rate`, `window`, `tokens`, `at_once`, `chance`, `shut` (all of them) or `overload`.
     pub kind: Option<LimitKind>,
     /// Since when.
     pub since: Option<String>,
@@ -91,7 +91,7 @@ pub fn gate_report(row: &GateRow, now: Timestamp) -> Result<GateReport> {
         name: row.name.clone(),
         state,
         why,
-        kind: gate.evidence.kind,
+        kind: gate.kind(now),
         since: since.map(|at| at.to_string()),
         until: until.map(|at| at.to_string()),
         concurrency: Concurrency {

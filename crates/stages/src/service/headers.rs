@@ -83,7 +83,7 @@ pub(super) fn limits(headers: &HeaderMap, now: Timestamp) -> Limits {
         let limit = text(headers, family.limit)
             .and_then(|value| number(value.split([',', ';']).next().unwrap_or_default().trim()));
         let reset = match text(headers, family.reset) {
-            Some(reset) => span(reset, now)?,
+            Some(reset) => rounded(span(reset, now)?),
             // Some do not say when there is more.
             None => limit.map(|_| Duration::ZERO)?,
         };
@@ -100,17 +100,25 @@ pub(super) fn limits(headers: &HeaderMap, now: Timestamp) -> Limits {
 /// The one header of later drafts: `limit=100, remaining=50, reset=30` or `"default";r=50;t=30`.
 fn combined(headers: &HeaderMap) -> Option<Allowance> {
     let value = text(headers, "ratelimit")?;
-    let parameter = |names: [&str; 2]| {
+    let within = |value: &str, names: [&str; 2]| {
         value.split([',', ';']).find_map(|part| {
             let (name, value) = part.split_once('=')?;
             number(value.trim()).filter(|_| names.contains(&name.trim()))
         })
     };
+    let parameter = |names: [&str; 2]| within(value, names);
+    // How much there is of it stands in a header of its own.
+    let policy = || within(text(headers, "ratelimit-policy")?, ["q", "limit"]);
     Some(Allowance {
-        limit: parameter(["limit", "q"]),
+        limit: parameter(["limit", "q"]).or_else(policy),
         remaining: parameter(["remaining", "r"])?,
-        reset: Duration::try_from_secs_f64(parameter(["reset", "t"])?).ok()?,
+        reset: rounded(Duration::try_from_secs_f64(parameter(["reset", "t"])?).ok()?),
     })
+}
+
+/// Who says that a limit is whole again in no time, or was a moment ago, counts whole seconds, or has another clock.
+fn rounded(reset: Duration) -> Duration {
+    if reset.is_zero() { Duration::from_secs(1) } else { reset }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -248,6 +256,12 @@ mod tests {
         let draft = [("ratelimit", "limit=100, remaining=50, reset=5")];
         assert_eq!(requests(&draft), allowance(Some(100.0), 50.0, 5_000));
         assert_eq!(requests(&[("ratelimit", "\"default\";r=50;t=30")]), allowance(None, 50.0, 30_000));
+        let policy = [("ratelimit", "\"default\";r=5;t=2"), ("ratelimit-policy", "\"default\";q=100;w=2")];
+        assert_eq!(requests(&policy), allowance(Some(100.0), 5.0, 2_000));
+        // Rounded down, and of a clock that goes before: it is soon.
+        assert_eq!(requests(&[("ratelimit", "\"default\";r=0;t=0")]), allowance(None, 0.0, 1_000));
+        let past = [("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "1799999940")];
+        assert_eq!(requests(&past), allowance(None, 0.0, 1_000));
     }
 
     #[test]

@@ -210,7 +210,9 @@ impl Desk {
         let of_the_service = matches!(sign_of(&failure, 1, true), Sign::Failed { .. });
         let spared = dependency && (throttled || (of_the_service && away));
         if !spared {
-            return Verdict::Failed { failure, shared };
+            let cap = self.ask_gate(open.stage, |gate| gate.spec().hint_cap);
+            let hint = failure.hint.map(|hint| cap.map_or(hint, |cap| hint.min(cap)));
+            return Verdict::Failed { failure: failure.with_hint(hint), shared };
         }
         let probe = open.permit.is_some_and(|permit| permit.is_probe());
         let wait = self.wait_at_gate(&ready.claimed.item, failure.hint, probe, now);
@@ -271,15 +273,15 @@ impl Desk {
         }
     }
 
-    /// A plain 503 while other calls pass is how many limiters turn calls away. An item that it happens to again and again is to
+    /// A plain 503 while other calls pass, or are being worked on, is how many limiters turn calls away. An item that it happens to again and again is to
     /// blame itself.
     fn as_limiter(&self, open: &OpenCall, failure: &Failure, now: Timestamp) -> Failure {
         let plain =
             (failure.class, failure.kind, failure.status) == (Class::Retryable, Kind::Server, Some(503));
-        let passing = self.ask_gate(open.stage, |gate| gate.is_passing(now)).unwrap_or(false);
+        let serving = self.ask_gate(open.stage, |gate| gate.is_serving(now)).unwrap_or(false);
         let mut items = open.members.iter().flatten().map(|ready| &ready.claimed.item);
         let mut taken = failure.clone();
-        if plain && passing && items.all(|item| item.throttles < MOST_THROTTLES) {
+        if plain && serving && items.all(|item| item.throttles < MOST_THROTTLES) {
             taken.class = Class::RateLimited;
         }
         taken

@@ -30,7 +30,9 @@ impl Roster {
     /// the next ones, which are asked for when there is room for some.
     pub(super) async fn fill(&mut self, host: &mut dyn Host, now: Timestamp) -> Result<(), Error> {
         let back = self.looked_at.is_some_and(|at| at > now);
+        let asleep = self.asleep.len();
         self.asleep.retain(|_, (until, _)| *until > now && !back);
+        let woken = self.asleep.len() < asleep;
         if back || now >= self.look_all_at {
             self.all_seen = false;
             (self.later_seen, self.look_all_at) = (0, Timestamp::MAX);
@@ -44,7 +46,7 @@ impl Roster {
         let rested = looked.filter(|ago| self.settings.until_idle.is_some() || *ago >= rest);
         let tick = looked.is_none()
             || rested.is_some_and(|ago| ago >= self.settings.tick && (changed || ago >= LOOK_ANYWAY));
-        let due = self.next_due.is_some_and(|due| due <= now);
+        let due = woken || self.next_due.is_some_and(|due| due <= now);
         let at_leisure = changed && self.open.len() <= FEW && rested.is_some();
         let looks = tick || due || at_leisure;
         if looks {

@@ -20,7 +20,7 @@ use redrive_store::{Error, OpenRun, Retired, Store, WorkFilter, WorkPosition};
 use super::driver::Stop;
 use super::gate_set::GateSet;
 use super::places::PlaceSet;
-use super::run_loop::{Ending, Mates, leave_gates};
+use super::run_loop::{Ending, Mates, leave_gates, tell_gates};
 use crate::env::Env;
 use crate::patience::Patience;
 
@@ -183,6 +183,9 @@ impl Roster {
             }
             if self.is_idle(now) {
                 return Ok(());
+            }
+            if self.open.is_empty() {
+                tell_gates(&*self.store, &self.gates, now).await;
             }
             let due = self.next_due.map_or(self.settings.tick, |due| due.since(now));
             host.wait(due.clamp(Duration::from_millis(1), self.settings.glance)).await;

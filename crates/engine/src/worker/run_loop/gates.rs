@@ -58,7 +58,7 @@ impl<D: Driver> WorkerLoop<D> {
                     tracing::warn!(%gate, why, "gate paused until somebody acts; `redrive gates resume {gate}` lets it go on");
                 }
                 Notice::Away => {
-                    tracing::warn!(%gate, "calls fail; the gate is closed, and tried out with one call at a time");
+                    tracing::warn!(%gate, "calls fail; the gate is away, and tried out with one call at a time");
                 }
                 Notice::Back => tracing::info!(%gate, "calls pass again"),
                 Notice::Parked(asked) => {
@@ -76,6 +76,21 @@ impl<D: Driver> WorkerLoop<D> {
             driver.observe(Step::GatesRead { rows, first: false }, desk, now);
         };
         leave_gates(&*self.store, desk.gates(), read, now).await;
+    }
+}
+
+/// Tells others what a worker that has nothing to do found about gates, where it has not yet.
+pub async fn tell_gates(store: &dyn Store, gates: &GateSet, now: Timestamp) {
+    if gates.is_stale() {
+        let heard = store.gates().await.and_then(|rows| gates.hear(&rows, now));
+        if heard.is_err() {
+            return;
+        }
+    }
+    let rows = gates.to_save(now);
+    if !rows.is_empty() {
+        let saved = store.save_gates(rows.clone()).await;
+        gates.saved(&rows, saved.as_deref().ok(), now);
     }
 }
 

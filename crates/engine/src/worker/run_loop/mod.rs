@@ -10,7 +10,7 @@ mod gates;
 mod wait;
 
 use end::{idle_before, leave_idle};
-pub(super) use gates::leave_gates;
+pub(super) use gates::{leave_gates, tell_gates};
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
