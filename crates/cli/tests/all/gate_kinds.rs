@@ -181,11 +181,57 @@ fn an_item_that_is_always_turned_away_does_not_take_its_batch_with_it() {
     let pipeline =
         gated(&stage, "").replacen("name = \"test\"\n", "name = \"test\"\ndeadline = \"25s\"\n", 1);
     let place = Place::with(&pipeline, &samples(ITEMS));
+    let begun = wait::now();
     let started = place.start(&RUN);
     place.until_json(&["show", "r1"], |run| count(&run["counts"]["succeeded"]) == ITEMS as u64 - 1);
     started.finish();
+    // It has its last try just before its deadline, and does not die long before it.
+    assert!(begun.elapsed() >= Duration::from_secs(20), "{:?}", begun.elapsed());
     assert_eq!(place.result_keys(), &keys(ITEMS) - &Names::from([key(7)]));
     assert_eq!(place.dead_keys(), Names::from([key(7)]));
+    place.check();
+}
+
+#[test]
+fn the_last_item_that_is_turned_away_alone_is_not_made_to_wait_for_long() {
+    const ITEMS: usize = 40;
+    let server = Server::start(|call| match (&*call.item().key, call.item().before) {
+        ("k0000", 0..9) => Answer::status(429, "later"),
+        _ => Answer::all(call),
+    });
+    let stage = format!("{}\nconcurrency = 8\n{}", server.stage(), quick_retry(2));
+    let place = Place::with(&gated(&stage, ""), &samples(ITEMS));
+    place.run(&RUN).expect(0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
+    let attempts = place.json(&["explain", "k0000"])["attempts"].as_array().expect("a list").clone();
+    let waits: Vec<u64> = attempts.iter().filter_map(|attempt| attempt["wait_ms"].as_u64()).collect();
+    assert!(waits.len() >= 9 && waits.iter().all(|wait| *wait < 15_000), "{waits:?}");
+    place.check();
+}
+
+#[test]
+fn a_service_with_one_place_that_says_503_to_others_kills_nobody() {
+    const ITEMS: usize = 6;
+    let server = Rehearsal::start("[latency]\nbase = \"1500ms\"\nmax_concurrency = 1\nover_status = 503\n");
+    let stage = format!("{}concurrency = 16\n{}", server.http(), quick_retry(3));
+    let place = Place::with(&gated(&stage, ""), &samples(ITEMS));
+    place.run(&RUN).expect(0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
+    assert_eq!(place.dead_keys(), Names::new());
+    place.check();
+}
+
+#[test]
+fn no_failure_makes_an_item_wait_for_longer_than_its_gate_grants() {
+    const ITEMS: usize = 8;
+    let server = Server::start(|call| match (&*call.item().key, call.item().before) {
+        ("k0003", 0) => Answer::Http(504, vec![("Retry-After", "10000".to_owned())], "away".to_owned()),
+        _ => Answer::all(call),
+    });
+    let stage = format!("{}\nconcurrency = 2\n{}", server.stage(), quick_retry(3));
+    let place = Place::with(&gated(&stage, "hint_cap = \"1s\""), &samples(ITEMS));
+    place.run(&RUN).expect(0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
     place.check();
 }
 

@@ -242,6 +242,17 @@ fn names_that_no_run_can_have_are_refused_and_those_that_none_has_are_told() {
 }
 
 #[test]
+fn a_worker_that_has_nothing_to_do_has_told_what_its_gates_counted() {
+    let server = Server::good();
+    let place = place(&server, "gate = \"api\"\n[gate.api]\n");
+    let worker = place.start(&["work"]);
+    hand_over(&place, "one", 30, &[]);
+    place.until_json(&["gates"], |list| count(&list["gates"][0]["totals"]["calls"]) == 30);
+    worker.kill();
+    assert_eq!(server.count(), 30);
+}
+
+#[test]
 fn a_run_whose_input_broke_off_is_named_every_time() {
     let server = Server::good();
     let place = place(&server, "");

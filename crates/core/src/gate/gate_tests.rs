@@ -401,28 +401,40 @@ fn given_limits_hold_and_what_was_overdrawn_is_remembered() {
 
 #[test]
 fn workers_that_come_together_share_and_no_more_than_asked_for_is_under_way() {
-    let spec = GateSpec { max_concurrency: 6, ..GateSpec::default() };
-    let mut gates: Vec<Gate> = (0..3)
-        .map(|n| {
-            let mut state = GateState::default();
-            state.window.limit = 64.0;
-            Gate::new(spec.clone(), state, format!("w{n}"), Timestamp(0))
-        })
-        .collect();
-    let mut stored = GateState::default();
-    for gate in &mut gates {
-        call(gate, Sign::Answered, 0);
-        let state = gate.to_save(Timestamp(1_001)).expect("it is time");
-        stored.merge(&state, Totals::default(), Timestamp(1_001));
-    }
-    let mut under_way = 0;
-    for gate in &mut gates {
-        gate.merge(&stored, Timestamp(1_002));
-        while gate.admit(0, Timestamp(1_002)).is_ok() {
-            under_way += 1;
+    for (most, workers) in [(6, 3), (1, 4), (2, 4), (4, 4), (6, 4), (7, 3), (20, 6)] {
+        let spec = GateSpec { max_concurrency: most, ..GateSpec::default() };
+        let mut gates: Vec<Gate> = (0..workers)
+            .map(|n| {
+                let mut state = GateState::default();
+                state.window.limit = 64.0;
+                Gate::new(spec.clone(), state, format!("w{n}"), Timestamp(0))
+            })
+            .collect();
+        let mut stored = GateState::default();
+        for gate in &mut gates {
+            call(gate, Sign::Answered, 0);
+            assert!(gate.is_urgent(), "others know at once that there is one more");
+            let state = gate.to_save(Timestamp(1)).expect("it is urgent");
+            stored.merge(&state, Totals::default(), Timestamp(1));
         }
+        let mut places = [0, 4_999, 5_000].map(|_| Vec::new());
+        for gate in &mut gates {
+            gate.merge(&stored, Timestamp(2));
+            for (places, now) in places.iter_mut().zip([2, 4_999, 5_000]) {
+                places.push(gate.places(Timestamp(now)));
+            }
+        }
+        let whole = usize::try_from(most).expect("small");
+        assert!(places.iter().all(|all| all.iter().sum::<usize>() == whole), "{most}: {places:?}");
+        assert_eq!(places[0] != places[2], whole % workers > 0, "they take turns with what is left over");
+        let mut under_way = 0;
+        for gate in &mut gates {
+            while gate.admit(0, Timestamp(2)).is_ok() {
+                under_way += 1;
+            }
+        }
+        assert_eq!(under_way, whole);
     }
-    assert_eq!(under_way, 6);
 }
 
 #[test]

@@ -54,8 +54,11 @@ impl Gate {
     /// Calls that this worker may have under way.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a few thousand")]
     pub(super) fn places(&self, now: Timestamp) -> usize {
-        let limit = self.shared.window.limit.min(f64::from(self.spec.max_concurrency)).max(1.0).floor();
+        let limit = self.shared.window.limit.max(1.0).floor();
         let limit = if self.is_shut(now) { limit.min(SHUT_PLACES) } else { limit };
+        if limit >= f64::from(self.spec.max_concurrency) {
+            return self.most_places(now);
+        }
         let mine = (limit * self.share(now)).round() as usize;
         let mine = if mine == 0 { self.part_of(limit as usize, now) } else { mine };
         mine.min(self.most_places(now))

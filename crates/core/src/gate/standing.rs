@@ -67,10 +67,9 @@ impl GateState {
         let holds = match self.evidence.kind? {
             LimitKind::Rate | LimitKind::Tokens => rate,
             LimitKind::Window => self.told.requests.is_some(),
-            LimitKind::AtOnce => true,
+            LimitKind::AtOnce | LimitKind::Overload => self.holds_places_back(),
             LimitKind::Chance => self.evidence.background > 0.0,
             LimitKind::Shut => closed,
-            LimitKind::Overload => self.holds_places_back(),
         };
         self.evidence.kind.filter(|_| holds).or_else(|| rate.then_some(LimitKind::Rate))
     }
