@@ -61,7 +61,7 @@ impl Evidence {
         if self.background == 0.0 {
             self.share = lately;
         }
-        self.background = share.clamp(0.0, 0.5);
+        self.background = share.clamp(0.0, 0.8);
         let believed = BELIEVED * (1 << self.found.min(6));
         self.found = self.found.saturating_add(1);
         self.asked_again_at = now.after(believed.min(LONGEST_BELIEVED));

@@ -106,6 +106,8 @@ pub struct Gate {
     /// Calls that have passed since it was last closed, over all workers.
     passed_since_open: f64,
     recent: Recent,
+    /// How fast calls were made at most when most were turned away, and which share that was.
+    fastest: Option<(f64, f64)>,
     inquiry: Option<Inquiry>,
     trial: Option<Trial>,
     /// When it was last judged what turns calls away: those that had started by then were part of it.
@@ -161,6 +163,7 @@ impl Gate {
             saved: 1.0,
             passed_since_open: 0.0,
             recent: Recent::default(),
+            fastest: None,
             inquiry: None,
             trial: None,
             judged_at: Timestamp(i64::MIN),

@@ -201,6 +201,13 @@ impl Recent {
         counts
     }
 
+    /// How often one of the last so many calls ended otherwise than the one that started before it.
+    pub(super) fn changes(&self, calls: usize, now: Timestamp) -> usize {
+        let ends: Vec<End> =
+            self.calls.iter().rev().filter_map(|call| self.end_of(call, now)).take(calls).collect();
+        ends.windows(2).filter(|pair| pair[0] != pair[1]).count()
+    }
+
     /// Calls that are under way and will pass.
     pub(super) fn worked_on(&self, now: Timestamp) -> usize {
         self.calls.iter().filter(|call| call.end.is_none() && self.end_of(call, now).is_some()).count()

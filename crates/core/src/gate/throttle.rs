@@ -221,7 +221,15 @@ impl Gate {
                 self.cut(seen, LEAST_LEFT, inquiry.of, now)
             }
             Finding::Few => self.try_slower(since, now),
+            Finding::Most if self.is_chance_all_the_same(now) => {
+                let share = self.recent.last(LATELY, LONG_AGO, now).share();
+                self.shared.evidence.find_background(share, share, now);
+                self.shared.rate.lift(now);
+                (self.since_cut, self.fastest) = (None, None);
+            }
             Finding::Most => {
+                let fastest = self.fastest.map_or(0.0, |(pace, _)| pace).max(seen.started);
+                self.fastest = Some((fastest, self.recent.last(LATELY, LONG_AGO, now).share()));
                 self.shared.evidence.forget_background();
                 self.requests.empty();
                 let worked_on = self.recent.worked_on(now);
@@ -262,6 +270,18 @@ impl Gate {
             self.shared.window.tries_more_than().filter(|_| found)
         };
         self.recent.borne_at_once(now).map(|most| self.everywhere(most, now)).or_else(known)
+    }
+
+    /// Whether as large a share is turned away as when calls were made much faster, here and there among those that pass: a limit
+    /// would turn fewer away, and one that is used up turns away all for a while.
+    fn is_chance_all_the_same(&self, now: Timestamp) -> bool {
+        let calls = 3 * ENOUGH;
+        let counts = self.recent.last(calls, LONG_AGO, now);
+        let slower = |(pace, share): (f64, f64)| {
+            4.0 * self.shared.rate.allowed(now) <= pace && counts.share() >= 0.6 * share
+        };
+        let mixed = 4 * self.recent.changes(calls, now) >= calls;
+        mixed && counts.all() >= calls && self.fastest.is_some_and(slower)
     }
 
     /// Whether the number of calls at once may be what turns them away: no rate is known, and as many as were found to be borne

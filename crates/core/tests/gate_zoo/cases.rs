@@ -251,6 +251,7 @@ pub fn all() -> Vec<Case> {
     ]);
     all.extend([0.01, 0.03, 0.1, 0.3].map(|share| random(share, Always(1.0))));
     all.extend([0.01, 0.03, 0.1, 0.3].map(|share| random(share, Nothing)));
+    all.extend([random(0.6, Always(1.0)), random(0.6, Nothing)]);
     all.extend([
         random(0.03, Always(5.0)),
         random(0.03, Always(1.0)).change(|case| {
