@@ -218,7 +218,8 @@ impl Gate {
         match finding {
             Finding::Few if self.is_most_lately(now) => self.cut(seen, LEAST_LEFT_OF_MOST, inquiry.of, now),
             Finding::Few if touches && !self.is_much_at_any_rate(now) => {
-                self.cut(seen, LEAST_LEFT, inquiry.of, now)
+                self.fastest = None;
+                self.cut(seen, LEAST_LEFT, inquiry.of, now);
             }
             Finding::Few => self.try_slower(since, now),
             Finding::Most if self.is_chance_all_the_same(now) => {
