@@ -247,7 +247,7 @@ fn a_worker_that_has_nothing_to_do_has_told_what_its_gates_counted() {
     let place = place(&server, "gate = \"api\"\n[gate.api]\n");
     let worker = place.start(&["work"]);
     hand_over(&place, "one", 30, &[]);
-    place.until_json(&["gates"], |list| count(&list["gates"][0]["totals"]["calls"]) == 30);
+    place.until_json(&["gates"], |list| list["gates"][0]["totals"]["calls"] == 30);
     worker.kill();
     assert_eq!(server.count(), 30);
 }

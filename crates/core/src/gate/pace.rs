@@ -246,7 +246,7 @@ impl Gate {
         let lately = self.recent.passed_at().is_some_and(|at| now.since(at) < PASSES_WITHIN / 2);
         let calls = self.recent.last_due(16, now);
         let some = lately && 3 * calls.passed >= calls.turned_away;
-        !self.is_away() && (some || self.recent.worked_on(now) > 0)
+        !self.is_away() && (some || self.recent.is_working(now))
     }
 
     /// A span that strays by a quarter to both sides, so that nothing comes to be in step with it.

@@ -213,6 +213,12 @@ impl Recent {
         self.calls.iter().filter(|call| call.end.is_none() && self.end_of(call, now).is_some()).count()
     }
 
+    /// Whether a call has been under way for longer than it takes to be turned away.
+    pub(super) fn is_working(&self, now: Timestamp) -> bool {
+        let long = self.refused_after() * 2;
+        self.calls.iter().any(|call| call.end.is_none() && now > call.started.after(long))
+    }
+
     /// How many calls at once pass, where those that are turned away are the ones beside which as many are being worked on.
     pub(super) fn borne_at_once(&self, now: Timestamp) -> Option<usize> {
         let lately = || self.calls.iter().rev().filter(|call| call.was_turned_away()).take(24);
