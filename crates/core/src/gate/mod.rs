@@ -106,8 +106,8 @@ pub struct Gate {
     /// Calls that have passed since it was last closed, over all workers.
     passed_since_open: f64,
     recent: Recent,
-    /// How fast calls were made at most when most were turned away, and which share that was.
-    fastest: Option<(f64, f64)>,
+    /// How fast calls were made at most when most were turned away, which share that was, and when.
+    fastest: Option<(f64, f64, Timestamp)>,
     inquiry: Option<Inquiry>,
     trial: Option<Trial>,
     /// When it was last judged what turns calls away: those that had started by then were part of it.

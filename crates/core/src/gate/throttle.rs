@@ -229,8 +229,10 @@ impl Gate {
                 (self.since_cut, self.fastest) = (None, None);
             }
             Finding::Most => {
-                let fastest = self.fastest.map_or(0.0, |(pace, _)| pace).max(seen.started);
-                self.fastest = Some((fastest, self.recent.last(LATELY, LONG_AGO, now).share()));
+                if self.fastest.is_none_or(|(pace, ..)| pace < seen.started) {
+                    let share = self.recent.last(LATELY, LONG_AGO, now).share();
+                    self.fastest = Some((seen.started, share, now));
+                }
                 self.shared.evidence.forget_background();
                 self.requests.empty();
                 let worked_on = self.recent.worked_on(now);
@@ -276,13 +278,12 @@ impl Gate {
     /// Whether as large a share is turned away as when calls were made much faster, here and there among those that pass: a limit
     /// would turn fewer away, and one that is used up turns away all for a while.
     fn is_chance_all_the_same(&self, now: Timestamp) -> bool {
-        let calls = 3 * ENOUGH;
-        let counts = self.recent.last(calls, LONG_AGO, now);
-        let slower = |(pace, share): (f64, f64)| {
-            4.0 * self.shared.rate.allowed(now) <= pace && counts.share() >= 0.6 * share
-        };
+        let Some((pace, share, since)) = self.fastest else { return false };
+        let calls = 2 * ENOUGH;
+        let counts = self.recent.last(calls, since, now);
         let mixed = 4 * self.recent.changes(calls, now) >= calls;
-        mixed && counts.all() >= calls && self.fastest.is_some_and(slower)
+        let as_many = counts.all() >= calls && counts.share() >= 0.6 * share;
+        4.0 * self.shared.rate.allowed(now) <= pace && mixed && as_many
     }
 
     /// Whether the number of calls at once may be what turns them away: no rate is known, and as many as were found to be borne

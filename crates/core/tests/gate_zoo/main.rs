@@ -46,7 +46,8 @@ fn meets_goals(rows: &[Row], looser: f64) {
     assert!(10 * named >= 9 * all, "{named} of {all} were taken for what they are");
     for row in rows {
         let Row { name, took, ideal, looped, .. } = row;
-        assert!(row.slower() <= 2.5 * looser, "{name}: {took:.1} s, ideal {ideal:.1} s");
+        let most = if name.starts_with(LATE) { 12.0 } else { 2.5 };
+        assert!(row.slower() <= most * looser, "{name}: {took:.1} s, ideal {ideal:.1} s");
         let by_loop = if SLOWER_THAN_LOOP.contains(&name.as_str()) { 1.8 } else { 1.35 };
         assert!(*took <= by_loop * looser * looped + 0.2, "{name}: {took:.1} s, the loop {looped:.1} s");
         let most = if row.steady { 0.25 } else { 0.5 };
@@ -55,6 +56,9 @@ fn meets_goals(rows: &[Row], looser: f64) {
         assert_eq!(row.early, 0, "{name}: an item came before the end of its hint");
     }
 }
+
+/// That it is chance is found only after some seconds, in which nearly all of its calls could have been made.
+const LATE: &str = "random 60 % none";
 
 /// Here the loop is faster, and pays with half a call to sixty that are turned away for each that passes.
 const SLOWER_THAN_LOOP: [&str; 4] = [
