@@ -278,7 +278,9 @@ impl Gate {
     /// Whether as large a share is turned away as when calls were made much faster, here and there among those that pass: a limit
     /// would turn fewer away, and one that is used up turns away all for a while.
     fn is_chance_all_the_same(&self, now: Timestamp) -> bool {
-        let Some((pace, share, since)) = self.fastest else { return false };
+        // Each of several workers sees its own calls only: what was turned away then may have been for the others'.
+        let alone = self.shared.live_members(now).all(|(name, _)| *name == self.me);
+        let Some((pace, share, since)) = self.fastest.filter(|_| alone) else { return false };
         let calls = 2 * ENOUGH;
         let counts = self.recent.last(calls, since, now);
         let mixed = 4 * self.recent.changes(calls, now) >= calls;

@@ -210,13 +210,24 @@ impl Desk {
         let of_the_service = matches!(sign_of(&failure, 1, true), Sign::Failed { .. });
         let spared = dependency && (throttled || (of_the_service && away));
         if !spared {
-            let cap = self.ask_gate(open.stage, |gate| gate.spec().hint_cap);
-            let hint = failure.hint.map(|hint| cap.map_or(hint, |cap| hint.min(cap)));
-            return Verdict::Failed { failure: failure.with_hint(hint), shared };
+            return Verdict::Failed { failure: self.within_hint_cap(open.stage, failure), shared };
         }
         let probe = open.permit.is_some_and(|permit| permit.is_probe());
         let wait = self.wait_at_gate(&ready.claimed.item, failure.hint, probe, now);
         Verdict::TurnedAway { failure, wait }
+    }
+
+    /// The same failure, with no longer a hint than its gate grants, where that is less than the policy does.
+    fn within_hint_cap(&self, stage: StageNo, failure: Failure) -> Failure {
+        let policy = self.recipe.plan.stage(stage).map(|stage| stage.policy.hint_cap());
+        let gate = self.ask_gate(stage, |gate| gate.spec().hint_cap);
+        match (gate, policy) {
+            (Some(gate), Some(policy)) if gate < policy => {
+                let hint = failure.hint.map(|hint| hint.min(gate));
+                failure.with_hint(hint)
+            }
+            _ => failure,
+        }
     }
 
     fn whole_failed(&mut self, open: &mut OpenCall, failure: &Failure, lesson: Lesson<'_>, now: Timestamp) {
