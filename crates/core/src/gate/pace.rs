@@ -244,9 +244,7 @@ impl Gate {
     #[must_use]
     pub fn is_serving(&self, now: Timestamp) -> bool {
         let lately = self.recent.passed_at().is_some_and(|at| now.since(at) < PASSES_WITHIN / 2);
-        let calls = self.recent.last_due(16, now);
-        let some = lately && 3 * calls.passed >= calls.turned_away;
-        !self.is_away() && (some || self.recent.is_working(now))
+        !self.is_away() && (lately || self.recent.is_working(now))
     }
 
     /// A span that strays by a quarter to both sides, so that nothing comes to be in step with it.
