@@ -91,7 +91,7 @@ pub async fn failures(floor: &Floor, request: &Failures) -> Result<FailureReport
 pub async fn check(floor: &Floor, run: Option<RunId>) -> Result<CheckReport> {
     let wanted = run.map_or(report::Runs::All, report::Runs::One);
     let plan = |row: &RunRow| pipelines::definition_of(row).map(|definition| definition.plan());
-    Ok(report::check(&*floor.store, wanted, plan, floor.now()).await?)
+    Ok(report::check(&*floor.store, wanted, plan, floor.now(), &*floor.env.progress).await?)
 }
 
 /// Which runs to forget.

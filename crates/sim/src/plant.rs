@@ -265,6 +265,14 @@ impl Store for Planted {
         self.inner.contents(items, most).await
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        self.inner.items_of(items).await
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        self.inner.histories(items).await
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
         self.inner.history(seq).await
     }

@@ -338,6 +338,14 @@ impl Store for FaultyStore {
         self.read(self.inner.contents(items, most)).await
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        self.read(self.inner.items_of(items)).await
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        self.read(self.inner.histories(items)).await
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
         self.read(self.inner.history(seq)).await
     }

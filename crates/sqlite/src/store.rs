@@ -338,6 +338,14 @@ impl Store for SqliteStore {
         self.read(move |conn| history::of(conn, seq)).await
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        self.read(move |conn| item::some(conn, &items)).await
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        self.read(move |conn| items.iter().map(|seq| history::of(conn, *seq)).collect()).await
+    }
+
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
         self.read(move |conn| item::children(conn, parent)).await
     }

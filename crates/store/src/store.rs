@@ -105,8 +105,12 @@ pub trait Store: Send + Sync {
     /// Reads items with their contents, in the order asked for, each pair as it is at one moment. What is not there is left
     /// out. At least one is read, and no more after `most` bytes: ask for the rest again.
     async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>>;
+    /// Reads these items, in the order asked for. What is not there is left out.
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>>;
     /// Reads an item's history.
     async fn history(&self, seq: ItemSeq) -> Result<History>;
+    /// Reads the histories of many items at one moment, in the order asked for; that of an item that is not there is empty.
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>>;
     /// Counts an item's children by how they stand.
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally>;
     /// Reads the maintained counters of a run that are not zero, by stage and metric.

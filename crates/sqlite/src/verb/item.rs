@@ -27,6 +27,15 @@ pub(crate) fn one(conn: &Connection, seq: ItemSeq) -> Result<Option<Item>> {
     rows.next()?.map(row::item).transpose()
 }
 
+/// Reads these items.
+pub(crate) fn some(conn: &Connection, items: &[ItemSeq]) -> Result<Vec<Item>> {
+    let mut found = Vec::with_capacity(items.len());
+    for seq in items {
+        found.extend(one(conn, *seq)?);
+    }
+    Ok(found)
+}
+
 /// Reads one item's content.
 pub(crate) fn payload(conn: &Connection, seq: ItemSeq) -> Result<Option<Content>> {
     let mut select = conn.prepare_cached("SELECT payload, content, payload_sum FROM item WHERE seq = ?1")?;

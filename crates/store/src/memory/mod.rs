@@ -173,8 +173,18 @@ impl Store for MemoryStore {
         Ok(found)
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        let state = self.lock();
+        Ok(items.iter().filter_map(|seq| state.items.get(seq)).map(|kept| kept.item.clone()).collect())
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
-        Ok(self.lock().items.get(&seq).map(|kept| kept.history.clone()).unwrap_or_default())
+        Ok(self.lock().history(seq))
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        let state = self.lock();
+        Ok(items.into_iter().map(|seq| state.history(seq)).collect())
     }
 
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {

@@ -37,7 +37,7 @@ pub async fn export(context: &Context, which: &Which, output: Option<&Path>, ove
         None => Sink::standard_output()?,
     };
     let (mut written, mut damaged) = (0, 0);
-    let mut export = Export::of(&floor, selection);
+    let mut export = Export::of(&floor, selection).await?;
     while let Some(exported) = export.next().await? {
         let item = &exported.0.item;
         if let Some(damage) = &item.damage {
