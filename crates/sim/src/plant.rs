@@ -1,5 +1,6 @@
 //! Stores with a mistake in them, to show that the checks can fail.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,8 +13,8 @@ use redrive_core::item::{Item, Payload, State};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, GateRow, Group, History,
-    ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun, NewWorker, NextDue,
+    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, GateRow, Group,
+    History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun, NewWorker, NextDue,
     Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
     Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
     WorkList, WorkQuery, WorkerRow,
@@ -377,6 +378,10 @@ impl Store for Planted {
 
     async fn scrub(&self, how: Scrub) -> Result<Scrubbed> {
         self.inner.scrub(how).await
+    }
+
+    async fn copy_into(&self, file: PathBuf, heard: CopyHeard) -> Result<u64> {
+        self.inner.copy_into(file, heard).await
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

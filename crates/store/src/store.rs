@@ -1,5 +1,6 @@
 //! The trait itself.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,8 +17,8 @@ use crate::query::{
     RunSet, Settled, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit,
-    Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
+    Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
     BegunRun, GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow,
@@ -159,6 +160,10 @@ pub trait Store: Send + Sync {
     /// Sees to it that what was removed is in no file of the store any more, or that room is given back. Nothing that can be
     /// read changes; a store without files has nothing to do.
     async fn scrub(&self, how: Scrub) -> Result<Scrubbed>;
+    /// Writes all that the store holds, as it is at one moment, into this file, which has to be there and empty. Others may
+    /// write meanwhile. The copy is a store of its own, is looked through once and is on the disk when it answers `Ok`;
+    /// otherwise the file is worth nothing. Returns its bytes.
+    async fn copy_into(&self, file: PathBuf, heard: CopyHeard) -> Result<u64>;
     /// Forgets old finished runs, some items a call.
     async fn prune(&self, prune: Prune) -> Result<Pruned>;
 

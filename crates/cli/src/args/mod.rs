@@ -1,5 +1,6 @@
 //! What can be typed. Nothing here is looked up or opened.
 
+mod care;
 mod crew;
 mod dead;
 mod index;
@@ -15,6 +16,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
+pub use care::BackupArgs;
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
@@ -183,6 +185,10 @@ pub enum Command {
         #[arg(long, short)]
         yes: bool,
     },
+    /// Give room back to the disk that the store does not need any more
+    Compact,
+    /// Copy the whole store into a file, while others go on
+    Backup(BackupArgs),
     /// Look whether everything is in order here
     Doctor {
         /// A pipeline file to look at as well

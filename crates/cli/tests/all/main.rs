@@ -3,6 +3,7 @@
 mod bad_handlers;
 mod bad_input;
 mod budget;
+mod care;
 mod children;
 mod clock;
 mod crash_points;

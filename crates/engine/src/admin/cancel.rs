@@ -8,7 +8,7 @@ use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, RunChange, Store};
 
-use super::{Done, MANY, Request, close, open};
+use super::{Done, PAGE, Request, close, next_page, open};
 use crate::counts::{all_counts, live_items};
 use crate::crash;
 use crate::env::Env;
@@ -44,11 +44,12 @@ pub(super) async fn go_on(
             (StateKind::Running, counts.running),
         ] {
             let filter = ItemFilter { run: Some(run), state: Some(state), ..ItemFilter::default() };
-            let mut query = ItemQuery { filter, after: None, limit: MANY };
+            let mut query = ItemQuery { filter, after: None, limit: PAGE };
             // What is counted nowhere is not looked for: that would read the whole run through.
             let mut page = if n > 0 { store.items(query.clone()).await? } else { Vec::new() };
             while let Some(last) = page.last() {
                 query.after = Some(last.seq);
+                query.limit = next_page(query.limit);
                 found |= cancel_page(store, &page, plan, &mut operation, env).await?;
                 env.progress.reached(operation.changed, Some(all));
                 page = store.items(query.clone()).await?;

@@ -34,11 +34,16 @@ use serde::Serialize;
 
 use crate::env::Env;
 
-/// Items changed in one transaction, where one of them that changed meanwhile has all of them done one by one.
+/// Items changed in one transaction.
 const PAGE: usize = 500;
-/// Items changed in one transaction, where each stands for itself. What it saves are waits for the disk, and writes of
-/// pages that items far apart share; nobody who writes meanwhile waits long.
+/// Most items changed in one transaction where each stands for itself: pages grow up to this. It saves waits for the disk,
+/// and writes of pages of the file that items far apart share; nobody who writes meanwhile waits long.
 const MANY: usize = 5_000;
+
+/// How many items the next page has.
+fn next_page(page: usize) -> usize {
+    (page * 2).min(MANY)
+}
 
 /// Gives the plans of runs.
 #[async_trait]

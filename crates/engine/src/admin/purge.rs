@@ -6,7 +6,7 @@ use redrive_core::id::ItemSeq;
 use redrive_core::item::{Item, State};
 use redrive_store::{ItemFilter, ItemQuery, ItemRev, Operation, Result, Store};
 
-use super::{Done, MANY, Request, close, count_dead, dead, is_open, open};
+use super::{Done, PAGE, Request, close, count_dead, dead, is_open, next_page, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -27,7 +27,7 @@ pub(super) async fn go_on(
     env: &Env,
 ) -> Result<Done> {
     let all = operation.changed + operation.skipped + count_dead(store, filter).await?;
-    let mut query = ItemQuery { filter: dead(filter), after: operation.after, limit: MANY };
+    let mut query = ItemQuery { filter: dead(filter), after: operation.after, limit: PAGE };
     let mut again = operation.after.is_some();
     loop {
         let page = store.items(query.clone()).await?;
@@ -42,6 +42,7 @@ pub(super) async fn go_on(
             break;
         }
         query.after = Some(last);
+        query.limit = next_page(query.limit);
         operation.after = Some(last);
         purge_page(store, &page, &mut operation, env).await?;
         env.progress.reached(operation.changed + operation.skipped, Some(all));

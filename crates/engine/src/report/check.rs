@@ -110,7 +110,8 @@ async fn items_of(store: &dyn Store, wanted: Runs) -> Result<u64> {
         Err(Error::Corrupt(_)) => Vec::new(),
         of => of?,
     };
-    let there = of.iter().map(|of| counts(&of.counters, |_| true)).map(|of| of.admitted.saturating_sub(of.purged));
+    let there =
+        of.iter().map(|of| counts(&of.counters, |_| true)).map(|of| of.admitted.saturating_sub(of.purged));
     Ok(there.sum())
 }
 

@@ -93,7 +93,8 @@ impl<'a> Export<'a> {
             None => self.page.clear(),
         }
         // Something may have become of an item since it was listed.
-        self.lives = lives.into_iter().filter(|life| filter.matches(&life.item)).collect::<Vec<_>>().into_iter();
+        self.lives =
+            lives.into_iter().filter(|life| filter.matches(&life.item)).collect::<Vec<_>>().into_iter();
         Ok(true)
     }
 }
@@ -155,7 +156,10 @@ impl<'a> Import<'a> {
         if item.state.kind() != StateKind::Dead {
             return left_alone(format!("item {id} is {}, not dead", item.state.kind()));
         }
-        let known = self.runs.find(Some(item.run)).await?;
+        let known = match self.runs.known(item.run).await? {
+            Some(known) => known,
+            None => self.runs.find(Some(item.run)).await?.into(),
+        };
         let payload = parsed.item.payload.get().as_bytes().into();
         match redrive_edited(store, &known.plan, &item, payload, &self.floor.env).await? {
             true => Ok(Imported::SentBack),

@@ -6,6 +6,7 @@ mod read;
 mod state;
 mod write;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -20,8 +21,8 @@ use crate::query::{
     RunSet, Settled, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit,
-    Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
+    Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
     BegunRun, GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow,
@@ -273,6 +274,11 @@ impl Store for MemoryStore {
     /// What is removed from memory is gone.
     async fn scrub(&self, _how: Scrub) -> Result<Scrubbed> {
         self.change().map(|_| Scrubbed::default())
+    }
+
+    /// There is no file of it that could be copied.
+    async fn copy_into(&self, file: PathBuf, _heard: CopyHeard) -> Result<u64> {
+        Err(Error::Open(format!("a store in memory cannot be copied into {}", file.display())))
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {
