@@ -88,6 +88,7 @@ const CASES: &[(&str, CaseFn)] = table! {
     retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
         a_purged_child_that_is_given_again_is_admitted_and_purged_anew, a_purge_takes_kept_outputs_with_it,
+        giving_room_back_changes_nothing_that_is_kept,
         prune_goes_in_pages, prune_leaves_young_and_unfinished_runs, prune_takes_one_run_when_it_is_named,
         prune_spares_runs_with_dead_items_unless_told, numbers_of_items_are_not_given_again,
         outputs_are_forgotten_with_the_run_that_wrote_them_last;
