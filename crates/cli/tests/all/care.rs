@@ -58,7 +58,7 @@ fn compact_refuses_while_a_worker_is_at_work_and_names_it() {
     let place = Place::with(&one_stage(&server.stage()), &samples(3));
     let started = place.start(&["run", "p.toml"]);
     server.until_open(1);
-    let refused = place.run(&["compact"]).expect(1);
+    let refused = place.run(&["compact"]).expect(2);
     assert!(
         refused.stderr.contains("worker w1 is at work on r1; it would have to wait"),
         "{}",
@@ -100,7 +100,7 @@ fn stored() -> (Server, Place) {
         _ => crate::support::Answer::all(call),
     });
     let place = Place::with(&one_stage(&server.stage()), &samples(40));
-    place.run(&["run", "p.toml"]).expect(3);
+    place.run(&["run", "p.toml"]).expect(0);
     (server, place)
 }
 
