@@ -270,15 +270,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifteen.db");
         let old = open::writer(&path, &Options::default(), &MIGRATIONS[..15], Missing::Create).unwrap();
-        for (seq, group, at) in [(1, "g", 30), (2, "h", 10), (3, "g", 20)] {
+        for (seq, group, at) in [(1_u8, "g", 30), (2, "h", 10), (3, "g", 20)] {
             let key = format!("k{seq}");
             old.execute(
                 "INSERT INTO item (seq, id, run, key, version, origin, stage, state, lane, generation, rev, attempt, failures,
                                    throttles, crashes, dead_reason, class, kind, message, grp, shared, created_at,
                                    updated_at, payload)
-                 VALUES (?1, zeroblob(15) || char(64 + ?1), 1, ?2, zeroblob(16), 0, 0, 7, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 'no', ?3, 0,
+                 VALUES (?1, ?5, 1, ?2, zeroblob(16), 0, 0, 7, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 'no', ?3, 0,
                          0, ?4, x'00')",
-                (seq, key, group, at),
+                (seq, key, group, at, [seq; 16]),
             )
             .unwrap_or_else(|error| panic!("{error}"));
         }
