@@ -14,10 +14,10 @@ use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, GateRow, Group,
-    History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun, NewWorker, NextDue,
-    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
-    Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
-    WorkList, WorkQuery, WorkerRow,
+    GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun,
+    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone,
+    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -344,6 +344,14 @@ impl Store for Planted {
 
     async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
         self.inner.open_operations(after, limit).await
+    }
+
+    async fn group_notes(&self) -> Result<Vec<GroupNote>> {
+        self.inner.group_notes().await
+    }
+
+    async fn save_group_note(&self, note: GroupNote) -> Result<()> {
+        self.inner.save_group_note(note).await
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {
