@@ -31,10 +31,10 @@ use super::gate_set::GateSet;
 use super::places::PlaceSet;
 use crate::env::Env;
 use crate::handler::RunMemory;
-use crate::maintain;
 use crate::patience::Patience;
 use crate::recipe::Recipe;
 use crate::shared;
+use crate::{journal, maintain};
 
 /// How often all joining parents are looked at.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -159,6 +159,7 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
     if run.budget.as_deref().is_some_and(Budget::starts_anew) {
         tracing::warn!(run = %run.id, "the saved failure budget is of another version, and starts anew");
     }
+    journal::run_begins(&run);
     for ((_, plan), work) in recipe.plan.stages().zip(&recipe.stages) {
         let stage = plan.name.as_str().into();
         work.handler.remember(RunMemory { store: store.clone(), run: run.id, stage });
@@ -271,10 +272,11 @@ impl<D: Driver> WorkerLoop<D> {
         self.hear_gates(now).await?;
         self.record_and_claim().await?;
         self.tell_notices();
+        self.log_gates();
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
             let plan = self.desk.plan().clone();
-            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let told = &mut |transition: &Transition| self.desk.hear_of(transition);
             let joined = maintain::join_among(&*self.store, bereft, &plan, &self.env, told).await?;
             // Parents that go on were not there to be claimed a moment ago: without another look they, and the end of
             // the run, would wait for the next tick.
@@ -315,7 +317,7 @@ impl<D: Driver> WorkerLoop<D> {
         maintain::take_over(&*store, &env).await?;
         let (plan, jumped) = (self.desk.plan().clone(), self.clock.jumped(lease, &env));
         if !self.driver.omits(Part::Reap) {
-            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let told = &mut |transition: &Transition| self.desk.hear_of(transition);
             let reaped = maintain::reap(&*store, run, &plan, &env, jumped, told).await?;
             if reaped > 0 {
                 tracing::warn!(items = reaped, "took back items whose worker vanished");
@@ -326,7 +328,7 @@ impl<D: Driver> WorkerLoop<D> {
         // What this worker's own children settle is joined at once; this finds what others left behind.
         if has_children && due && !self.driver.omits(Part::Sweep) {
             self.swept_at = now;
-            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let told = &mut |transition: &Transition| self.desk.hear_of(transition);
             maintain::join(&*store, run, &plan, &env, told).await?;
         }
         if self.must_reconcile {
