@@ -1,5 +1,6 @@
 //! What can be typed. Nothing here is looked up or opened.
 
+mod asked;
 mod crew;
 mod dead;
 mod index;
@@ -15,6 +16,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
+pub use asked::{Asked, usage_error};
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
@@ -53,7 +55,7 @@ pub struct Global {
     /// No progress display and no hints
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Form of the logs on standard error
+    /// Form of everything on standard error: text for people, or one JSON object a line
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub log_format: LogFormat,
 }
@@ -270,6 +272,17 @@ pub struct WorkArgs {
     /// How long work is held without a sign of life before others may take it over
     #[arg(long, value_parser = lease, default_value = "30s", value_name = "SPAN")]
     pub lease: Duration,
+    /// What follows the end
+    #[command(flatten)]
+    pub end: EndArgs,
+}
+
+/// What follows the end of work.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct EndArgs {
+    /// Start this by `sh -c` when the work ends, whatever the end: the run report is its standard input
+    #[arg(long, value_name = "COMMAND")]
+    pub on_end: Option<String>,
 }
 
 impl WorkArgs {

@@ -1,7 +1,7 @@
 //! Dead items are written out, and sent back with the content that somebody gave them.
 
 use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::StateKind;
+use redrive_core::item::{Item, StateKind};
 use redrive_engine::admin::redrive_edited;
 use redrive_engine::report::{Explanation, explain};
 use redrive_store::{ItemFilter, ItemQuery};
@@ -23,7 +23,7 @@ pub struct Export<'a> {
     filters: std::vec::IntoIter<ItemFilter>,
     filter: Option<ItemFilter>,
     after: Option<ItemSeq>,
-    page: std::vec::IntoIter<redrive_core::item::Item>,
+    page: std::vec::IntoIter<Item>,
 }
 
 /// A dead item with its content and history, as it can be read back by [`Import`].
@@ -79,6 +79,8 @@ struct Line {
 struct LineItem {
     id: ItemId,
     payload: Box<RawValue>,
+    /// How often it had been sent back when it was written out.
+    generation: Option<u32>,
 }
 
 /// Exported and edited items on their way in, line by line.
@@ -93,6 +95,8 @@ pub struct Import<'a> {
 pub enum Imported {
     /// The item was sent back with the line's content.
     SentBack,
+    /// It was sent back like this before, since the line was written out.
+    SentBackBefore,
     /// Nothing was done.
     LeftAlone {
         /// Why.
@@ -124,6 +128,9 @@ impl<'a> Import<'a> {
             return left_alone(format!("item {id} is not in this store"));
         };
         if item.state.kind() != StateKind::Dead {
+            if self.is_sent_back(&item, parsed.item.generation).await? {
+                return Ok(Imported::SentBackBefore);
+            }
             return left_alone(format!("item {id} is {}, not dead", item.state.kind()));
         }
         let known = self.runs.find(Some(item.run)).await?;
@@ -132,5 +139,16 @@ impl<'a> Import<'a> {
             true => Ok(Imported::SentBack),
             false => left_alone(format!("item {id} changed meanwhile, or what it came from was taken out")),
         }
+    }
+
+    /// Whether an item is on its way back with the content that somebody gave it since a line of this generation was
+    /// written out.
+    async fn is_sent_back(&self, item: &Item, generation: Option<u32>) -> Result<bool> {
+        if generation.is_none_or(|generation| generation.saturating_add(1) != item.generation) {
+            return Ok(false);
+        }
+        let marks = self.floor.store.history(item.seq).await?.marks;
+        let sent_back = marks.iter().rfind(|mark| ["edited", "redriven"].contains(&mark.what));
+        Ok(sent_back.is_some_and(|mark| mark.what == "edited"))
     }
 }
