@@ -39,7 +39,8 @@ impl Asked {
 pub fn usage_error(error: &clap::Error) -> Error {
     let text = error.render().to_string();
     let hint = "`redrive help` and `redrive COMMAND --help` tell what can be said";
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    let missing = [ErrorKind::MissingSubcommand, ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand];
+    if missing.contains(&error.kind()) {
         return Error::wrong("a command is missing").code(Code::Usage).hint(hint);
     }
     let mut parts = text.split("\n\n").map(str::trim);

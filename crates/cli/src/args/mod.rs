@@ -6,6 +6,7 @@ mod dead;
 mod index;
 mod policy;
 mod rehearse;
+mod schema;
 mod search;
 mod submit;
 
@@ -22,6 +23,7 @@ pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
+pub use schema::SchemaArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
 
@@ -202,6 +204,8 @@ pub enum Command {
         /// Settings, as JSON
         settings: String,
     },
+    /// Print what a command's --json prints, as JSON Schema
+    Schema(SchemaArgs),
     /// Print shell completions
     Completions {
         /// The shell

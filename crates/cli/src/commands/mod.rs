@@ -19,6 +19,7 @@ mod rehearse;
 mod results;
 mod run;
 mod runs;
+mod schema;
 mod search;
 mod show;
 mod signals;
@@ -76,6 +77,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
+        Command::Schema(args) => schema::schema(&context, &args),
         Command::Completions { shell } => completions::completions(shell),
     }
 }

@@ -50,6 +50,7 @@ mod read_only;
 mod rehearse;
 mod results;
 mod said_twice;
+mod schemas;
 mod secrets;
 mod secrets_spelled;
 mod shortage;

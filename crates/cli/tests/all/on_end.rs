@@ -34,29 +34,25 @@ fn it_is_told_of_failures_pauses_and_interruptions() {
     place.run(&["run", "p.toml", "--on-end", NOTE]).expect(4);
     assert!(place.read("ends").starts_with("r1 test failed 4 "), "{}", place.read("ends"));
 
-    let server = Server::start(Answer::all);
-    server.hold();
-    let place = Place::with(&one_stage(&server.stage()), &samples(3));
-    let running = place.start(&["run", "p.toml", "--on-end", NOTE]);
-    server.until_open(1);
-    place.run(&["pause", "r1"]).expect(0);
-    server.release();
-    running.finish().expect(5);
+    let budget =
+        place.read("p.toml").replace("failure_budget = false", "failure_budget = { consecutive = 3 }");
+    let place = Place::with(&budget, &samples(40));
+    place.run(&["run", "p.toml", "--on-end", NOTE]).expect(5);
+    // Nothing is done, and whoever waits for an end should know why.
     place.run(&["run", "p.toml", "--on-end", NOTE]).expect(5);
     let ends = place.read("ends");
-    assert_eq!(ends.matches("r1 test paused 5 ").count(), 2, "{ends}");
+    assert_eq!(ends.matches("r1 test paused_budget 5 ").count(), 2, "{ends}");
 
+    let server = Server::start(Answer::all);
     server.hold();
-    let running = place.start(&["resume", "r1", "--on-end", NOTE]);
-    server.until_open(1);
+    let place = Place::with(&one_stage(&format!("{}\nconcurrency = 2\n", server.stage())), &samples(30));
+    let running = place.start(&["run", "p.toml", "--on-end", NOTE]);
+    server.until_open(2);
     running.signal("TERM");
     running.until_said("stopping");
     server.release();
-    let code = running.finish().code();
-    // What was in flight may have been all there was.
-    let ends = place.read("ends");
-    let last = ends.lines().last().unwrap_or_default();
-    assert!(last.contains(&format!(" {} ", code.expect("it ended"))), "{last}");
+    running.finish().expect(130);
+    assert!(place.read("ends").starts_with("r1 test interrupted 130 "), "{}", place.read("ends"));
 }
 
 #[test]
