@@ -3,7 +3,7 @@
 //! `redrive::run` and `redrive::gate` tell a life at level info, `redrive::item` at debug; that an item's limit is reached is an
 //! error. Fields have the same names everywhere: run, item, key, stage, attempt, class, wait_ms. No content of an item is among
 //! them, and what a failure says is redacted when the failure is made. How a source was read and how a run was left is logged by
-//! [`admit`](crate::admit) and [`report`](crate::report), in the same words.
+//! `admit` and `report`, in the same words.
 
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::Transition;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use redrive_operate::{Code, Error};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::{Answer, Context};
 use crate::args::SchemaArgs;
@@ -39,17 +40,23 @@ fn names(all: &Value) -> Vec<&str> {
 }
 
 /// The schema of one command with everything it refers to.
-fn of_command(all: &Value, name: &str) -> Option<Value> {
+#[derive(Serialize)]
+struct Schema<'a> {
+    #[serde(rename = "$schema")]
+    dialect: &'a Value,
+    title: String,
+    #[serde(flatten)]
+    own: &'a Value,
+    #[serde(rename = "$defs")]
+    parts: Map<String, Value>,
+}
+
+fn of_command<'a>(all: &'a Value, name: &str) -> Option<Schema<'a>> {
     let own = all["commands"].get(name)?;
     let mut used = BTreeSet::new();
     refer(own, &all["$defs"], &mut used);
-    let parts: Map<String, Value> =
-        used.into_iter().map(|name| (name.to_owned(), all["$defs"][name].clone())).collect();
-    let mut found = json!({ "$schema": all["$schema"], "title": format!("redrive {name} --json") });
-    let top = found.as_object_mut()?;
-    top.extend(own.as_object()?.clone());
-    top.insert("$defs".to_owned(), Value::Object(parts));
-    Some(found)
+    let parts = used.into_iter().map(|name| (name.to_owned(), all["$defs"][name].clone())).collect();
+    Some(Schema { dialect: &all["$schema"], title: format!("redrive {name} --json"), own, parts })
 }
 
 /// Takes in the names of everything that a part of a schema refers to.
@@ -113,9 +120,14 @@ mod tests {
 
     #[test]
     fn a_schema_is_whole_and_has_nothing_that_it_does_not_need() {
-        let run = of_command(&all(), "run").expect("there");
-        assert!(run["$defs"]["counts"].is_object() && run["$defs"].get("gate").is_none(), "{run}");
-        assert_eq!(run["$ref"], "#/$defs/run_report");
-        assert_eq!(of_command(&all(), "nothing"), None);
+        let all = all();
+        let run = of_command(&all, "run").expect("there");
+        assert!(
+            run.parts.contains_key("counts") && !run.parts.contains_key("gate"),
+            "{:?}",
+            run.parts.keys()
+        );
+        assert_eq!(run.own["$ref"], "#/$defs/run_report");
+        assert!(of_command(&all, "nothing").is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! A command that is said twice, because nobody knows whether it was heard, ends as it did the first time.
 
 use crate::support::server::failed;
-use crate::support::{Answer, Place, Server, array, one_stage, samples};
+use crate::support::{Answer, Place, Server, array, one_stage, samples, text};
 
 fn refusing() -> (Server, Place) {
     let server = Server::start(|call| {
@@ -82,8 +82,8 @@ fn what_else_is_said_twice_ends_alike() {
     }
     let inbox = "name = \"box\"\n[source]\nkind = \"inbox\"\n[[stage]]\nname = \"a\"\nkind = \"pass\"\n";
     place.write("box.toml", inbox);
-    let run =
-        place.json(&["submit", "box.toml", "--items", "in.jsonl"])["run"].as_str().expect("a run").to_owned();
+    let handed = place.json(&["submit", "box.toml", "--items", "in.jsonl"]);
+    let run = text(&handed["runs"][0]["run"]);
     place.run(&["close", &run]).expect(0);
     place.run(&["close", &run]).expect(0);
 }
