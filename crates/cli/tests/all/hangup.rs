@@ -71,3 +71,21 @@ fn what_is_sent_back_and_worked_on_drains_too() {
     assert_eq!(count(&done["runs"][0]["counts"]["succeeded"]), 2, "{done}");
     place.check();
 }
+
+#[test]
+fn a_run_whose_process_was_killed_is_not_told_to_be_running() {
+    let server = Server::start(Answer::all);
+    server.hold();
+    let place = Place::with(&one_stage(&server.stage()), &samples(3));
+    let running = place.start(&["run", "p.toml"]);
+    server.until_open(1);
+    assert_eq!(place.json(&["show"])["status"], "running");
+    running.kill();
+    for args in [&["show"][..], &["runs"]] {
+        let told = place.run(args).expect(0).stdout;
+        assert!(told.contains("interrupted"), "{args:?}: {told}");
+    }
+    let told = place.run(&["doctor"]).expect(0).stdout;
+    assert!(told.contains("is gone") && !told.contains("alive"), "{told}");
+    server.release();
+}

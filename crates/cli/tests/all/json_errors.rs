@@ -100,3 +100,14 @@ fn a_pipeline_that_is_no_utf8_is_told_by_its_line() {
         "{error}"
     );
 }
+
+#[test]
+fn a_limit_on_the_size_of_files_is_told_as_a_full_disk() {
+    let place = Place::with(&one_stage("kind = \"pass\""), &samples(3));
+    let limited = ["sh", "-c", "ulimit -f 20; exec \"$@\"", "sh"];
+    let ran = place.start_under(&limited, &["run", "p.toml", "--json"]).finish().expect(1);
+    let error = &ran.json()["error"];
+    assert_eq!(error["code"], "store_full", "{error}");
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(message.contains("a limit on the size of files"), "{message}");
+}
