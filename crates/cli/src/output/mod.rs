@@ -2,6 +2,7 @@
 
 pub mod aside;
 pub mod asleep;
+pub mod csv;
 pub mod log;
 pub mod plot;
 pub mod progress;

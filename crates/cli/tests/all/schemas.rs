@@ -166,6 +166,7 @@ fn dead_letters_are_told_as_is_written_down_whatever_the_options() {
     let server = server();
     let place = place(&server);
     place.run(&["run", "p.toml"]).expect(3);
+    let group = text(&place.json(&["dead", "groups"])["groups"][0]["group"]);
     walk(
         &place,
         &[
@@ -173,6 +174,8 @@ fn dead_letters_are_told_as_is_written_down_whatever_the_options() {
             ("dead list", &["dead", "list", "-n", "1"], 0),
             ("dead groups", &["dead", "groups"], 0),
             ("dead show", &["dead", "show", "bad"], 0),
+            ("dead note", &["dead", "note", &group, "known", "--ack"], 0),
+            ("dead groups", &["dead", "groups"], 0),
             ("dead export file", &["dead", "export", "-o", "dead.jsonl"], 0),
             ("dead redrive", &["dead", "redrive", "--all", "--dry-run"], 0),
             ("dead redrive", &["dead", "redrive", "--all", "--canary", "1"], 3),
@@ -193,6 +196,27 @@ fn dead_letters_are_told_as_is_written_down_whatever_the_options() {
             ("cancel", &["cancel", "r1", "--yes"], 0),
             ("cancel", &["cancel", "r1", "--yes"], 0),
             ("prune", &["prune", "--older-than", "0s", "--yes"], 0),
+        ],
+    );
+}
+
+#[test]
+fn items_that_wait_or_go_again_are_told_as_is_written_down() {
+    let server = server();
+    let slow = "retry.max_attempts = 2\nretry.backoff = { kind = \"fixed\", delay = \"1h\" }\n";
+    let place = Place::with(&one_stage(&format!("{}\n{slow}", server.stage())), SOURCE);
+    walk(
+        &place,
+        &[
+            ("run", &["run", "p.toml", "--max-wait", "0s"], 3),
+            ("items", &["items"], 0),
+            ("items", &["items", "--state", "waiting", "-n", "1"], 0),
+            ("explain", &["explain", "worn"], 0),
+            ("stuck", &["stuck", "--older-than", "0s"], 0),
+            ("retry", &["retry", "--run", "r1", "--dry-run"], 0),
+            ("retry", &["retry", "--run", "r1", "--work"], 3),
+            ("rerun", &["rerun", "r1", "--stage", "work", "--dry-run"], 0),
+            ("rerun", &["rerun", "r1", "--stage", "work", "--yes"], 0),
         ],
     );
 }
