@@ -18,8 +18,8 @@ use tracing::{Level, debug, enabled, error, info};
 
 use crate::handler::Request;
 
-/// Somebody begins to work on a run.
-pub(crate) fn run_begins(row: &RunRow) {
+/// Logs that somebody begins to work on a run; said before its source is read.
+pub fn run_begins(row: &RunRow) {
     let worked_on = row.idle.since.is_some() || row.idle.before_ms > 0;
     let event = match worked_on || (row.reading > 0 && !row.is_handed_over()) {
         true => "run gone on with",

@@ -7,7 +7,7 @@
 //! | a worker vanished, children finished, old runs | [`maintain`] |
 //! | redrive, purge, cancel, resume | [`admin`] |
 //! | what a person or a program is told | [`report`] |
-//! | what is logged | `journal` |
+//! | what is logged | [`journal`] |
 //!
 //! What follows from what is not decided here but in [`redrive_core::decide`].
 pub mod admin;
@@ -18,9 +18,10 @@ pub mod env;
 pub mod fault;
 pub mod handler;
 mod identity;
-mod journal;
+pub mod journal;
 pub mod maintain;
 mod patience;
+pub mod progress;
 pub mod recipe;
 pub mod report;
 mod shared;

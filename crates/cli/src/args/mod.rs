@@ -2,6 +2,7 @@
 
 mod again;
 mod asked;
+mod care;
 mod crew;
 mod dead;
 mod index;
@@ -20,6 +21,7 @@ use redrive_operate::work::WorkSettings;
 
 pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
 pub use asked::{Asked, usage_error};
+pub use care::BackupArgs;
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
@@ -197,6 +199,10 @@ pub enum Command {
         #[arg(long, short)]
         yes: bool,
     },
+    /// Give room back to the disk that the store does not need any more
+    Compact,
+    /// Copy the whole store into a file, while others go on
+    Backup(BackupArgs),
     /// Look whether everything is in order here
     Doctor {
         /// A pipeline file to look at as well

@@ -31,10 +31,10 @@ use super::gate_set::GateSet;
 use super::places::PlaceSet;
 use crate::env::Env;
 use crate::handler::RunMemory;
+use crate::maintain;
 use crate::patience::Patience;
 use crate::recipe::Recipe;
 use crate::shared;
-use crate::{journal, maintain};
 
 /// How often all joining parents are looked at.
 const SWEEP: Duration = Duration::from_secs(15);
@@ -159,7 +159,6 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
     if run.budget.as_deref().is_some_and(Budget::starts_anew) {
         tracing::warn!(run = %run.id, "the saved failure budget is of another version, and starts anew");
     }
-    journal::run_begins(&run);
     for ((_, plan), work) in recipe.plan.stages().zip(&recipe.stages) {
         let stage = plan.name.as_str().into();
         work.handler.remember(RunMemory { store: store.clone(), run: run.id, stage });
