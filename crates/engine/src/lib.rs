@@ -19,6 +19,7 @@ pub mod fault;
 pub mod handler;
 mod identity;
 pub mod journal;
+pub mod last_words;
 pub mod maintain;
 mod patience;
 pub mod progress;
