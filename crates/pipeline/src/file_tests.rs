@@ -392,7 +392,10 @@ fn what_is_probably_not_meant_is_a_warning() {
             "retry = { preset = \"daemon\", max_attempts = 100 }",
             "p.toml:5: stage.s.retry.max_attempts: the waits alone",
         ),
-        ("retry = { max_attempts = 1 }", "p.toml:5: stage.s.retry.backoff: never used"),
+        (
+            "retry = { max_attempts = 1, backoff = { kind = \"fixed\", delay = \"1s\" } }",
+            "p.toml:5: stage.s.retry.backoff: never used",
+        ),
         ("on_child_failure = \"dead\"", "p.toml:5: stage.s.on_child_failure: never used"),
     ];
     for (text, expected) in table {
