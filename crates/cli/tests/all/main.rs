@@ -44,6 +44,7 @@ mod output_pipes;
 mod policy;
 mod read_only;
 mod rehearse;
+mod reports;
 mod results;
 mod secrets;
 mod secrets_spelled;

@@ -1,5 +1,6 @@
 //! One item's whole life, and why it is not running now.
 
+mod parts;
 mod sentence;
 
 use redrive_core::attempt::AttemptRecord;
@@ -12,9 +13,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::gates::gate_report;
-use sentence::sentence;
-
 use super::usage::usd;
+use sentence::{said, sentence};
+
+pub use parts::{Example, PartFailure, Parts};
 
 /// An item's life, as `explain --json` prints it.
 #[derive(Debug, Serialize)]
@@ -25,6 +27,8 @@ pub struct Explanation {
     pub attempts: Vec<AttemptView>,
     /// What else happened to it.
     pub marks: Vec<MarkView>,
+    /// Its parts, and why some fail; `null` when it has none.
+    pub parts: Option<Parts>,
     /// What it is doing now, and why.
     pub now: String,
 }
@@ -147,6 +151,8 @@ pub struct AttemptView {
     pub started_at: String,
     /// When it ended; `null` while it runs.
     pub ended_at: Option<String>,
+    /// How long it took; `null` while it runs.
+    pub duration_ms: Option<i64>,
     /// How it ended; `running` while it runs.
     pub outcome: &'static str,
     /// Class of its failure.
@@ -204,6 +210,34 @@ pub async fn find_item(store: &dyn Store, name: &str, run: Option<RunId>, limit:
     Ok(if present.len() == 1 { present } else { found })
 }
 
+/// What has happened to an item so far.
+pub(super) struct SoFar {
+    pub(super) item: ItemView,
+    pub(super) attempts: Vec<AttemptView>,
+    pub(super) marks: Vec<MarkView>,
+}
+
+/// Tells what has happened to an item so far, without its content.
+pub(super) async fn life(store: &dyn Store, item: &Item, plan: &Plan) -> Result<SoFar> {
+    let History { attempts, marks } = store.history(item.seq).await?;
+    let mut view = ItemView::new(item, plan);
+    if let Some(parent) = item.parent {
+        view.parent = store.item(parent).await?.map(|parent| parent.id);
+    }
+    if let (None, Some(_)) = (&view.message, &item.last) {
+        let failed = attempts.iter().rev().find_map(|row| row.failure.as_ref());
+        view.message = failed.map(|failure| failure.message.to_string());
+    }
+    let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
+    shown.extend(running_attempt(item, plan));
+    let marks = marks.iter().map(|mark| MarkView {
+        at: mark.at.to_string(),
+        what: mark.what.to_owned(),
+        detail: mark.detail.to_string(),
+    });
+    Ok(SoFar { item: view, attempts: shown, marks: marks.collect() })
+}
+
 /// Tells an item's whole life. `gate` is the gate of the stage it is at.
 ///
 /// # Errors
@@ -216,27 +250,13 @@ pub async fn explain(
     gate: Option<&str>,
     now: Timestamp,
 ) -> Result<Explanation> {
-    let History { attempts, marks } = store.history(item.seq).await?;
-    let mut view = ItemView::new(item, plan);
-    if let Some(parent) = item.parent {
-        view.parent = store.item(parent).await?.map(|parent| parent.id);
-    }
+    let SoFar { item: mut view, attempts, marks } = life(store, item, plan).await?;
     if let Some(content) = store.payload(item.seq).await? {
         view.with_content(content);
     }
-    if let (None, Some(_)) = (&view.message, &item.last) {
-        let failed = attempts.iter().rev().find_map(|row| row.failure.as_ref());
-        view.message = failed.map(|failure| failure.message.to_string());
-    }
-    let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
-    shown.extend(running_attempt(item, plan));
-    let children = store.children(item.seq).await?;
-    let sentence = match item.state {
-        State::Joining => format!(
-            "It waits for its children: {} of {} are not finished.",
-            children.live,
-            children.live + children.done + children.dead + children.gone
-        ),
+    let parts = parts::parts(store, item, plan).await?;
+    let sentence = match (&item.state, &parts) {
+        (State::Joining, Some(parts)) => joining(parts),
         _ => {
             let gates = if gate.is_some() { store.gates().await? } else { Vec::new() };
             let gate = gates.iter().find(|row| Some(row.name.as_str()) == gate);
@@ -244,12 +264,23 @@ pub async fn explain(
             sentence(item, row, plan, gate.as_ref(), now)
         }
     };
-    let marks = marks.iter().map(|mark| MarkView {
-        at: mark.at.to_string(),
-        what: mark.what.to_owned(),
-        detail: mark.detail.to_string(),
-    });
-    Ok(Explanation { item: view, attempts: shown, marks: marks.collect(), now: sentence })
+    Ok(Explanation { item: view, attempts, marks, parts, now: sentence })
+}
+
+/// What an item waits for that was taken apart, and what most of its parts that fail have met.
+fn joining(parts: &Parts) -> String {
+    let mut text = format!("It waits for its children: {} of {} are not finished", parts.live, parts.total);
+    if let Some(most) = parts.failing.first() {
+        let all: u64 = parts.failing.iter().map(|failure| failure.items).sum();
+        text.push_str(&format!(
+            "; {all} failed, {} of them at {}: {}",
+            most.items,
+            most.stage,
+            said(&most.message)
+        ));
+    }
+    text.push('.');
+    text
 }
 
 pub(super) fn stage_name(plan: &Plan, no: redrive_core::id::StageNo) -> String {
@@ -264,6 +295,7 @@ fn attempt_view(row: &AttemptRecord, plan: &Plan) -> AttemptView {
         generation: row.generation,
         started_at: row.started_at.to_string(),
         ended_at: Some(row.ended_at.to_string()),
+        duration_ms: Some(millis(row.ended_at.since(row.started_at))),
         outcome: row.outcome.name(),
         class: failure.map(|failure| failure.class.name()),
         kind: failure.map(|failure| failure.kind.name()),
@@ -288,6 +320,7 @@ fn running_attempt(item: &Item, plan: &Plan) -> Option<AttemptView> {
         generation: item.generation,
         started_at: since.to_string(),
         ended_at: None,
+        duration_ms: None,
         outcome: "running",
         class: None,
         kind: None,
