@@ -82,7 +82,7 @@ fn failures_of_a_project_are_told_over_all_its_runs() {
     {
         assert!(told.contains(part), "no {part:?} in {told}");
     }
-    assert!(told.lines().all(|line| line.chars().count() <= 80 || line.contains("more.jsonl")), "{told}");
+    assert!(told.lines().all(|line| line.chars().count() <= 80 || line.contains(".jsonl")), "{told}");
     assert_eq!(count(&place.json(&["failures", "--all", "--stage", "work"])["total"]), 5);
     for wrong in [
         ["failures", "--pipeline", "nope"],

@@ -153,17 +153,19 @@ async fn looks_permanent(
         }
         _ => false,
     });
+    if !some {
+        return Ok(0);
+    }
     let (mut found, mut after) = (0, None);
-    while some {
+    loop {
         let filter = ItemFilter { run: Some(run), stages: vec![no], failed: true, ..ItemFilter::default() };
         let page = store.items(ItemQuery { filter, after, limit: PAGE }).await?;
-        let Some(last) = page.last() else { break };
+        let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.seq);
         found +=
             page.iter().filter(|item| is_unsettled(item) && policy.looks_permanent(item.failures)).count()
                 as u64;
     }
-    Ok(found)
 }
 
 fn stage_stats(counters: &[Counter], no: StageNo, name: &str) -> StageStats {

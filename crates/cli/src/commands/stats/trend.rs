@@ -29,26 +29,24 @@ pub fn words(over: &OverRuns) -> String {
     text
 }
 
-fn headings(first: &'static str, second: &'static str) -> [(&'static str, Side); 9] {
+fn headings(first: &'static str, second: &'static str) -> [(&'static str, Side); 8] {
     [
         (first, Side::Whole),
         (second, Side::Whole),
         ("items", Side::Right),
-        ("passed", Side::Right),
         ("dead", Side::Right),
         ("dead %", Side::Right),
         ("first try", Side::Right),
-        ("tried again", Side::Right),
-        ("turned away", Side::Right),
+        ("retried", Side::Right),
+        ("throttled", Side::Right),
     ]
 }
 
-fn cells(first: String, second: String, figures: &Figures) -> [String; 9] {
+fn cells(first: String, second: String, figures: &Figures) -> [String; 8] {
     [
         first,
         second,
         count(figures.counts.admitted),
-        count(figures.counts.succeeded + figures.counts.filtered),
         count(figures.counts.dead),
         percent(figures.dead_rate),
         percent(figures.first_try_rate),
@@ -65,7 +63,7 @@ fn against(compared: &Compared) -> String {
     };
     let told = [
         points("dead", compared.dead_rate),
-        points("tried again", compared.retry_rate),
+        points("retried", compared.retry_rate),
         points("passed at the first try", compared.first_try_rate),
     ];
     let told: Vec<String> = told.into_iter().flatten().collect();
