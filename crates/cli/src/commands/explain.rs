@@ -7,7 +7,7 @@ use redrive_operate::items::{self, ItemName, Life};
 
 use super::{Answer, Context};
 use crate::output::table::{Side, table};
-use crate::output::text::{KEY, count, safe, short, span, things, when};
+use crate::output::text::{KEY, count, safe, said, short, span, things, when};
 use crate::output::{json, lines};
 
 /// Most lines of an error that are shown, and most characters of one.
@@ -125,7 +125,7 @@ fn parts_words(parts: &Parts) -> String {
             "  {}× at {}{class}: {}\n    for example {}: `redrive explain {}`\n    {}\n",
             count(failure.items),
             failure.stage,
-            short(&failure.message, WIDTH),
+            said(&failure.message, WIDTH),
             short(&failure.example.key, 40),
             &failure.example.id.to_string()[..12],
             safe(&failure.todo)
@@ -152,7 +152,7 @@ fn attempts(life: &Explanation) -> String {
         headings,
         life.attempts.iter().map(|row| {
             let why = match (row.class, &row.message) {
-                (Some(class), Some(message)) => format!("{class}: {}", short(message, 60)),
+                (Some(class), Some(message)) => format!("{class}: {}", said(message, 60)),
                 _ => String::new(),
             };
             let wait = match (row.wait_ms, row.wait_cause) {

@@ -9,7 +9,7 @@ use redrive_operate::reports::{self, Failures};
 use super::{Answer, Context};
 use crate::output::summary::over;
 use crate::output::table::{Side, table};
-use crate::output::text::{KEY, count, short, things, when};
+use crate::output::text::{KEY, count, said, short, things, when};
 use crate::output::{json, lines};
 
 /// How many of an item's errors are shown, the last ones; `--json` and `explain` have all.
@@ -39,19 +39,19 @@ pub async fn failures(context: &Context, request: &Failures) -> Answer {
     if let Some(next) = &report.next {
         context.hint(&format!(
             "`redrive failures{} --after {next}` shows those that follow",
-            said(&report, request)
+            again(&report, request)
         ));
     } else if report.totals.permanent > 0 && !request.permanent {
         context.hint(&format!(
             "`redrive failures{} --permanent` lists those that look permanent",
-            said(&report, request)
+            again(&report, request)
         ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What was asked for, to be said again.
-fn said(report: &FailureReport, request: &Failures) -> String {
+fn again(report: &FailureReport, request: &Failures) -> String {
     let mut text = String::new();
     if let Some(run) = report.run {
         text.push_str(&format!(" {run}"));
@@ -167,7 +167,7 @@ fn describe(failed: &FailedItem, many_runs: bool) -> String {
     if failed.errors.is_empty()
         && let Some(message) = &item.message
     {
-        text.push_str(&format!("\n  {}", short(message, 76)));
+        text.push_str(&format!("\n  {}", said(message, 76)));
     }
     let earlier = failed.errors.len().saturating_sub(ERRORS);
     if earlier > 0 {
@@ -180,7 +180,7 @@ fn describe(failed: &FailedItem, many_runs: bool) -> String {
             ended(error),
             error.stage,
             error.attempt,
-            short(message, MESSAGE)
+            said(message, MESSAGE)
         ));
     }
     text
@@ -225,7 +225,7 @@ fn describe_parts(parts: &[FailedItem], many_runs: bool) -> String {
         *seen = (seen.0 + 1, std::mem::take(&mut seen.1).max(ended));
     }
     for ((stage, message), (times, last)) in alike {
-        text.push_str(&format!("\n  {times}× at {stage}, last {last}  {}", short(message, MESSAGE)));
+        text.push_str(&format!("\n  {times}× at {stage}, last {last}  {}", said(message, MESSAGE)));
     }
     text
 }

@@ -223,6 +223,10 @@ fn a_traceback_stays_apart_and_attempts_have_a_duration() {
     assert_eq!(life["item"]["message"], trace, "the whole of it is kept");
     let now = text(&life["now"]);
     assert!(!now.contains('\n') && now.contains("KeyError: 'x'. `redrive dead redrive --item"), "{now}");
+    for args in [&["dead", "list"][..], &["dead", "groups"], &["failures"]] {
+        let told = place.run(args).expect(0).stdout;
+        assert!(told.contains("KeyError: 'x'") && !told.contains("Traceback"), "{told}");
+    }
     let told = place.run(&["explain", &key(0)]).expect(0).stdout;
     assert!(told.contains("\n    Traceback (most recent call last):\n      File \"w.py\", line 3"), "{told}");
 }

@@ -10,7 +10,7 @@ use redrive_operate::dead::{self, DeadItem, List, Which};
 use crate::args::DeadColumn;
 use crate::commands::{Answer, Context};
 use crate::output::table::{self, Side};
-use crate::output::text::{count, safe, short, when};
+use crate::output::text::{count, safe, said, short, when};
 use crate::output::{csv, json, lines};
 
 /// What a table of dead items has unless somebody chooses.
@@ -55,7 +55,7 @@ fn listing(items: &[DeadItem], columns: &[DeadColumn]) -> String {
         DeadColumn::Item => item.id.to_string()[..12].to_owned(),
         DeadColumn::Key => short(&item.key, 32),
         DeadColumn::FailedAt => when(&item.failed_at),
-        DeadColumn::Message => short(item.message.as_deref().unwrap_or_default(), 60),
+        DeadColumn::Message => said(item.message.as_deref().unwrap_or_default(), 60),
         other => whole(item, other),
     };
     let row = |item| columns.iter().map(|column| cell(item, *column)).collect();
@@ -127,7 +127,7 @@ pub async fn groups(context: &Context, which: &Which, limit: usize) -> Answer {
                 group.stage.clone(),
                 group.class.map(|class| class.name().to_owned()).unwrap_or_default(),
                 when(&group.last_at),
-                short(&group.message, 80),
+                said(&group.message, 80),
             ]
         }),
     );

@@ -64,7 +64,7 @@ fn against(compared: &Compared) -> String {
     let told = [
         points("dead", compared.dead_rate),
         points("retried", compared.retry_rate),
-        points("passed at the first try", compared.first_try_rate),
+        points("first try", compared.first_try_rate),
     ];
     let told: Vec<String> = told.into_iter().flatten().collect();
     let told = if told.is_empty() { "nothing to compare".to_owned() } else { told.join(", ") };

@@ -1,5 +1,6 @@
 //! Why an item is not running now, in a sentence.
 
+use redrive_core::failure::headline;
 use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
 use redrive_core::policy::Cause;
@@ -13,12 +14,9 @@ use super::stage_name;
 /// Most characters of an error that a sentence repeats.
 const SAID: usize = 200;
 
-/// The line of an error that tells most, for a sentence: the first, or the last of a traceback, which ends with what was wrong.
+/// The line of an error that tells most, for a sentence.
 pub(super) fn said(message: &str) -> String {
-    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.next().unwrap_or_default();
-    let line = if first.starts_with("Traceback") { lines.next_back().unwrap_or(first) } else { first };
-    let line = line.trim_end_matches(['.', ':']);
+    let line = headline(message).trim_end_matches(['.', ':']);
     if line.chars().count() <= SAID {
         return line.to_owned();
     }
@@ -148,11 +146,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_traceback_is_told_by_its_last_line() {
-        let trace = "Traceback (most recent call last):\n  File \"w.py\", line 3\n    go()\nValueError: no such unit\n";
-        assert_eq!(said(trace), "ValueError: no such unit");
+    fn a_sentence_repeats_one_line_of_an_error() {
         assert_eq!(said("HTTP 422: not like this.\nbody"), "HTTP 422: not like this");
-        assert_eq!(said("Traceback"), "Traceback");
         assert_eq!(said(""), "");
         assert_eq!(said(&"x".repeat(500)).chars().count(), SAID);
     }
