@@ -14,6 +14,8 @@ use crate::output::{json, lines};
 
 /// How many of an item's errors are shown, the last ones; `--json` and `explain` have all.
 const ERRORS: usize = 5;
+/// How long a line is at most, where there is a choice.
+const LINE: usize = 80;
 /// How much of an error is shown beside its time.
 const MESSAGE: usize = 44;
 
@@ -155,15 +157,13 @@ fn describe(failed: &FailedItem, many_runs: bool) -> String {
         (None, Some(reason)) => format!("dead ({reason})"),
         (None, None) => item.state.to_string(),
     };
-    let mut text = format!("\n\n{}", name(failed, &item.key, many_runs));
-    text.push_str(&format!("  at {}, {}", item.stage, retries(failed.retries.into())));
+    let mut first = name(failed, &item.key, many_runs);
+    first.push_str(&format!("  at {}, {}", item.stage, retries(failed.retries.into())));
     if item.throttles > 0 {
-        text.push_str(&format!(", {} turned away", count(item.throttles.into())));
+        first.push_str(&format!(", {} turned away", count(item.throttles.into())));
     }
-    text.push_str(&format!(", {fate}"));
-    if item.looks_permanent {
-        text.push_str(", looks permanent");
-    }
+    let fate = if item.looks_permanent { format!("{fate}, looks permanent") } else { fate };
+    let mut text = headed(first, ", ", &fate);
     if failed.errors.is_empty()
         && let Some(message) = &item.message
     {
@@ -184,6 +184,12 @@ fn describe(failed: &FailedItem, many_runs: bool) -> String {
         ));
     }
     text
+}
+
+/// What failed and what becomes of it, in one line or, where that is too long, in two.
+fn headed(first: String, joint: &str, fate: &str) -> String {
+    let whole = format!("{first}{joint}{fate}");
+    if whole.chars().count() <= LINE { format!("\n\n{whole}") } else { format!("\n\n{first}\n  {fate}") }
 }
 
 fn ended(error: &AttemptView) -> String {
@@ -207,16 +213,12 @@ fn describe_parts(parts: &[FailedItem], many_runs: bool) -> String {
     if let Some(next) = next {
         fates.push(format!("{} tried again, the next at {}", parts.len() - dead, when(next)));
     }
-    let mut text = format!(
-        "\n\n{}  {}, up to {}; {}",
-        name(first, &first.of, many_runs),
-        things(parts.len() as u64, "part"),
-        retries(most.into()),
-        fates.join(", ")
-    );
     if parts.iter().any(|part| part.item.looks_permanent) {
-        text.push_str("; looks permanent");
+        fates.push("looks permanent".to_owned());
     }
+    let (name, parts_failed) = (name(first, &first.of, many_runs), things(parts.len() as u64, "part"));
+    let first = format!("{name}  {parts_failed}, up to {}", retries(most.into()));
+    let mut text = headed(first, "; ", &fates.join(", "));
     let mut alike: BTreeMap<(&str, &str), (u32, String)> = BTreeMap::new();
     for error in parts.iter().flat_map(|part| &part.errors) {
         let ended = ended(error);

@@ -1,6 +1,7 @@
 //! One item's whole life, and why it is not running now.
 
 mod attempt;
+mod life;
 mod parts;
 mod sentence;
 
@@ -14,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::gates::gate_report;
 use attempt::{attempt_view, running_attempt};
+pub use life::{Life, explain_life, read_lives};
 use sentence::{said, sentence};
 
 pub use attempt::AttemptView;
@@ -125,9 +127,9 @@ impl ItemView {
     }
 
     /// Adds the content, or what is wrong with it.
-    fn with_content(&mut self, content: Content) {
+    fn with_content(&mut self, content: &Content) {
         match content {
-            Content::Damaged(what) => self.damage = Some(what),
+            Content::Damaged(what) => self.damage = Some(what.clone()),
             Content::Whole(payload) => {
                 let text = String::from_utf8(payload.to_vec()).ok();
                 self.payload = text.and_then(|text| RawValue::from_string(text).ok());
@@ -170,32 +172,15 @@ pub async fn find_item(store: &dyn Store, name: &str, run: Option<RunId>, limit:
     Ok(if present.len() == 1 { present } else { found })
 }
 
-/// What has happened to an item so far.
-pub(super) struct SoFar {
-    pub(super) item: ItemView,
-    pub(super) attempts: Vec<AttemptView>,
-    pub(super) marks: Vec<MarkView>,
-}
-
-/// Tells what has happened to an item so far, without its content.
-pub(super) async fn life(store: &dyn Store, item: &Item, plan: &Plan) -> Result<SoFar> {
-    let History { attempts, marks } = store.history(item.seq).await?;
-    let mut view = ItemView::new(item, plan);
-    if let Some(parent) = item.parent {
-        view.parent = store.item(parent).await?.map(|parent| parent.id);
-    }
-    if let (None, Some(_)) = (&view.message, &item.last) {
-        let failed = attempts.iter().rev().find_map(|row| row.failure.as_ref());
-        view.message = failed.map(|failure| failure.message.to_string());
-    }
-    let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
-    shown.extend(running_attempt(item, plan));
-    let marks = marks.iter().map(|mark| MarkView {
-        at: mark.at.to_string(),
-        what: mark.what.to_owned(),
-        detail: mark.detail.to_string(),
-    });
-    Ok(SoFar { item: view, attempts: shown, marks: marks.collect() })
+/// Tells what has happened to an item so far, without its content, its parts and what it is doing now.
+pub(super) async fn so_far(store: &dyn Store, item: &Item, plan: &Plan) -> Result<Explanation> {
+    let history = store.history(item.seq).await?;
+    let parent = match item.parent {
+        Some(parent) => store.item(parent).await?.map(|parent| parent.id),
+        None => None,
+    };
+    let life = Life { item: item.clone(), parent, content: None, history };
+    Ok(Explanation::of(&life, plan, String::new()))
 }
 
 /// Tells an item's whole life. `gate` is the gate of the stage it is at.
@@ -210,9 +195,10 @@ pub async fn explain(
     gate: Option<&str>,
     now: Timestamp,
 ) -> Result<Explanation> {
-    let SoFar { item: mut view, attempts, marks } = life(store, item, plan).await?;
+    let told = so_far(store, item, plan).await?;
+    let mut view = told.item;
     if let Some(content) = store.payload(item.seq).await? {
-        view.with_content(content);
+        view.with_content(&content);
     }
     let parts = parts::parts(store, item, plan).await?;
     let sentence = match (&item.state, &parts) {
@@ -224,7 +210,7 @@ pub async fn explain(
             sentence(item, row, plan, gate.as_ref(), now)
         }
     };
-    Ok(Explanation { item: view, attempts, marks, parts, now: sentence })
+    Ok(Explanation { item: view, parts, now: sentence, ..told })
 }
 
 /// What an item waits for that was taken apart, and what most of its parts that fail have met.
@@ -241,6 +227,30 @@ fn joining(parts: &Parts) -> String {
     }
     text.push('.');
     text
+}
+
+impl Explanation {
+    fn of(life: &Life, plan: &Plan, now: String) -> Self {
+        let Life { item, parent, content, history } = life;
+        let History { attempts, marks } = history;
+        let mut view = ItemView::new(item, plan);
+        view.parent = *parent;
+        if let Some(content) = content {
+            view.with_content(content);
+        }
+        if let (None, Some(_)) = (&view.message, &item.last) {
+            let failed = attempts.iter().rev().find_map(|row| row.failure.as_ref());
+            view.message = failed.map(|failure| failure.message.to_string());
+        }
+        let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
+        shown.extend(running_attempt(item, plan));
+        let marks = marks.iter().map(|mark| MarkView {
+            at: mark.at.to_string(),
+            what: mark.what.to_owned(),
+            detail: mark.detail.to_string(),
+        });
+        Self { item: view, attempts: shown, marks: marks.collect(), parts: None, now }
+    }
 }
 
 pub(super) fn stage_name(plan: &Plan, no: redrive_core::id::StageNo) -> String {

@@ -14,7 +14,8 @@ mod usage;
 pub use crate::counts::{all_counts, live_items};
 pub use check::{CheckReport, LawReport, Runs, check};
 pub use explain::{
-    AttemptView, Example, Explanation, ItemView, MarkView, PartFailure, Parts, explain, find_item,
+    AttemptView, Example, Explanation, ItemView, Life, MarkView, PartFailure, Parts, explain, explain_life,
+    find_item, read_lives,
 };
 pub use failures::{
     FailedItem, FailedRun, FailureAfter, FailureOrder, FailurePlace, FailureQuery, FailureReport,

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use redrive_core::failure::Class;
+use redrive_core::failure::{Class, headline};
 use redrive_core::item::DeadReason;
-use redrive_operate::dead::{self, DeadItem, List, Which};
+use redrive_operate::dead::{self, DeadGroup, DeadItem, List, Note, Which};
 
 use crate::args::DeadColumn;
 use crate::commands::{Answer, Context};
@@ -100,12 +100,13 @@ fn values(items: &[DeadItem], columns: &[DeadColumn]) -> String {
     let names = columns.iter().map(|column| heading(*column).0.replace(' ', "_")).collect::<Vec<_>>();
     let row = |item| columns.iter().map(|column| whole(item, *column)).collect::<Vec<_>>();
     let rows = std::iter::once(names).chain(items.iter().map(row));
-    safe(&rows.map(|cells| csv::row(&cells)).collect::<Vec<_>>().join("\n"))
+    safe(&csv::table(rows))
 }
 
 /// Shows dead items grouped by alike errors.
-pub async fn groups(context: &Context, which: &Which, limit: usize) -> Answer {
-    let found = dead::groups(&context.floor_to_read()?, which, limit).await?;
+pub async fn groups(context: &Context, which: &Which, open: bool, limit: usize) -> Answer {
+    let mut found = dead::groups(&context.floor_to_read()?, which, limit).await?;
+    found.groups.retain(|group| group.open || !open);
     if context.global.json {
         json(&found)?;
         return Ok(ExitCode::SUCCESS);
@@ -127,10 +128,33 @@ pub async fn groups(context: &Context, which: &Which, limit: usize) -> Answer {
                 group.stage.clone(),
                 group.class.map(|class| class.name().to_owned()).unwrap_or_default(),
                 when(&group.last_at),
-                said(&group.message, 80),
+                short(&noted(group), 80),
             ]
         }),
     );
     lines(if found.groups.is_empty() { "no dead items" } else { &text })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is known of a group: its message, and what somebody wrote.
+fn noted(group: &DeadGroup) -> String {
+    let known = if group.open { "" } else { "[known] " };
+    let message = headline(&group.message);
+    match &group.note {
+        Some(note) => format!("{known}{note}: {message}"),
+        None => format!("{known}{message}"),
+    }
+}
+
+/// Writes down what is known about a group.
+pub async fn note(context: &Context, group: &str, note: Note) -> Answer {
+    let noted = dead::note(&context.floor()?, group, note).await?;
+    if context.global.json {
+        json(&noted)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let known = if noted.acknowledged_at.is_some() { "known and looked after" } else { "open" };
+    let words = if noted.note.is_empty() { String::new() } else { format!(": {}", noted.note) };
+    lines(&format!("group {} is {known}{words}", noted.group))?;
     Ok(ExitCode::SUCCESS)
 }
