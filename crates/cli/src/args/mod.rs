@@ -8,6 +8,7 @@ mod dead;
 mod index;
 mod policy;
 mod rehearse;
+mod reports;
 mod schema;
 mod search;
 mod submit;
@@ -23,10 +24,11 @@ pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
 pub use asked::{Asked, usage_error};
 pub use care::BackupArgs;
 pub use crew::CrewArgs;
-pub use dead::{DeadCommand, RedriveArgs};
+pub use dead::{DeadColumn, DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
+pub use reports::{FailuresArgs, StatsArgs};
 pub use schema::SchemaArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
@@ -151,22 +153,10 @@ pub enum Command {
         #[arg(long)]
         run: Option<RunId>,
     },
-    /// Show what failed in a run: items sorted, error history, retries, next time
-    Failures {
-        /// The run; default: the newest
-        run: Option<RunId>,
-        /// At most so many items
-        #[arg(long, short = 'n', default_value_t = 50)]
-        limit: usize,
-        /// Go on after this item, from `next` of the page before
-        #[arg(long, value_name = "ITEM")]
-        after: Option<String>,
-    },
+    /// Show what failed, in a run or in many: items sorted, error history, retries, next time
+    Failures(FailuresArgs),
     /// Show retry histogram, error classes, stage reliability and time to successful retry
-    Stats {
-        /// The run; default: the newest
-        run: Option<RunId>,
-    },
+    Stats(StatsArgs),
     /// Prove the laws over everything the store holds
     Check {
         /// Only this run

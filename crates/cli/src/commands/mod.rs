@@ -35,7 +35,6 @@ use std::process::ExitCode;
 
 use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
-use redrive_operate::reports::Failures;
 use redrive_operate::runs::List;
 use redrive_operate::{Code, Error, Floor};
 
@@ -70,10 +69,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Items(args) => items::items(&context, &args).await,
         Command::Stuck(args) => items::stuck(&context, &args).await,
         Command::Explain { item, run } => explain::explain(&context, &ItemName { item, run }).await,
-        Command::Failures { run, limit, after } => {
-            failures::failures(&context, &Failures { run, limit, after }).await
-        }
-        Command::Stats { run } => stats::stats(&context, run).await,
+        Command::Failures(args) => failures::failures(&context, &args.into()).await,
+        Command::Stats(args) => stats::stats(&context, &args.into()).await,
         Command::Check { run } => check::check(&context, run).await,
         Command::Gates { command } => gates::gates(&context, command).await,
         Command::Rehearse(args) => rehearse::rehearse(&context, args).await,

@@ -51,6 +51,7 @@ mod output_pipes;
 mod policy;
 mod read_only;
 mod rehearse;
+mod reports;
 mod results;
 mod said_twice;
 mod schemas;
