@@ -221,6 +221,15 @@ pub struct RunArgs {
     /// Leave items alone that have passed a stage which is configured otherwise now
     #[arg(long)]
     pub keep_passed: bool,
+    /// Admit at most so many items that are new or changed; the next run goes on with the rest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Admit only items with this key; can be said several times
+    #[arg(long, value_name = "KEY")]
+    pub only: Vec<String>,
+    /// Read the source and say what would be done; nothing is called and nothing is written
+    #[arg(long, conflicts_with = "results")]
+    pub dry_run: bool,
     /// What the work does
     #[command(flatten)]
     pub work: WorkArgs,

@@ -7,6 +7,7 @@ mod completions;
 mod crew;
 mod dead;
 mod doctor;
+mod dry_run;
 mod edit;
 mod explain;
 mod failures;
@@ -95,6 +96,11 @@ impl Context {
     /// The floor over the store, which has to be there, for a command that only reads.
     pub fn floor_to_read(&self) -> Result<Floor, Error> {
         wiring::floor_to_read(&self.global.store, self.env.clone(), actor())
+    }
+
+    /// The floor over the store, or over an empty one where there is none, for a command that only looks.
+    pub fn floor_to_look(&self) -> Result<Floor, Error> {
+        wiring::floor_to_look(&self.global.store, self.env.clone(), actor())
     }
 
     /// The floor over the store, which is made when it is not there. A file that was there with nothing in it is told.

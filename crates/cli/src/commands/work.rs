@@ -22,7 +22,7 @@ use crate::output::asleep::Asleep;
 use crate::output::progress::Progress;
 use crate::output::results::{Form, Writer};
 use crate::output::target::{Existing, Guard, Target};
-use crate::output::text::things;
+use crate::output::text::{safe, things};
 use crate::output::{json, lines, note, summary};
 
 /// Works on a run until it ends, and tells how it stands.
@@ -38,6 +38,10 @@ pub async fn work(
         Some(target) => write_results(context, floor, &[worked.report.run], target).await?,
         None => true,
     };
+    if !worked.missing.is_empty() {
+        let keys: Vec<String> = worked.missing.iter().map(|key| format!("{key:?}")).collect();
+        note(&safe(&format!("warning: nothing in the source has the key {}", keys.join(" or "))));
+    }
     tell(context, &worked.report)?;
     Ok(exit::of_work([worked.report.status], worked.interrupted, whole))
 }

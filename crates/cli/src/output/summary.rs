@@ -48,6 +48,9 @@ pub fn run(report: &RunReport) -> String {
     if let Some(read) = report.read.as_ref().filter(|read| has_news(read)) {
         text.push_str(&format!("  {}\n", found(read)));
     }
+    if is_part(report) {
+        text.push_str(&part(report));
+    }
     if report.duplicates > 0 {
         text.push_str(&format!(
             "  {} repeated an earlier one; each is admitted once\n",
@@ -62,6 +65,19 @@ pub fn run(report: &RunReport) -> String {
         text.push_str(&stages(report));
     }
     text.trim_end().to_owned()
+}
+
+/// Whether it is done with what it was asked for, and that was a part of its source.
+fn is_part(report: &RunReport) -> bool {
+    let done = matches!(report.status, RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed);
+    done && !report.admitted_all
+}
+
+/// That there is more in the source than was admitted.
+fn part(report: &RunReport) -> String {
+    let new = report.read.as_ref().map(|read| read.news.new + read.news.changed + read.news.back);
+    let new = new.map_or_else(String::new, |new| format!(": {} now", things(new, "item")));
+    format!("  a part of the source was admitted{new}; the source was not admitted to its end\n")
 }
 
 /// A source by its name; several files are kept one a line.
@@ -226,6 +242,9 @@ pub fn hint(report: &RunReport) -> Option<String> {
         RunStatus::PartiallyCompleted => Some(format!(
             "retries are due, or gates open, later: `redrive failures {run}` and `redrive gates` list them, `redrive resume {run}` waits for them"
         )),
+        RunStatus::Completed if is_part(report) && report.counts.dead == 0 => Some(
+            "the same `redrive run` without --limit and --only admits the rest of the source".to_owned(),
+        ),
         RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed if only_refused(report) => {
             Some(format!(
                 "`redrive dead list --run {run}` shows what the source could not give; mend it there and run again"

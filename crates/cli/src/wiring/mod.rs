@@ -12,6 +12,7 @@ use redrive_engine::env::Env;
 use redrive_engine::{crash, fault};
 use redrive_operate::{Error, Floor};
 use redrive_sqlite::{Options, SqliteStore};
+use redrive_store::MemoryStore;
 
 pub use children::{EmbedSettings, ParseSettings};
 pub use handlers::Handlers;
@@ -48,6 +49,15 @@ pub fn existing_floor(url: &str, env: Env, actor: String) -> Result<Floor, Error
 pub fn floor_to_read(url: &str, env: Env, actor: String) -> Result<Floor, Error> {
     let path = there(url)?;
     Ok(floor(SqliteStore::open_to_read(&path, options())?, env, actor))
+}
+
+/// Opens a store for a command that only looks; where there is none, everything is as in an empty one, and none is made.
+pub fn floor_to_look(url: &str, env: Env, actor: String) -> Result<Floor, Error> {
+    if !is_missing(&store_path(url)?) {
+        return floor_to_read(url, env, actor);
+    }
+    let store = Arc::new(MemoryStore::new());
+    Ok(Floor { store: store.clone(), index: store, env, actor, wiring: Arc::new(Handlers::new()) })
 }
 
 fn floor(store: SqliteStore, env: Env, actor: String) -> Floor {

@@ -19,7 +19,7 @@ pub use gates::{change_gate, resume_gates};
 pub use kill::{kill, live_descendants};
 pub use pause::pause;
 pub use purge::purge;
-pub use reconfigure::{Again, Reconfigure, reconfigure};
+pub use reconfigure::{Again, Reconfigure, reconfigure, would_go_again};
 pub use redrive::{Preview, Redrive, preview, redrive, redrive_edited};
 pub use request::Request;
 pub use resume::resume;
