@@ -23,4 +23,5 @@ pub mod recipe;
 pub mod report;
 mod shared;
 pub mod source;
+pub mod tap;
 pub mod worker;

@@ -7,6 +7,7 @@ mod policy;
 mod rehearse;
 mod search;
 mod submit;
+mod tryout;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
+pub use tryout::TryArgs;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
 #[derive(Debug, Parser)]
@@ -72,6 +74,8 @@ pub enum LogFormat {
 pub enum Command {
     /// Run a pipeline over its source, or go on with the run of both
     Run(RunArgs),
+    /// Call one stage once, and show the request, the answer and what would follow; nothing is kept
+    Try(TryArgs),
     /// Work on every run that has something to do, in a fair order
     Work(CrewArgs),
     /// Hand a run over, or items to a run that stays open, for others to work on

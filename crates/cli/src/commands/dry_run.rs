@@ -31,7 +31,9 @@ fn words(found: &DryRun) -> String {
             told.push(format!("run {run} of {pipeline} over {source} would go on{status}"));
         }
         (Would::Nothing, Some(run)) => {
-            told.push(format!("run {run} of {pipeline} over {source} is paused{status}: nothing would be done"));
+            told.push(format!(
+                "run {run} of {pipeline} over {source} is paused{status}: nothing would be done"
+            ));
         }
         _ => told.push(format!("a new run of {pipeline} over {source} would begin")),
     }

@@ -23,6 +23,7 @@ mod search;
 mod show;
 mod stats;
 mod submit;
+mod tryout;
 mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -47,6 +48,7 @@ pub async fn run(args: Args) -> Answer {
     let context = Context { global: args.global, env: Env::system() };
     match args.command {
         Command::Run(args) => run::run(&context, args).await,
+        Command::Try(args) => tryout::tryout(&context, args).await,
         Command::Work(args) => crew::work(&context, args).await,
         Command::Submit(args) => submit::submit(&context, args).await,
         Command::Close { run } => submit::close(&context, run).await,

@@ -242,9 +242,9 @@ pub fn hint(report: &RunReport) -> Option<String> {
         RunStatus::PartiallyCompleted => Some(format!(
             "retries are due, or gates open, later: `redrive failures {run}` and `redrive gates` list them, `redrive resume {run}` waits for them"
         )),
-        RunStatus::Completed if is_part(report) && report.counts.dead == 0 => Some(
-            "the same `redrive run` without --limit and --only admits the rest of the source".to_owned(),
-        ),
+        RunStatus::Completed if is_part(report) && report.counts.dead == 0 => {
+            Some("the same `redrive run` without --limit and --only admits the rest of the source".to_owned())
+        }
         RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed if only_refused(report) => {
             Some(format!(
                 "`redrive dead list --run {run}` shows what the source could not give; mend it there and run again"

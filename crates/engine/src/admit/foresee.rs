@@ -83,9 +83,7 @@ impl Foresight {
         let known = self.versions(store, item).await?;
         let foreseen = match (self.known(item, &known), self.run) {
             (None, _) | (_, None) => admitted(item, Newness::New),
-            (Some(Known::Same | Known::Before(_)), _) => {
-                Foreseen { newness: Newness::Known, refused: None }
-            }
+            (Some(Known::Same | Known::Before(_)), _) => Foreseen { newness: Newness::Known, refused: None },
             (Some(Known::Elsewhere), _) => Foreseen { newness: Newness::Repeats, refused: None },
             (Some(Known::Otherwise(_)), Some(run)) => match fate(item, None, &known, run, self.reading) {
                 Fate::Second { first } => return self.second(store, item, first).await,
@@ -103,10 +101,9 @@ impl Foresight {
     async fn second(&mut self, store: &dyn Store, item: &NewItem, first: u64) -> Result<Foreseen> {
         let second = second_content(item, first);
         let known = self.versions(store, &second).await?;
-        let there = matches!(
-            self.known(&second, &known),
-            Some(Known::Same | Known::Before(_) | Known::Elsewhere)
-        ) || self.seen.contains_key(&ContentHash::of(&[second.key.as_bytes()]));
+        let there =
+            matches!(self.known(&second, &known), Some(Known::Same | Known::Before(_) | Known::Elsewhere))
+                || self.seen.contains_key(&ContentHash::of(&[second.key.as_bytes()]));
         self.seen.insert(ContentHash::of(&[second.key.as_bytes()]), (second.version(), second.origin));
         Ok(match there {
             true => Foreseen { newness: Newness::Known, refused: None },

@@ -131,7 +131,13 @@ pub(super) enum Fate {
 
 /// Tells one line that was edited from two lines with one key: what this reading has seen already, in this batch or in
 /// the store, keeps the key. `versions` are those of the key as they are now.
-pub(super) fn fate(item: &NewItem, batch: Option<&NewItem>, versions: &[Item], run: RunId, reading: Reading) -> Fate {
+pub(super) fn fate(
+    item: &NewItem,
+    batch: Option<&NewItem>,
+    versions: &[Item],
+    run: RunId,
+    reading: Reading,
+) -> Fate {
     let own = ItemId::derive(run, None, &item.key, item.version());
     let seen = versions.iter().find(|version| {
         version.id != own && reading.has_seen(version) && !matches!(version.state, State::Superseded { .. })

@@ -163,7 +163,11 @@ pub async fn dry_run(floor: &Floor, prepared: Prepared, request: &Begin) -> Resu
 }
 
 /// The run that would be gone on with, by the rule of [`begin`](super::begin()).
-async fn find(floor: &Floor, prepared: &Prepared, request: &Begin) -> Result<(Option<RunRow>, Option<Other>)> {
+async fn find(
+    floor: &Floor,
+    prepared: &Prepared,
+    request: &Begin,
+) -> Result<(Option<RunRow>, Option<Other>)> {
     if request.new {
         return Ok((None, None));
     }
@@ -218,8 +222,15 @@ async fn look(
     let reading = Reading { number, agreed: source.start().agreed };
     let part = part.unwrap_or_default();
     let run = row.map(|row| row.id);
-    let mut reader =
-        Looking { floor, part: &part, run, reading, foresight: Foresight::new(run, reading), found: Lines::default(), refusals: Vec::new() };
+    let mut reader = Looking {
+        floor,
+        part: &part,
+        run,
+        reading,
+        foresight: Foresight::new(run, reading),
+        found: Lines::default(),
+        refusals: Vec::new(),
+    };
     reader.read(source).await?;
     if let Some(row) = row {
         reader.found.known = reader.known_of(row).await?;
@@ -229,11 +240,16 @@ async fn look(
 
 /// How many items a run has that are in its source, as far as is known.
 async fn own_items(floor: &Floor, row: &RunRow) -> Result<u64> {
-    let filter = ItemFilter { run: Some(row.id), top: true, unseen: Some(Reading::NONE), ..ItemFilter::default() };
+    let filter =
+        ItemFilter { run: Some(row.id), top: true, unseen: Some(Reading::NONE), ..ItemFilter::default() };
     count(floor, filter, |_| true).await
 }
 
-async fn count(floor: &Floor, filter: ItemFilter, wanted: impl Fn(&redrive_core::item::Item) -> bool) -> Result<u64> {
+async fn count(
+    floor: &Floor,
+    filter: ItemFilter,
+    wanted: impl Fn(&redrive_core::item::Item) -> bool,
+) -> Result<u64> {
     let (mut found, mut after) = (0, None);
     loop {
         let page = floor.store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
@@ -265,7 +281,8 @@ impl Looking<'_> {
                 read.await.map_err(|error| Error::internal(format!("reading the source broke: {error}")))?;
             source = given_back;
             let piece = piece.map_err(|error| {
-                Error::wrong(error.to_string()).hint("name the source with --input FILE, or in the pipeline's [source] path")
+                Error::wrong(error.to_string())
+                    .hint("name the source with --input FILE, or in the pipeline's [source] path")
             })?;
             let Ahead { lines, whole, over } =
                 self.part.ahead(&*self.floor.store, &mut self.foresight, &piece).await?;

@@ -388,10 +388,11 @@ impl Rounds<'_> {
 /// None of the keys is there that were asked for.
 fn nothing_asked_for(row: &RunRow, missing: &Missing) -> Error {
     let keys: Vec<String> = missing.keys.iter().take(5).map(|key| format!("{key:?}")).collect();
-    let error =
-        Error::not_found(format!("nothing in {} has the key {}", row.spec.source, keys.join(" or ")));
+    let error = Error::not_found(format!("nothing in {} has the key {}", row.spec.source, keys.join(" or ")));
     match &missing.near[..] {
-        [] => error.hint("keys are what `key` of the pipeline's [source] points at; without it, the hash of the line"),
+        [] => error.hint(
+            "keys are what `key` of the pipeline's [source] points at; without it, the hash of the line",
+        ),
         near => {
             let near: Vec<String> = near.iter().map(|key| format!("{key:?}")).collect();
             error.hint(format!("it has {}", near.join(", ")))
