@@ -278,6 +278,8 @@ pub enum OperationKind {
     Purge,
     /// Takes a run out.
     Cancel,
+    /// Sends dead items back with the content that somebody gave them.
+    Import,
 }
 
 /// How far an operation is.

@@ -17,7 +17,7 @@ use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
 pub use crew::CrewArgs;
-pub use dead::{DeadCommand, RedriveArgs};
+pub use dead::{DeadCommand, EditArgs, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;

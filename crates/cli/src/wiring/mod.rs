@@ -13,6 +13,7 @@ use redrive_engine::{crash, fault};
 use redrive_operate::{Error, Floor};
 use redrive_sqlite::{Options, SqliteStore};
 use redrive_store::MemoryStore;
+use serde_json::value::RawValue;
 
 pub use children::{EmbedSettings, ParseSettings};
 pub use handlers::Handlers;
@@ -102,6 +103,13 @@ pub fn store_library() -> String {
 /// How large the log beside a store's file is, in bytes.
 pub fn log_bytes(path: &Path) -> u64 {
     redrive_sqlite::log_bytes(path)
+}
+
+/// A content with a value put at a JSON pointer; the rest stays as it is written.
+pub fn put(content: &RawValue, pointer: &str, value: &RawValue) -> Result<Box<RawValue>, String> {
+    let placed = redrive_stages::protocol::place_output(content.get().as_bytes(), Some(pointer), value)?;
+    let text = String::from_utf8(placed.to_vec()).map_err(|error| error.to_string())?;
+    RawValue::from_string(text).map_err(|error| error.to_string())
 }
 
 /// What is wrong with a filter's expression.

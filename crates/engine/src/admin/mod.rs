@@ -5,6 +5,7 @@
 
 mod cancel;
 mod gates;
+mod import;
 mod kill;
 mod pause;
 mod purge;
@@ -16,6 +17,7 @@ mod selection;
 
 pub use cancel::cancel;
 pub use gates::{change_gate, resume_gates};
+pub use import::Import;
 pub use kill::{kill, live_descendants};
 pub use pause::pause;
 pub use purge::purge;
@@ -136,6 +138,7 @@ pub async fn go_on(
             let plan = plan.ok_or_else(|| Error::NotFound(format!("a readable pipeline of run {run}")))?;
             cancel::go_on(store, run, &plan, row, env).await?
         }
+        Request::Import { .. } => close(store, row, env.clock.now()).await?,
     };
     Ok(Some(done))
 }

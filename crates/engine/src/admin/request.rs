@@ -23,6 +23,12 @@ pub enum Request {
         /// Which.
         run: RunId,
     },
+    /// Sends dead items back with the content that somebody gave them. That is not kept here: one that was broken off ends
+    /// where it was.
+    Import {
+        /// Where the content came from, in words.
+        from: String,
+    },
 }
 
 impl Request {
@@ -33,6 +39,7 @@ impl Request {
             Self::Redrive(_) => OperationKind::Redrive,
             Self::Purge { .. } => OperationKind::Purge,
             Self::Cancel { .. } => OperationKind::Cancel,
+            Self::Import { .. } => OperationKind::Import,
         }
     }
 
@@ -101,6 +108,7 @@ mod tests {
             Request::Purge { filter: some_filter() },
             Request::Purge { filter: ItemFilter::default() },
             Request::Cancel { run: RunId(12) },
+            Request::Import { from: "edited.jsonl".to_owned() },
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

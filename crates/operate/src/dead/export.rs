@@ -1,12 +1,9 @@
-//! Dead items are written out, and sent back with the content that somebody gave them.
+//! Dead items are written out.
 
-use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::StateKind;
-use redrive_engine::admin::redrive_edited;
+use redrive_core::id::ItemSeq;
 use redrive_engine::report::{Explanation, explain};
 use redrive_store::{ItemFilter, ItemQuery};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 
 use super::Selection;
 use crate::Floor;
@@ -26,7 +23,7 @@ pub struct Export<'a> {
     page: std::vec::IntoIter<redrive_core::item::Item>,
 }
 
-/// A dead item with its content and history, as it can be read back by [`Import`].
+/// A dead item with its content and history, as it can be read back by [`Import`](super::Import).
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct Exported(pub Explanation);
@@ -65,72 +62,6 @@ impl<'a> Export<'a> {
                 None => (self.filter, self.after) = (self.filters.next(), None),
             }
             self.page = page.into_iter();
-        }
-    }
-}
-
-/// The part of an exported line that is read back.
-#[derive(Deserialize)]
-struct Line {
-    item: LineItem,
-}
-
-#[derive(Deserialize)]
-struct LineItem {
-    id: ItemId,
-    payload: Box<RawValue>,
-}
-
-/// Exported and edited items on their way in, line by line.
-pub struct Import<'a> {
-    floor: &'a Floor,
-    runs: Runs<'a>,
-}
-
-/// What became of one line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Imported {
-    /// The item was sent back with the line's content.
-    SentBack,
-    /// Nothing was done.
-    LeftAlone {
-        /// Why.
-        why: String,
-    },
-}
-
-impl<'a> Import<'a> {
-    /// Reads items in.
-    #[must_use]
-    pub fn of(floor: &'a Floor) -> Self {
-        Self { floor, runs: Runs::of(&*floor.store) }
-    }
-
-    /// Sends the dead item of a line back with the line's content.
-    ///
-    /// # Errors
-    /// When its run cannot be read, or the store fails.
-    pub async fn line(&self, line: &str) -> Result<Imported> {
-        let left_alone = |why: String| Ok(Imported::LeftAlone { why });
-        let parsed: Line = match serde_json::from_str(line) {
-            Ok(parsed) => parsed,
-            Err(error) => return left_alone(format!("not a line of an export: {error}")),
-        };
-        let (id, store) = (parsed.item.id, &*self.floor.store);
-        let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };
-        let found = store.items(ItemQuery { filter, after: None, limit: 1 }).await?;
-        let Some(item) = found.into_iter().next() else {
-            return left_alone(format!("item {id} is not in this store"));
-        };
-        if item.state.kind() != StateKind::Dead {
-            return left_alone(format!("item {id} is {}, not dead", item.state.kind()));
-        }
-        let known = self.runs.find(Some(item.run)).await?;
-        let payload = parsed.item.payload.get().as_bytes().into();
-        match redrive_edited(store, &known.plan, &item, payload, &self.floor.env).await? {
-            true => Ok(Imported::SentBack),
-            false => left_alone(format!("item {id} changed meanwhile, or what it came from was taken out")),
         }
     }
 }

@@ -69,13 +69,17 @@
 //! # }
 //! ```
 
+mod edit;
 mod export;
+mod import;
 mod list;
 mod purge;
 mod redrive;
 mod selection;
 
-pub use export::{Export, Exported, Import, Imported};
+pub use edit::{Difference, Draft, Edited, draft, indented, work_after};
+pub use export::{Export, Exported};
+pub use import::{Import, Imported};
 pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, List, groups, list};
 pub use purge::{Changed, preview_purge, purge};
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};

@@ -79,7 +79,8 @@ pub async fn import(context: &Context, file: &str) -> Answer {
             .map_err(|error| Error::wrong(format!("cannot read {file}: {error}")))?;
         Box::new(std::io::BufReader::new(opened))
     };
-    let (import, mut changed) = (Import::of(&floor), Changed::default());
+    let from = if file == "-" { "standard input" } else { file };
+    let (mut import, mut changed) = (Import::of(&floor, from), Changed::default());
     for (number, line) in reader.lines().enumerate() {
         let line = line?;
         if line.trim().is_empty() {
@@ -93,6 +94,7 @@ pub async fn import(context: &Context, file: &str) -> Answer {
             }
         }
     }
+    import.finish().await?;
     super::told(context, &changed, "sent back")?;
     Ok(if changed.skipped == 0 { ExitCode::SUCCESS } else { exit::partial() })
 }
