@@ -21,7 +21,7 @@ use crate::world::{SPLIT, START, World, new_operation};
 pub(crate) async fn a_saved_operation_gets_a_number(store: Arc<dyn Store>) {
     assert_eq!(store.operations(9).await, Ok(Vec::new()));
     let mut ids = Vec::new();
-    for kind in [OperationKind::Import, OperationKind::Redrive, OperationKind::Purge, OperationKind::Cancel] {
+    for kind in [OperationKind::Redrive, OperationKind::Purge, OperationKind::Cancel] {
         ids.push(store.save_operation(new_operation(kind)).await.expect("saved"));
     }
     assert!(ids[0].0 > 0 && ids[0] < ids[1] && ids[1] < ids[2]);

@@ -278,7 +278,11 @@ pub enum OperationKind {
     Purge,
     /// Takes a run out.
     Cancel,
-    /// Sends dead items back with the content that somebody gave them.
+    /// Says when waiting items go on.
+    Retry,
+    /// Has items done again from a stage that they have passed.
+    Rerun,
+    /// Sends dead items back with other content.
     Import,
 }
 

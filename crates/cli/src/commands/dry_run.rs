@@ -47,6 +47,7 @@ fn words(found: &DryRun) -> String {
             told.push("  the source would not be admitted to its end".to_owned());
         }
         told.extend(refusals(found));
+        told.extend(found.missing.iter().map(|key| format!("  nothing in the source has the key {key:?}")));
     }
     format!("{}\n\n{}", safe(&told.join("\n")), stages(&found.stages))
 }

@@ -81,6 +81,9 @@ pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Error> {
     } else {
         lines(&summary::run(report))?;
     }
+    if let Some(rest) = summary::rest(report) {
+        context.hint(rest);
+    }
     if let Some(hint) = summary::hint(report) {
         context.hint(&hint);
     }

@@ -73,11 +73,17 @@ fn is_part(report: &RunReport) -> bool {
     done && !report.admitted_all
 }
 
+/// How the rest of a source gets in, where only a part of it is.
+pub fn rest(report: &RunReport) -> Option<&'static str> {
+    is_part(report)
+        .then_some("the same `redrive run` without --limit and --only admits the rest of the source")
+}
+
 /// That there is more in the source than was admitted.
 fn part(report: &RunReport) -> String {
     let new = report.read.as_ref().map(|read| read.news.new + read.news.changed + read.news.back);
-    let new = new.map_or_else(String::new, |new| format!(": {} now", things(new, "item")));
-    format!("  a part of the source was admitted{new}; the source was not admitted to its end\n")
+    let new = new.map_or_else(String::new, |new| format!(", {} of it now", things(new, "item")));
+    format!("  only a part of the source is admitted so far{new}\n")
 }
 
 /// A source by its name; several files are kept one a line.
@@ -242,9 +248,6 @@ pub fn hint(report: &RunReport) -> Option<String> {
         RunStatus::PartiallyCompleted => Some(format!(
             "retries are due, or gates open, later: `redrive failures {run}` and `redrive gates` list them, `redrive resume {run}` waits for them"
         )),
-        RunStatus::Completed if is_part(report) && report.counts.dead == 0 => {
-            Some("the same `redrive run` without --limit and --only admits the rest of the source".to_owned())
-        }
         RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed if only_refused(report) => {
             Some(format!(
                 "`redrive dead list --run {run}` shows what the source could not give; mend it there and run again"

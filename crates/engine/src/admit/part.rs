@@ -133,16 +133,16 @@ impl Part {
     ///
     /// # Errors
     /// When the store fails.
-    pub async fn missing(&self, store: &dyn Store, run: RunId) -> Result<Missing> {
+    pub async fn missing(&self, store: &dyn Store, run: Option<RunId>) -> Result<Missing> {
         let (found, near) = {
             let so_far = self.lock();
             (so_far.found.clone(), so_far.near.iter().cloned().collect())
         };
         let mut keys = Vec::new();
         for key in self.only.difference(&found) {
-            let filter =
-                ItemFilter { run: Some(run), top: true, key: Some(key.clone()), ..ItemFilter::default() };
-            let versions = store.items(ItemQuery { filter, after: None, limit: PAGE }).await?;
+            let filter = ItemFilter { run, top: true, key: Some(key.clone()), ..ItemFilter::default() };
+            let query = ItemQuery { filter, after: None, limit: PAGE };
+            let versions = if run.is_some() { store.items(query).await? } else { Vec::new() };
             if versions.iter().all(|item| item.state.kind() == StateKind::Superseded) {
                 keys.push(key.clone());
             }

@@ -3,7 +3,7 @@
 use redrive_core::id::RunId;
 use redrive_core::reading::Reading;
 use redrive_core::status::{Control, RunStatus};
-use redrive_engine::admit::{Ahead, Foreseen, Foresight, Newness, Part, starts_over};
+use redrive_engine::admit::{Ahead, Foreseen, Foresight, Missing, Newness, Part, starts_over};
 use redrive_engine::report::RunReport;
 use redrive_engine::source::{Source, Standing};
 use redrive_pipeline::{Definition, StageDef};
@@ -16,6 +16,7 @@ use super::{KnownRun, report};
 use crate::Floor;
 use crate::error::{Error, Result};
 use crate::sources::SourceName;
+use crate::work::nothing_asked_for;
 
 /// Most lines that cannot be used that are told one by one.
 const MOST_REFUSED: usize = 10;
@@ -47,6 +48,8 @@ pub struct DryRun {
     pub read: Lines,
     /// The first of the lines that cannot be used.
     pub refusals: Vec<RefusedLine>,
+    /// Keys that were asked for and are not in the source.
+    pub missing: Vec<String>,
     /// The stages, in their order.
     pub stages: Vec<StageAhead>,
 }
@@ -138,10 +141,15 @@ pub async fn dry_run(floor: &Floor, prepared: Prepared, request: &Begin) -> Resu
         Some(row) if row.control == Control::Go => Would::GoOn,
         Some(_) => Would::Nothing,
     };
-    let (mut read, mut refusals) = (Lines::default(), Vec::new());
+    let (mut read, mut refusals, mut missing) = (Lines::default(), Vec::new(), Missing::default());
     if would != Would::Nothing {
         let again = matches!(&edit, Some(Edit::Again { from_start, .. }) if *from_start > 0);
-        (read, refusals) = look(floor, prepared, row.as_ref(), again).await?;
+        let part = prepared.part.clone().unwrap_or_default();
+        (read, refusals) = look(floor, prepared, &part, row.as_ref(), again).await?;
+        missing = part.missing(&*floor.store, row.as_ref().map(|row| row.id)).await?;
+    }
+    if missing.none {
+        return Err(nothing_asked_for(&source, &missing));
     }
     let unfinished = standing.as_ref().map_or(0, |report| report.counts.live());
     let stages = stages(&definition, standing.as_ref(), &read, edit.as_ref(), would);
@@ -158,6 +166,7 @@ pub async fn dry_run(floor: &Floor, prepared: Prepared, request: &Begin) -> Resu
         unfinished,
         read,
         refusals,
+        missing: missing.keys,
         stages,
     })
 }
@@ -191,11 +200,12 @@ async fn find(
 async fn look(
     floor: &Floor,
     prepared: Prepared,
+    part: &Part,
     row: Option<&RunRow>,
     from_the_beginning: bool,
 ) -> Result<(Lines, Vec<RefusedLine>)> {
     let definition = prepared.pipeline.definition.clone();
-    let (part, wiring) = (prepared.part.clone(), &*floor.wiring);
+    let wiring = &*floor.wiring;
     let source = match row {
         Some(row) if SourceName::of(row).can_be_read_again() => {
             Some(prepared.source.open(wiring, &definition, row.cursor.as_deref(), None)?)
@@ -220,11 +230,10 @@ async fn look(
         number = row.reading + 1;
     }
     let reading = Reading { number, agreed: source.start().agreed };
-    let part = part.unwrap_or_default();
     let run = row.map(|row| row.id);
     let mut reader = Looking {
         floor,
-        part: &part,
+        part,
         run,
         reading,
         foresight: Foresight::new(run, reading),

@@ -195,11 +195,11 @@ pub async fn work(
     let (Ended { ending, news }, row) = ended?;
     let left = left_as(&ending);
     let missing = match part.filter(|_| left.is_none() && row.admitted_all) {
-        Some(part) => part.missing(&*floor.store, row.id).await?,
+        Some(part) => part.missing(&*floor.store, Some(row.id)).await?,
         None => Missing::default(),
     };
     if missing.none {
-        return Err(nothing_asked_for(&row, &missing));
+        return Err(nothing_asked_for(&row.spec.source, &missing));
     }
     let (plan, thresholds) = (&recipe.plan, recipe.thresholds);
     let mut report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
@@ -386,9 +386,9 @@ impl Rounds<'_> {
 }
 
 /// None of the keys is there that were asked for.
-fn nothing_asked_for(row: &RunRow, missing: &Missing) -> Error {
+pub(crate) fn nothing_asked_for(source: &str, missing: &Missing) -> Error {
     let keys: Vec<String> = missing.keys.iter().take(5).map(|key| format!("{key:?}")).collect();
-    let error = Error::not_found(format!("nothing in {} has the key {}", row.spec.source, keys.join(" or ")));
+    let error = Error::not_found(format!("nothing in {source} has the key {}", keys.join(" or ")));
     match &missing.near[..] {
         [] => error.hint(
             "keys are what `key` of the pipeline's [source] points at; without it, the hash of the line",
