@@ -49,7 +49,7 @@ pub async fn tryout(context: &Context, args: TryArgs) -> Answer {
 /// A payload as it was given: itself, in a file, or on standard input.
 fn given(payload: &str) -> Result<String, Error> {
     let read = match payload.strip_prefix('@') {
-        Some(file) => std::fs::File::open(Path::new(file)).and_then(|file| text(file)),
+        Some(file) => std::fs::File::open(Path::new(file)).and_then(text),
         None if payload == "-" => text(std::io::stdin()),
         None => return Ok(payload.to_owned()),
     };
@@ -145,7 +145,7 @@ fn outcome(tried: &Tried) -> Vec<String> {
     match (&tried.filtered, &tried.output, tried.children.len()) {
         (Some(reason), ..) => told.push(format!("filtered: {reason}")),
         (None, _, 1..) => {
-            told.push(format!("{}: these children and no more than twenty are shown", tried.outcome));
+            told.push(format!("{} into these (at most twenty are shown):", tried.outcome));
             for child in &tried.children {
                 let payload = child.payload.as_ref().map_or("", |payload| payload.get());
                 told.push(format!("  {} {}", short(&child.key, 30), short(payload, 44)));

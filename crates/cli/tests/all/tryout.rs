@@ -177,7 +177,8 @@ fn a_dead_item_is_edited_and_goes_on_with_its_new_content() {
         looks.display()
     );
     let editor = editor(&place, &script);
-    let env = [("EDITOR", editor.as_str()), ("TMPDIR", place.path("").to_str().expect("UTF-8"))];
+    let folder = place.path("").display().to_string();
+    let env = [("EDITOR", editor.as_str()), ("TMPDIR", folder.as_str())];
     let ran = place.run_with(&["dead", "edit", "a", "--work"], &env).expect(0);
     assert!(ran.stdout.contains("/do: \"die\" → \"pass\""), "{}", ran.stdout);
     assert_eq!(place.read("seen.json.mode").trim(), "600");

@@ -7,7 +7,7 @@ use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_core::item::{Item, NewItem, State};
 use redrive_core::reading::Reading;
 use redrive_store::rule::submit::{Asked, Known, Version, known_as};
-use redrive_store::{Result, Store};
+use redrive_store::{Result, Store, TombstoneQuery};
 
 use super::submit::{Fate, fate, second_content, versions};
 
@@ -52,13 +52,15 @@ pub struct Foresight {
     reading: Reading,
     /// Lines that were looked at: their content and place, by the hash of their key.
     seen: HashMap<ContentHash, (ContentHash, u64)>,
+    /// Whether the run has items that were purged, once that was asked.
+    any_purged: Option<bool>,
 }
 
 impl Foresight {
     /// A reading of which nothing was looked at yet; `None` for a run that is not there.
     #[must_use]
     pub fn new(run: Option<RunId>, reading: Reading) -> Self {
-        Self { run, reading, seen: HashMap::new() }
+        Self { run, reading, seen: HashMap::new(), any_purged: None }
     }
 
     /// Whether a line with this key was looked at.
@@ -81,6 +83,10 @@ impl Foresight {
             };
         }
         let known = self.versions(store, item).await?;
+        if self.was_purged(store, item, &known).await? {
+            self.seen.insert(key, (item.version(), item.origin));
+            return Ok(Foreseen { newness: Newness::Known, refused: None });
+        }
         let foreseen = match (self.known(item, &known), self.run) {
             (None, _) | (_, None) => admitted(item, Newness::New),
             (Some(Known::Same | Known::Before(_)), _) => Foreseen { newness: Newness::Known, refused: None },
@@ -109,6 +115,23 @@ impl Foresight {
             true => Foreseen { newness: Newness::Known, refused: None },
             false => admitted(&second, Newness::New),
         })
+    }
+
+    /// Whether an item was purged with this very content: it is left alone then.
+    async fn was_purged(&mut self, store: &dyn Store, item: &NewItem, known: &[Item]) -> Result<bool> {
+        let Some(run) = self.run else { return Ok(false) };
+        let all = TombstoneQuery { run: self.run, limit: 1, ..TombstoneQuery::default() };
+        let any = match self.any_purged {
+            Some(any) => any,
+            None => !store.tombstones(all.clone()).await?.is_empty(),
+        };
+        self.any_purged = Some(any);
+        let id = ItemId::derive(run, None, &item.key, item.version());
+        if !any || known.iter().any(|version| version.id == id) {
+            return Ok(false);
+        }
+        let left = TombstoneQuery { ids: Some((id, id)), ..all };
+        Ok(!store.tombstones(left).await?.is_empty())
     }
 
     async fn versions(&self, store: &dyn Store, item: &NewItem) -> Result<Vec<Item>> {

@@ -83,13 +83,13 @@ fn new_content(draft: &Draft, args: &EditArgs) -> Result<(Box<RawValue>, Option<
     if let Some(file) = &args.file {
         let text = std::fs::read_to_string(file)
             .map_err(|error| Error::wrong(format!("cannot read {}: {error}", file.display())))?;
-        return Ok((parsed(&text, file)?, None));
+        return Ok((parsed(&text, file, draft)?, None));
     }
     if args.set.is_empty() {
         let path = in_editor(draft)?;
         let text = std::fs::read_to_string(&path)
             .map_err(|error| Error::internal(format!("cannot read {}: {error}", path.display())))?;
-        return Ok((parsed(&text, &path)?, Some(path)));
+        return Ok((parsed(&text, &path, draft)?, Some(path)));
     }
     let mut content = draft.content.clone();
     for (pointer, value) in &args.set {
@@ -102,11 +102,11 @@ fn new_content(draft: &Draft, args: &EditArgs) -> Result<(Box<RawValue>, Option<
     Ok((content, None))
 }
 
-fn parsed(text: &str, file: &Path) -> Result<Box<RawValue>, Error> {
+fn parsed(text: &str, file: &Path, draft: &Draft) -> Result<Box<RawValue>, Error> {
     RawValue::from_string(text.trim().to_owned()).map_err(|error| {
         let file = file.display();
         Error::wrong(format!("{file} is not JSON: {error}; nothing was sent back"))
-            .hint(format!("it is kept; mend it and say `redrive dead edit ITEM --file {file}`"))
+            .hint(format!("it is kept; mend it and say `redrive dead edit {} --file {file}`", draft.id))
     })
 }
 
@@ -123,8 +123,10 @@ fn in_editor(draft: &Draft) -> Result<PathBuf, Error> {
         Err(error) => format!("the editor cannot be started: {error}"),
     };
     let kept = path.display();
-    Err(Error::wrong(format!("{failed}; nothing was sent back"))
-        .hint(format!("what was edited is in {kept}; `redrive dead edit ITEM --file {kept}` takes it")))
+    Err(Error::wrong(format!("{failed}; nothing was sent back")).hint(format!(
+        "what was edited is in {kept}; `redrive dead edit {} --file {kept}` takes it",
+        draft.id
+    )))
 }
 
 fn editor() -> Result<String, Error> {
