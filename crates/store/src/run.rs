@@ -323,6 +323,29 @@ pub struct Operation {
     pub updated_at: Timestamp,
 }
 
+/// What somebody wrote about a group of dead items.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupNote {
+    /// The group's mark.
+    pub group: String,
+    /// The words; may be empty.
+    pub note: String,
+    /// When somebody said that it is known and looked after; `None` when nobody did.
+    pub acknowledged_at: Option<Timestamp>,
+    /// Who wrote last; empty where that is not known.
+    pub actor: String,
+    /// When.
+    pub updated_at: Timestamp,
+}
+
+impl GroupNote {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.note.is_empty() && self.acknowledged_at.is_none()
+    }
+}
+
 /// A gate as it is kept: what workers and processes share about one dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateRow {
