@@ -154,6 +154,9 @@ impl Reader<'_> {
                     Err(error) => patience.bear(error, PATIENCE, env).await?,
                 }
             };
+            if taken.items.is_empty() && !taken.cursor.done && taken.cursor.position == self.position {
+                continue;
+            }
             crash::point("admit.before_submit");
             let ended = loop {
                 match self.submit(&taken, reading).await {
