@@ -77,7 +77,11 @@ impl<'a> Import<'a> {
         if item.state.kind() != StateKind::Dead {
             return self.left_alone(format!("item {id} is {}, not dead", item.state.kind())).await;
         }
-        let known = self.runs.find(Some(item.run)).await?;
+        let known = match self.runs.known(item.run).await? {
+            Some(known) => known,
+            // Says what is wrong with its pipeline.
+            None => self.runs.find(Some(item.run)).await?.into(),
+        };
         let (floor, payload) = (self.floor, payload.get().as_bytes().into());
         let as_it_was = rev.is_none_or(|rev| rev == item.rev);
         let import = self.operation().await?;
