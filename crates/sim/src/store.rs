@@ -13,8 +13,8 @@ use redrive_store::{
     Applied, BegunRun, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, Damage, DamagedItem,
     Error, GateRow, Group, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker,
     NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow,
-    RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkList, WorkQuery, WorkerRow,
+    RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone,
+    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -364,6 +364,10 @@ impl Store for FaultyStore {
 
     async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.read(self.inner.next_due(run)).await
+    }
+
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>> {
+        self.read(self.inner.due_by_stage(run)).await
     }
 
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {

@@ -5,8 +5,10 @@ mod dead;
 mod index;
 mod policy;
 mod rehearse;
+mod runs;
 mod search;
 mod submit;
+mod top;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,8 +22,10 @@ pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
+pub use runs::RunsArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
+pub use top::TopArgs;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
 #[derive(Debug, Parser)]
@@ -91,14 +95,9 @@ pub enum Command {
         run: Option<RunId>,
     },
     /// List runs, newest first
-    Runs {
-        /// Only runs of this pipeline
-        #[arg(long)]
-        pipeline: Option<String>,
-        /// At most so many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: usize,
-    },
+    Runs(RunsArgs),
+    /// Watch everything that goes on, live: runs, stages, gates, dead groups; pause, resume and redrive by a key
+    Top(TopArgs),
     /// Print what became of a run's items, as JSON Lines, at any time
     Results(ResultsArgs),
     /// Let a paused or interrupted run go on, and work on it

@@ -22,6 +22,7 @@ mod search;
 mod show;
 mod stats;
 mod submit;
+mod top;
 mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -30,7 +31,6 @@ use std::process::ExitCode;
 use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
 use redrive_operate::reports::Failures;
-use redrive_operate::runs::List;
 use redrive_operate::{Error, Floor};
 
 use crate::args::{Args, Command, Global};
@@ -52,7 +52,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Index(args) => index::index(&context, args).await,
         Command::Search(args) => search::search(&context, args).await,
         Command::Show { run } => show::show(&context, run).await,
-        Command::Runs { pipeline, limit } => runs::runs(&context, &List { pipeline, limit }).await,
+        Command::Runs(args) => runs::runs(&context, &args).await,
+        Command::Top(args) => top::top(&context, args).await,
         Command::Results(args) => results::results(&context, args).await,
         Command::Resume(args) => run::resume(&context, args).await,
         Command::Pause { run } => cancel::pause(&context, run).await,
