@@ -80,6 +80,7 @@ pub async fn run(args: Args) -> Answer {
 }
 
 /// What every command has.
+#[derive(Clone)]
 pub struct Context {
     /// Options of every command.
     pub global: Global,

@@ -52,6 +52,7 @@ mod sources;
 mod submit;
 mod support;
 mod timing;
+mod top;
 mod wording;
 mod work;
 mod wrong_answers;

@@ -18,7 +18,7 @@ const MOST: usize = 1_000;
 const PAGE: usize = 200;
 
 /// Which runs to list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct List {
     /// Only runs of this pipeline.
     pub pipeline: Option<String>,

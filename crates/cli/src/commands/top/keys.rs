@@ -116,6 +116,9 @@ fn preview(model: &mut Model) -> Option<Act> {
         return say(model, "d sends a group of dead items back: Tab goes to them");
     }
     let group = model.chosen_group()?.group.clone();
+    if group.is_empty() {
+        return say(model, "these died without an error that could be grouped: see `redrive dead list`");
+    }
     Some(Act::Preview { group, run: model.only })
 }
 

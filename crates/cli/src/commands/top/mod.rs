@@ -7,7 +7,13 @@ mod acts;
 mod draw;
 mod keys;
 mod model;
+#[cfg(test)]
+mod recording;
+#[cfg(test)]
+mod sample;
 mod screen;
+#[cfg(test)]
+mod tests;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -167,12 +173,13 @@ impl Live<'_> {
 
     /// Does something to the store, beside what is shown.
     fn act(&self, act: Act, tell: mpsc::Sender<News>) {
-        // It is opened for the act only: who merely looks needs no right to write.
-        let floor = self.context.floor();
+        let context = self.context.clone();
         tokio::spawn(async move {
-            let news = match floor {
-                Ok(floor) => done(&floor, act).await,
-                Err(error) => News::Did(Err(error)),
+            // It is opened for the act only: who merely looks needs no right to write. That may take a while.
+            let news = match tokio::task::spawn_blocking(move || context.floor()).await {
+                Ok(Ok(floor)) => done(&floor, act).await,
+                Ok(Err(error)) => News::Did(Err(error)),
+                Err(error) => News::Did(Err(Error::internal(error.to_string()))),
             };
             // Whoever is gone wants to know nothing.
             let _ = tell.send(news).await;
