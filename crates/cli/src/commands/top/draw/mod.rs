@@ -13,7 +13,7 @@ use ratatui_core::layout::Rect;
 
 use super::model::{Model, Word};
 use crate::output::text::{count, span, things, when};
-use pen::{Ink, Pen};
+use pen::{Ink, Pen, Place};
 
 /// Below this nothing can be read.
 const LEAST: (u16, u16) = (60, 14);
@@ -56,26 +56,27 @@ pub fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The store, and everything added up.
+/// The store, who is at it, and everything added up, with the signs of the bars.
 fn head(pen: &mut Pen<'_>, model: &Model, area: Rect) {
-    let at = model.seen.as_ref().map(|seen| when(&seen.at)).unwrap_or_default();
-    let x = area.width.saturating_sub(20);
-    pen.write(area.x, area.y, x.saturating_sub(1), &format!("redrive top  {}", model.store), Ink::Heading);
-    pen.write(x, area.y, 20, &at, Ink::Soft);
     let Some(seen) = &model.seen else { return };
     let totals = &seen.totals;
+    let runs = things(totals.going_on as u64, "run");
+    let right = format!("{runs} on, {}  {}", things(totals.workers as u64, "worker"), when(&seen.at));
+    let x = area.width.saturating_sub(u16::try_from(right.chars().count()).unwrap_or(u16::MAX));
+    pen.write(area.x, area.y, x.saturating_sub(1), &format!("redrive top  {}", model.store), Ink::Heading);
+    pen.write(x, area.y, area.width - x, &right, Ink::Soft);
     let mut x = area.x;
-    let (going_on, workers) =
-        (things(totals.going_on as u64, "run"), things(totals.workers as u64, "worker"));
-    x += pen.write(
-        x,
-        area.y + 1,
-        area.width,
-        &format!("{going_on} on, {workers}, {}", things(totals.counts.admitted, "item")),
-        Ink::Plain,
-    );
+    if area.width >= pen::WIDE {
+        x += pen.write(
+            x,
+            area.y + 1,
+            area.width,
+            &format!("{}  ", things(totals.counts.admitted, "item")),
+            Ink::Plain,
+        );
+    }
     for part in bar::parts(&totals.counts).into_iter().filter(|part| part.items > 0) {
-        let text = format!("  {} {}", part.name, count(part.items));
+        let text = format!("{} {} {}  ", part.sign, part.name, count(part.items));
         x += pen.write(x, area.y + 1, area.width.saturating_sub(x), &text, part.ink);
     }
 }
@@ -116,6 +117,20 @@ fn scrolled(len: usize, chosen: usize, rows: u16, top: u16) -> impl Iterator<Ite
     let rows = usize::from(rows);
     let first = chosen.saturating_add(1).saturating_sub(rows);
     (top..).zip(first..len.min(first.saturating_add(rows)))
+}
+
+/// A number that fits: in thousands, millions and so on where it would not.
+fn number(n: u64, place: Place) -> String {
+    let whole = count(n);
+    if whole.len() <= usize::from(place.width) {
+        return whole;
+    }
+    let (unit, sign) = match n {
+        0..1_000_000 => (1_000, 'k'),
+        1_000_000..1_000_000_000 => (1_000_000, 'M'),
+        _ => (1_000_000_000, 'G'),
+    };
+    format!("{}.{}{sign}", n / unit, n % unit * 10 / unit)
 }
 
 /// So many a second.

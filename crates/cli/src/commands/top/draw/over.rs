@@ -6,7 +6,7 @@ use super::super::model::Question;
 use super::pen::{Ink, Pen};
 use crate::output::text::things;
 
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 12] = [
     ("up down, j k", "move the cursor"),
     ("Tab", "go to the next panel: runs, gates, dead groups"),
     ("Enter", "show the run under the cursor alone"),
@@ -17,7 +17,8 @@ const KEYS: [(&str, &str); 11] = [
     ("Ctrl-L", "draw the screen again"),
     ("?", "this"),
     ("q", "quit"),
-    ("in bars", "█ done  = filtered  - taken out  X dead  + joining  > running  ░ waiting"),
+    ("in bars", "█ done  = filtered  - taken out  X dead"),
+    ("", "+ joining  > running  ░ waiting"),
 ];
 
 /// Explains the keys.

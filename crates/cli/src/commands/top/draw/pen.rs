@@ -67,9 +67,12 @@ pub struct Column {
 }
 
 /// The screen is wide from so many columns on.
-const WIDE: u16 = 110;
+pub const WIDE: u16 = 110;
 /// A column that takes what the others leave.
 pub const REST: u16 = u16::MAX;
+/// A column that does so, and is no wider than a name needs.
+pub const NAME: u16 = u16::MAX - 1;
+const LONGEST_NAME: u16 = 36;
 
 impl Column {
     /// A column that is so wide on a narrow screen and on a wide one; 0: not at all.
@@ -154,12 +157,16 @@ pub fn places<const N: usize>(columns: &[Column; N], area: Rect) -> [Place; N] {
     let widths = columns.map(|column| column.width(area));
     let shown = widths.iter().filter(|width| **width > 0);
     let gaps = u16::try_from(shown.count()).unwrap_or(0).saturating_sub(1);
-    let fixed: u16 = widths.iter().filter(|width| **width != REST).sum();
+    let fixed: u16 = widths.iter().filter(|width| **width < NAME).sum();
     let rest = area.width.saturating_sub(2 + gaps + fixed);
     let mut x = area.x + 2;
     let mut at = 0;
     columns.map(|column| {
-        let width = if widths[at] == REST { rest } else { widths[at] };
+        let width = match widths[at] {
+            REST => rest,
+            NAME => rest.min(LONGEST_NAME),
+            width => width,
+        };
         at += 1;
         let place = Place { x, width, side: column.side };
         x += if width > 0 { width + 1 } else { 0 };

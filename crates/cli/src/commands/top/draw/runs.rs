@@ -7,14 +7,14 @@ use redrive_operate::overview::RunView;
 use super::super::model::{Model, Panel};
 use super::bar::cells;
 use super::pen::{Column, Ink, Pen, REST, Side, headings};
-use super::{rate, scrolled, time_left};
+use super::{number, rate, scrolled, time_left};
 use crate::output::summary::over;
 use crate::output::text::{count, span};
 
 const COLUMNS: [Column; 10] = [
     Column::new("run", 5, 6, Side::Left),
-    Column::new("pipeline", 13, 22, Side::Left),
-    Column::new("status", 12, 19, Side::Left),
+    Column::new("pipeline", 12, 22, Side::Left),
+    Column::new("status", 13, 19, Side::Left),
     Column::new("", REST, REST, Side::Left),
     Column::new("done", 5, 5, Side::Right),
     Column::new("items", 8, 11, Side::Right),
@@ -44,7 +44,7 @@ pub fn draw(pen: &mut Pen<'_>, model: &Model, area: Rect) {
             x += pen.write(x, y, width, &String::from(part.sign).repeat(usize::from(width)), part.ink);
         }
         pen.cell(done, y, &share(view), Ink::Plain);
-        pen.cell(items, y, &count(view.counts.admitted), Ink::Plain);
+        pen.cell(items, y, &number(view.counts.admitted, items), Ink::Plain);
         if !view.ended {
             pen.cell(speed, y, &rate(flow.per_second), Ink::Plain);
             pen.cell(left, y, &time_left(flow.left_ms), Ink::Plain);

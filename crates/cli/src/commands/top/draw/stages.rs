@@ -4,21 +4,21 @@ use ratatui_core::layout::Rect;
 use redrive_operate::overview::StageView;
 
 use super::super::model::Model;
-use super::pen::{Column, Ink, Pen, REST, Side, headings};
-use super::{rate, scrolled, time_left};
-use crate::output::text::{count, span};
+use super::pen::{Column, Ink, NAME, Pen, Side, headings};
+use super::{number, rate, scrolled, time_left};
+use crate::output::text::span;
 
 const COLUMNS: [Column; 11] = [
-    Column::new("stage", REST, REST, Side::Left),
-    Column::new("in", 9, 11, Side::Right),
-    Column::new("out", 9, 11, Side::Right),
-    Column::new("waiting", 9, 11, Side::Right),
-    Column::new("running", 7, 9, Side::Right),
-    Column::new("dead", 6, 9, Side::Right),
-    Column::new("filtered", 0, 9, Side::Right),
-    Column::new("attempts", 0, 11, Side::Right),
-    Column::new("rate", 7, 9, Side::Right),
-    Column::new("oldest", 7, 9, Side::Right),
+    Column::new("stage", NAME, NAME, Side::Left),
+    Column::new("in", 8, 10, Side::Right),
+    Column::new("out", 8, 10, Side::Right),
+    Column::new("waiting", 8, 10, Side::Right),
+    Column::new("running", 7, 8, Side::Right),
+    Column::new("dead", 6, 8, Side::Right),
+    Column::new("filtered", 0, 8, Side::Right),
+    Column::new("attempts", 0, 10, Side::Right),
+    Column::new("rate", 7, 8, Side::Right),
+    Column::new("oldest", 7, 8, Side::Right),
     Column::new("left", 7, 8, Side::Right),
 ];
 
@@ -34,15 +34,20 @@ pub fn draw(pen: &mut Pen<'_>, model: &Model, area: Rect) {
         let flow = model.trend.stage(run, &stage.name);
         let indent = if stage.below.is_some() { "  " } else { "" };
         pen.cell(name, y, &format!("{indent}{}", stage.name), Ink::Plain);
-        pen.cell(came, y, &count(stage.came), Ink::Plain);
-        pen.cell(passed, y, &count(stage.passed), Ink::Good);
+        pen.cell(came, y, &number(stage.came, came), Ink::Plain);
+        pen.cell(passed, y, &number(stage.passed, passed), Ink::Good);
         let waits = stage.waiting + stage.joining;
-        pen.cell(waiting, y, &count(waits), if waits > 0 { Ink::Waits } else { Ink::Soft });
-        pen.cell(running, y, &count(stage.running), if stage.running > 0 { Ink::Busy } else { Ink::Soft });
-        pen.cell(dead, y, &count(stage.dead), if stage.dead > 0 { Ink::Bad } else { Ink::Soft });
+        pen.cell(waiting, y, &number(waits, waiting), if waits > 0 { Ink::Waits } else { Ink::Soft });
+        pen.cell(
+            running,
+            y,
+            &number(stage.running, running),
+            if stage.running > 0 { Ink::Busy } else { Ink::Soft },
+        );
+        pen.cell(dead, y, &number(stage.dead, dead), if stage.dead > 0 { Ink::Bad } else { Ink::Soft });
         if filtered.width > 0 {
-            pen.cell(filtered, y, &count(stage.filtered), Ink::Soft);
-            pen.cell(attempts, y, &count(stage.attempts.total), Ink::Soft);
+            pen.cell(filtered, y, &number(stage.filtered, filtered), Ink::Soft);
+            pen.cell(attempts, y, &number(stage.attempts.total, attempts), Ink::Soft);
         }
         if !run.ended {
             pen.cell(speed, y, &rate(flow.per_second), Ink::Plain);
