@@ -51,6 +51,7 @@ const CASES: &[(&str, CaseFn)] = table! {
     commit: stale_token_cannot_commit, all_or_nothing_writes_nothing_when_one_is_stale, others_commit_beside_a_stale_one,
         run_and_operation_change_with_the_items, unknown_run_fails_the_whole_commit, a_purged_item_is_stale,
         attempts_are_kept_in_order, contents_of_every_size_come_back, contents_come_with_their_items_until_they_are_too_many, outputs_are_found_by_what_was_done_to_what,
+        outputs_that_are_to_be_made_anew_are_forgotten_of_their_item_alone,
         counters_equal_a_recount_after_every_step;
     lease: a_retired_worker_gets_nothing, a_lost_worker_is_not_renewed_back, an_expired_worker_gets_nothing,
         a_renewed_worker_goes_on, orphans_are_those_without_a_living_holder, the_clock_may_step_back,
@@ -77,22 +78,24 @@ const CASES: &[(&str, CaseFn)] = table! {
     children: children_come_with_their_parent, a_stale_parent_has_no_children, the_same_children_come_once,
         settled_are_those_without_live_children, a_tally_counts_how_children_ended,
         grandchildren_do_not_count_for_the_grandparent;
-    dead_letter: groups_are_counted_largest_first, filters_mean_what_matches_means, redriven_items_keep_their_history,
+    dead_letter: groups_are_counted_largest_first, groups_are_those_of_the_items_that_match, filters_mean_what_matches_means, redriven_items_keep_their_history,
         tries_are_counted_over_all_generations, text_is_searched_literally;
     outbox: nothing_is_kept_unless_facts_are_wanted, a_store_keeps_its_first_name, a_whole_life_is_told,
         every_other_end_and_beginning_is_told, a_refused_item_is_told_as_admitted_and_dead, a_run_tells_what_becomes_of_it,
         facts_come_in_order_until_passed_on, only_listed_facts_are_passed_on, a_stale_change_has_no_fact,
         a_commit_that_is_not_written_has_no_fact, numbers_of_facts_are_not_given_again;
     paging: pages_show_every_item_once_while_items_change, runs_come_newest_first, next_due_of_a_run_is_its_earliest,
-        counters_of_many_runs_are_those_of_each;
+        counters_of_many_runs_are_those_of_each, many_items_and_histories_come_as_one_by_one;
     retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
         a_purged_child_that_is_given_again_is_admitted_and_purged_anew, a_purge_takes_kept_outputs_with_it,
+        giving_room_back_changes_nothing_that_is_kept,
         prune_goes_in_pages, prune_leaves_young_and_unfinished_runs, prune_takes_one_run_when_it_is_named,
         prune_spares_runs_with_dead_items_unless_told, numbers_of_items_are_not_given_again,
         outputs_are_forgotten_with_the_run_that_wrote_them_last;
     operations: a_saved_operation_gets_a_number, an_operation_is_found_by_its_number,
-        open_operations_come_oldest_first_in_pages, progress_replaces_the_operation, runs_change_as_told,
+        open_operations_come_oldest_first_in_pages,
+        a_note_about_a_group_is_the_last_one_written, progress_replaces_the_operation, runs_change_as_told,
         a_budget_is_kept_only_over_the_one_it_was_made_from, rivals_for_one_budget_have_one_winner,
         the_first_fact_of_a_name_is_kept,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,

@@ -23,11 +23,11 @@ pub use query::{
     RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 pub use request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, ItemRev, KeptFact, OutputKey,
-    Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, CopyHeard, Cursor, DamagedItem, ItemRev, KeptFact,
+    OutputKey, Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
-    BegunRun, ControlChange, GateRow, HANDED_OVER, NewRun, NewWorker, Operation, OperationKind,
+    BegunRun, ControlChange, GateRow, GroupNote, HANDED_OVER, NewRun, NewWorker, Operation, OperationKind,
     OperationState, Pause, Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};

@@ -1,5 +1,7 @@
 //! What can be typed. Nothing here is looked up or opened.
 
+mod again;
+mod care;
 mod crew;
 mod dead;
 mod index;
@@ -17,6 +19,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
+pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
+pub use care::BackupArgs;
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
@@ -126,6 +130,14 @@ pub enum Command {
         #[arg(long, default_value = "given up by an operator", value_name = "TEXT")]
         why: String,
     },
+    /// Have waiting items go now instead of when their wait is over, or at another time
+    Retry(RetryArgs),
+    /// Do items again that have ended, from a stage they have passed
+    Rerun(RerunArgs),
+    /// List items in any state, of any run
+    Items(ItemsArgs),
+    /// List items that nothing happens to, and why
+    Stuck(StuckArgs),
     /// Tell one item's whole life, and why it is not running now
     Explain {
         /// Its id, the beginning of its id, or its key
@@ -182,6 +194,10 @@ pub enum Command {
         #[arg(long, short)]
         yes: bool,
     },
+    /// Give room back to the disk that the store does not need any more
+    Compact,
+    /// Copy the whole store into a file, while others go on
+    Backup(BackupArgs),
     /// Look whether everything is in order here
     Doctor {
         /// A pipeline file to look at as well

@@ -1,6 +1,8 @@
 //! One file per verb.
 
+mod again;
 mod cancel;
+mod care;
 mod check;
 mod children;
 mod completions;
@@ -12,6 +14,7 @@ mod explain;
 mod failures;
 mod gates;
 mod index;
+mod items;
 mod policy;
 mod prune;
 mod rehearse;
@@ -35,6 +38,7 @@ use redrive_operate::{Error, Floor};
 
 use crate::args::{Args, Command, Global};
 use crate::output::note;
+use crate::output::progress::{Unit, Watch};
 use crate::output::text::safe;
 use crate::wiring;
 
@@ -59,6 +63,10 @@ pub async fn run(args: Args) -> Answer {
         Command::Pause { run } => cancel::pause(&context, run).await,
         Command::Cancel { run, yes } => cancel::cancel(&context, run, yes).await,
         Command::Kill { item, run, why } => cancel::kill(&context, ItemName { item, run }, &why).await,
+        Command::Retry(args) => again::retry(&context, args).await,
+        Command::Rerun(args) => again::rerun(&context, args).await,
+        Command::Items(args) => items::items(&context, &args).await,
+        Command::Stuck(args) => items::stuck(&context, &args).await,
         Command::Explain { item, run } => explain::explain(&context, &ItemName { item, run }).await,
         Command::Failures { run, limit, after } => {
             failures::failures(&context, &Failures { run, limit, after }).await
@@ -72,6 +80,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Prune { older_than, with_dead, yes } => {
             prune::prune(&context, older_than, with_dead, yes).await
         }
+        Command::Compact => care::compact(&context).await,
+        Command::Backup(args) => care::backup(&context, args).await,
         Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
@@ -107,6 +117,14 @@ impl Context {
             note(&format!("warning: {path} was there and empty (0 bytes): a new store begins in it"));
         }
         Ok(opened.floor)
+    }
+
+    /// Shows how far what is asked of the floor is, until what it answers with is dropped: on a terminal, unless nobody wants
+    /// to see it.
+    pub fn watch(&self, floor: &mut Floor, what: &'static str, unit: Unit) -> Watch {
+        let watch = Watch::new(what, unit, self.global.quiet);
+        floor.env.progress = watch.progress();
+        watch
     }
 
     /// Tells something on the way, unless nobody wants to hear it.

@@ -1,8 +1,10 @@
 //! The real binary, driven as people and programs would drive it.
 
+mod again;
 mod bad_handlers;
 mod bad_input;
 mod budget;
+mod care;
 mod children;
 mod clock;
 mod crash_points;
@@ -34,6 +36,7 @@ mod index_search;
 mod index_search_changes;
 mod index_watch;
 mod integrity;
+mod items;
 mod kill;
 mod model_answers;
 mod model_keys;

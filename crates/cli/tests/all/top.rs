@@ -102,6 +102,23 @@ fn top_pauses_a_run_and_lets_it_go_on() {
 }
 
 #[test]
+fn top_has_waiting_items_go_now() {
+    let server = Server::start(|_| Answer::status(500, "broken"));
+    let hour = "retry.max_attempts = 3\nretry.backoff = { kind = \"fixed\", delay = \"1h\" }\nretry.jitter = \"none\"";
+    let stage = format!("{}\n{hour}\n", server.stage());
+    let place = Place::with(&one_stage(&stage), &samples(2));
+    place.run(&["run", "p.toml", "--max-wait", "0s"]).expect(3);
+    let due = |place: &Place| text(&place.json(&["show"])["next_due"]);
+    let before = due(&place);
+    let mut top = on_a_terminal(&place, &["top", "--interval", "100ms"]);
+    top.until_said("partially");
+    top.say("r");
+    place.until_json(&["show"], |report| text(&report["next_due"]) < before);
+    top.say("q");
+    top.finish().expect(0);
+}
+
+#[test]
 fn top_without_a_terminal_refuses_and_names_what_works() {
     let (_server, place) = dead_run();
     let refused = place.run(&["top"]).expect(2);

@@ -11,7 +11,9 @@ mod purge;
 mod reconfigure;
 mod redrive;
 mod request;
+mod rerun;
 mod resume;
+mod retry;
 mod selection;
 
 pub use cancel::cancel;
@@ -22,20 +24,32 @@ pub use purge::purge;
 pub use reconfigure::{Again, Reconfigure, reconfigure};
 pub use redrive::{Preview, Redrive, preview, redrive, redrive_edited};
 pub use request::Request;
+pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
 pub use resume::resume;
+pub use retry::{Retry, preview_retry, retry};
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use redrive_core::id::{OperationId, RunId};
-use redrive_core::item::StateKind;
+use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, ItemFilter, ItemQuery, Operation, OperationState, Result, Store};
+use redrive_store::{Error, ItemFilter, Operation, OperationState, Result, Store};
 use serde::Serialize;
 
 use crate::env::Env;
 
 /// Items changed in one transaction.
 const PAGE: usize = 500;
+/// Most items changed in one transaction where each stands for itself: pages grow up to this. It saves waits for the disk,
+/// and writes of pages of the file that items far apart share; nobody who writes meanwhile waits long.
+const MANY: usize = 5_000;
+
+/// How many items the next page has.
+fn next_page(page: usize) -> usize {
+    (page * 2).min(MANY)
+}
 
 /// Gives the plans of runs.
 #[async_trait]
@@ -62,21 +76,22 @@ pub struct Done {
     pub skipped: u64,
 }
 
-/// Counts the dead items a filter means, page by page.
+/// Counts the dead items a filter means.
 ///
 /// # Errors
 /// When the store fails.
 pub async fn count_dead(store: &dyn Store, filter: &ItemFilter) -> Result<u64> {
-    let mut query = ItemQuery { filter: dead(filter), after: None, limit: PAGE };
-    let mut count = 0;
-    loop {
-        let page = store.items(query.clone()).await?;
-        count += page.len() as u64;
-        match page.last() {
-            Some(last) if page.len() == PAGE => query.after = Some(last.seq),
-            _ => return Ok(count),
-        }
+    let groups = store.groups(dead(filter), usize::MAX).await?;
+    Ok(groups.iter().map(|group| group.items).sum())
+}
+
+/// A page of items by their runs.
+fn by_run(page: Vec<Item>) -> BTreeMap<RunId, Vec<Item>> {
+    let mut by_run: BTreeMap<RunId, Vec<Item>> = BTreeMap::new();
+    for item in page {
+        by_run.entry(item.run).or_default().push(item);
     }
+    by_run
 }
 
 fn dead(filter: &ItemFilter) -> ItemFilter {
@@ -131,13 +146,21 @@ pub async fn go_on(
     let done = match Request::of(&row)? {
         Request::Redrive(request) => redrive::go_on(store, plans, &request, row, env).await?,
         Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
+        Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?,
+        Request::Rerun(request) => {
+            let plan = plan_of(plans, request.run).await?;
+            rerun::go_on(store, &plan, &request, row, env).await?.1
+        }
         Request::Cancel { run } => {
-            let plan = plans.plan(run).await?;
-            let plan = plan.ok_or_else(|| Error::NotFound(format!("a readable pipeline of run {run}")))?;
+            let plan = plan_of(plans, run).await?;
             cancel::go_on(store, run, &plan, row, env).await?
         }
     };
     Ok(Some(done))
+}
+
+async fn plan_of(plans: &dyn Plans, run: RunId) -> Result<Plan> {
+    plans.plan(run).await?.ok_or_else(|| Error::NotFound(format!("a readable pipeline of run {run}")))
 }
 
 /// Whether nobody has stopped an operation meanwhile.

@@ -2,12 +2,14 @@
 
 pub(crate) mod claim;
 pub(crate) mod commit;
+pub(crate) mod copy;
 pub(crate) mod counter;
 pub(crate) mod damage;
 pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod item;
+pub(crate) mod note;
 pub(crate) mod operation;
 pub(crate) mod outbox;
 pub(crate) mod output;

@@ -6,6 +6,7 @@ mod read;
 mod state;
 mod write;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -20,11 +21,12 @@ use crate::query::{
     RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit,
-    Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
+    Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
-    BegunRun, GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+    BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
+    WorkerRow,
 };
 use crate::work::{WorkList, WorkQuery};
 use crate::{Error, Result, Snapshot, Store};
@@ -173,8 +175,18 @@ impl Store for MemoryStore {
         Ok(found)
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        let state = self.lock();
+        Ok(items.iter().filter_map(|seq| state.items.get(seq)).map(|kept| kept.item.clone()).collect())
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
-        Ok(self.lock().items.get(&seq).map(|kept| kept.history.clone()).unwrap_or_default())
+        Ok(self.lock().history(seq))
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        let state = self.lock();
+        Ok(items.into_iter().map(|seq| state.history(seq)).collect())
     }
 
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
@@ -238,6 +250,20 @@ impl Store for MemoryStore {
         Ok(self.lock().open_operations(after, limit))
     }
 
+    async fn group_notes(&self) -> Result<Vec<GroupNote>> {
+        Ok(self.lock().group_notes.values().cloned().collect())
+    }
+
+    async fn save_group_note(&self, note: GroupNote) -> Result<()> {
+        let mut state = self.change()?;
+        if note.is_empty() {
+            state.group_notes.remove(&note.group);
+        } else {
+            state.group_notes.insert(note.group.clone(), note);
+        }
+        Ok(())
+    }
+
     async fn gates(&self) -> Result<Vec<GateRow>> {
         Ok(self.lock().gates.values().cloned().collect())
     }
@@ -267,6 +293,11 @@ impl Store for MemoryStore {
     /// What is removed from memory is gone.
     async fn scrub(&self, _how: Scrub) -> Result<Scrubbed> {
         self.change().map(|_| Scrubbed::default())
+    }
+
+    /// There is no file of it that could be copied.
+    async fn copy_into(&self, file: PathBuf, _heard: CopyHeard) -> Result<u64> {
+        Err(Error::Open(format!("a store in memory cannot be copied into {}", file.display())))
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

@@ -7,12 +7,13 @@ mod redrive;
 use std::process::ExitCode;
 
 use redrive_core::id::OperationId;
-use redrive_operate::dead::{self, Changed, List, Selection, Which};
+use redrive_operate::dead::{self, Changed, List, Note, Selection, Which};
 use redrive_operate::items::ItemName;
 use redrive_operate::operations;
 
-use super::{Answer, Context, explain};
+use super::{Answer, Context, care, explain};
 use crate::args::DeadCommand;
+use crate::output::progress::Unit;
 use crate::output::table::{Side, table};
 use crate::output::text::{count, short, things};
 use crate::output::{json, lines, note};
@@ -24,7 +25,13 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
             list::list(context, &List { which: filter.into(), limit, after }).await
         }
         DeadCommand::Show { item, run } => explain::explain(context, &ItemName { item, run }).await,
-        DeadCommand::Groups { filter, limit } => list::groups(context, &filter.into(), limit).await,
+        DeadCommand::Groups { filter, open, limit } => {
+            list::groups(context, &filter.into(), open, limit).await
+        }
+        DeadCommand::Note { group, words, ack, unack } => {
+            let acknowledged = (ack || unack).then_some(ack);
+            list::note(context, &group, Note { words, acknowledged }).await
+        }
         DeadCommand::Export { filter, output, overwrite } => {
             export::export(context, &filter.into(), output.as_deref(), overwrite).await
         }
@@ -39,7 +46,7 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
 
 async fn purge(context: &Context, which: &Which, all: bool, dry_run: bool, yes: bool) -> Answer {
     Selection::said_which(which, all, "removed")?;
-    let floor = if dry_run { context.floor_to_read()? } else { context.floor()? };
+    let mut floor = if dry_run { context.floor_to_read()? } else { context.floor()? };
     let selection = Selection::of(&floor, which).await?;
     let ahead = dead::preview_purge(&floor, &selection).await?;
     if dry_run {
@@ -47,11 +54,15 @@ async fn purge(context: &Context, which: &Which, all: bool, dry_run: bool, yes: 
     }
     let (items, of) = (things(ahead.items, "dead item"), if ahead.items == 1 { "it" } else { "them" });
     context.confirm(&format!("Remove {items} and everything that came from {of}?"), yes)?;
+    let watch = context.watch(&mut floor, "removing", Unit::Items);
     let purged = dead::purge(&floor, &selection).await?;
+    drop(watch);
     if let Some(left) = &purged.left {
         note(&format!("bytes of what was removed may be left: {left}"));
     }
-    told(context, &purged, "removed")
+    let told = told(context, &purged, "removed")?;
+    care::hint_at(context, purged.room);
+    Ok(told)
 }
 
 /// Tells how many items an operation meant or changed.

@@ -1,11 +1,13 @@
 //! What is done to the store.
 
 use redrive_core::id::RunId;
+use redrive_operate::again::{self, Held, Retry};
 use redrive_operate::dead::{self, List, Redrive, Selection, Which};
 use redrive_operate::work::Unobserved;
 use redrive_operate::{Error, Floor, gates, runs};
 
 use super::model::{Question, sent_back};
+use crate::output::text::things;
 
 /// Keys that are shown before a group is sent back.
 const FIRST: usize = 5;
@@ -22,6 +24,21 @@ pub async fn resume_run(floor: &Floor, run: RunId) -> Result<String, Error> {
     let nobody = report.workers.is_empty();
     let next = if nobody { format!("; nobody is at it: redrive resume {run}") } else { String::new() };
     Ok(format!("run {run} may go on{next}"))
+}
+
+/// Has the waiting items of a run go now, and says what holds them up all the same.
+pub async fn retry_run(floor: &Floor, run: RunId) -> Result<String, Error> {
+    let which = Which { run: Some(run), ..Which::default() };
+    let done = again::retry(floor, &Retry { which, ..Retry::default() }, &Unobserved).await?;
+    let held = done.held.first().map(|held| match held {
+        Held::Run { run } => format!("; run {run} is paused"),
+        Held::Gate { gate, why } => format!("; gate {gate} holds them up: {why}"),
+        Held::Nobody { run } => format!("; nobody is at it: redrive resume {run}"),
+    });
+    Ok(match done.items {
+        0 => format!("no item of {run} waits for a later time"),
+        items => format!("{} of {run} go now{}", things(items, "waiting item"), held.unwrap_or_default()),
+    })
 }
 
 /// Stops a gate for now.

@@ -21,6 +21,8 @@ pub enum Act {
     PauseRun(RunId),
     /// Let a run go on.
     ResumeRun(RunId),
+    /// Have the waiting items of a run go now.
+    RetryRun(RunId),
     /// Stop a gate for now.
     PauseGate(String),
     /// Let a gate go on.
@@ -83,6 +85,7 @@ pub fn press(model: &mut Model, key: KeyEvent) -> Option<Act> {
         }
         KeyCode::Char('p') => return pause(model),
         KeyCode::Char('u') => return resume(model),
+        KeyCode::Char('r') => return retry(model),
         KeyCode::Char('d') => return preview(model),
         _ => {}
     }
@@ -108,6 +111,13 @@ fn resume(model: &mut Model) -> Option<Act> {
         Panel::Runs => model.chosen_run().map(|run| Act::ResumeRun(run.run)),
         Panel::Gates => model.chosen_gate().map(|gate| Act::ResumeGate(gate.name.clone())),
         Panel::Dead => say(model, "u lets a run or a gate go on: Tab goes to them"),
+    }
+}
+
+fn retry(model: &mut Model) -> Option<Act> {
+    match model.panel {
+        Panel::Runs => model.chosen_run().map(|run| Act::RetryRun(run.run)),
+        Panel::Gates | Panel::Dead => say(model, "r has waiting items of a run go now: Tab goes to the runs"),
     }
 }
 

@@ -192,6 +192,7 @@ async fn done(floor: &Floor, act: Act) -> News {
         Act::Preview { group, run } => return News::Previewed(acts::preview(floor, group, run).await),
         Act::PauseRun(run) => acts::pause_run(floor, run).await,
         Act::ResumeRun(run) => acts::resume_run(floor, run).await,
+        Act::RetryRun(run) => acts::retry_run(floor, run).await,
         Act::PauseGate(gate) => acts::pause_gate(floor, &gate).await,
         Act::ResumeGate(gate) => acts::resume_gate(floor, gate).await,
         Act::Redrive { group, run } => acts::redrive(floor, &group, run).await,

@@ -151,6 +151,10 @@ fn dead(second: u64) -> Vec<DeadGroup> {
         example: ItemId([0; 16]),
         first_at: Timestamp(BEGIN).to_string(),
         last_at: Timestamp(BEGIN).to_string(),
+        note: None,
+        acknowledged_at: None,
+        noted_by: None,
+        open: Default::default(),
     };
     vec![
         group("5c1e0d9a7b22", 150, "summarise", Class::Final, "422 the answer is not JSON"),

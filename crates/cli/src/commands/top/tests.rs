@@ -112,10 +112,11 @@ fn keys_move_the_cursor_and_it_stays_on_what_it_was_on() {
 }
 
 #[test]
-fn p_and_u_act_on_what_is_under_the_cursor() {
+fn p_u_and_r_act_on_what_is_under_the_cursor() {
     let mut model = sample::after(1);
     assert_eq!(key(&mut model, KeyCode::Char('p')), Some(Act::PauseRun(RunId(3))));
     assert_eq!(key(&mut model, KeyCode::Char('u')), Some(Act::ResumeRun(RunId(3))));
+    assert_eq!(key(&mut model, KeyCode::Char('r')), Some(Act::RetryRun(RunId(3))));
     key(&mut model, KeyCode::Tab);
     key(&mut model, KeyCode::Down);
     assert_eq!(key(&mut model, KeyCode::Char('p')), Some(Act::PauseGate("files".to_owned())));
@@ -123,6 +124,7 @@ fn p_and_u_act_on_what_is_under_the_cursor() {
     key(&mut model, KeyCode::Tab);
     assert_eq!(key(&mut model, KeyCode::Char('p')), None);
     assert!(matches!(&model.word, Some(Word::Done(word)) if word.contains("Tab")), "{:?}", model.word);
+    assert_eq!(key(&mut model, KeyCode::Char('r')), None, "the cursor is on no run");
     key(&mut model, KeyCode::BackTab);
     assert_eq!(model.panel, Panel::Gates);
 }

@@ -92,7 +92,7 @@ fn foot(pen: &mut Pen<'_>, model: &Model, area: Rect) {
         (None, None, Some((run, why))) if model.only.is_none() => (format!("{run}: {why}"), Ink::Waits),
         (None, None, _) => {
             let back = if model.only.is_some() { "Esc all runs" } else { "Enter one run" };
-            (format!("q quit  ? help  Tab panel  j/k move  {back}  p pause  u go on  d redrive"), Ink::Soft)
+            (format!("q quit  ? help  Tab  j/k  {back}  p pause  u go on  r retry  d redrive"), Ink::Soft)
         }
     };
     pen.write(area.x, y, area.width, &text, ink);

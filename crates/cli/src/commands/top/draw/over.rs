@@ -6,13 +6,14 @@ use super::super::model::Question;
 use super::pen::{Ink, Pen};
 use crate::output::text::things;
 
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 13] = [
     ("up down, j k", "move the cursor"),
     ("Tab", "go to the next panel: runs, gates, dead groups"),
     ("Enter", "show the run under the cursor alone"),
     ("Esc", "show all runs again"),
     ("p", "pause the run or gate under the cursor"),
     ("u", "let it go on"),
+    ("r", "have the waiting items of the run under the cursor go now"),
     ("d", "send the dead group under the cursor back; asks first"),
     ("Ctrl-L", "draw the screen again"),
     ("?", "this"),
