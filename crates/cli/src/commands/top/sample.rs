@@ -154,7 +154,7 @@ fn dead(second: u64) -> Vec<DeadGroup> {
         note: None,
         acknowledged_at: None,
         noted_by: None,
-        open: Default::default(),
+        open: true,
     };
     vec![
         group("5c1e0d9a7b22", 150, "summarise", Class::Final, "422 the answer is not JSON"),
