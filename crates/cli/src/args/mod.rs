@@ -9,9 +9,11 @@ mod index;
 mod policy;
 mod rehearse;
 mod reports;
+mod runs;
 mod schema;
 mod search;
 mod submit;
+mod top;
 mod tryout;
 
 use std::path::PathBuf;
@@ -30,9 +32,11 @@ pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
 pub use reports::{FailuresArgs, StatsArgs};
+pub use runs::RunsArgs;
 pub use schema::SchemaArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
+pub use top::TopArgs;
 pub use tryout::TryArgs;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
@@ -105,14 +109,9 @@ pub enum Command {
         run: Option<RunId>,
     },
     /// List runs, newest first
-    Runs {
-        /// Only runs of this pipeline
-        #[arg(long)]
-        pipeline: Option<String>,
-        /// At most so many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: usize,
-    },
+    Runs(RunsArgs),
+    /// Watch everything that goes on, live: runs, stages, gates, dead groups; pause, resume and redrive by a key
+    Top(TopArgs),
     /// Print what became of a run's items, as JSON Lines, at any time
     Results(ResultsArgs),
     /// Let a paused or interrupted run go on, and work on it

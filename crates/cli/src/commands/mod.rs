@@ -29,6 +29,7 @@ mod show;
 mod signals;
 mod stats;
 mod submit;
+mod top;
 mod tryout;
 mod work;
 
@@ -37,7 +38,6 @@ use std::process::ExitCode;
 
 use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
-use redrive_operate::runs::List;
 use redrive_operate::{Code, Error, Floor};
 
 use crate::args::{Args, Command, Global};
@@ -61,7 +61,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Index(args) => index::index(&context, args).await,
         Command::Search(args) => search::search(&context, args).await,
         Command::Show { run } => show::show(&context, run).await,
-        Command::Runs { pipeline, limit } => runs::runs(&context, &List { pipeline, limit }).await,
+        Command::Runs(args) => runs::runs(&context, &args).await,
+        Command::Top(args) => top::top(&context, args).await,
         Command::Results(args) => results::results(&context, args).await,
         Command::Resume(args) => run::resume(&context, args).await,
         Command::Pause { run } => cancel::pause(&context, run).await,
@@ -93,6 +94,7 @@ pub async fn run(args: Args) -> Answer {
 }
 
 /// What every command has.
+#[derive(Clone)]
 pub struct Context {
     /// Options of every command.
     pub global: Global,

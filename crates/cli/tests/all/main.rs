@@ -63,6 +63,7 @@ mod sources;
 mod submit;
 mod support;
 mod timing;
+mod top;
 mod tryout;
 mod wording;
 mod work;

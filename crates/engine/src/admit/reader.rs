@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use redrive_core::id::RunId;
 use redrive_core::item::NewItem;
 use redrive_core::reading::Reading;
 use redrive_store::{Cursor, RunChange, RunRow};
