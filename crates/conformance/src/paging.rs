@@ -10,7 +10,7 @@ use redrive_core::id::RunId;
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_store::{
-    ChangeQuery, ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, Store, Submit,
+    ChangeQuery, ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, StageDue, Store, Submit,
 };
 
 use crate::world::{SPLIT, START, World, failed, new_run, passed, split};
@@ -122,13 +122,17 @@ pub(crate) async fn next_due_of_a_run_is_its_earliest(store: Arc<dyn Store>) {
         "only a retry is left"
     );
     world.advance(Duration::from_millis(10));
-    world.happen(&held[1].item, passed()).await;
+    let passed_on = world.happen(&held[1].item, passed()).await;
     assert_eq!(
         world.store.next_due(world.run).await,
         Ok(NextDue { at: Some(world.now), any_fresh: true }),
         "at any stage"
     );
+    let of = |stage, at| StageDue { stage, at };
+    let each = world.store.due_by_stage(world.run).await.expect("due by stage");
+    assert_eq!(each, [of(later.stage, due), of(passed_on.stage, world.now)], "each stage has its own");
     let other = world.store.create_run(new_run("other"), START).await.expect("run").id;
+    assert_eq!(world.store.due_by_stage(other).await, Ok(Vec::new()));
     assert_eq!(world.store.next_due(other).await, Ok(NextDue { at: None, any_fresh: false }));
 }
 

@@ -14,7 +14,7 @@ use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard,
     Damage, DamagedItem, Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery,
     ItemRev, KeptFact, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired,
-    RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit,
+    RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit,
     Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
@@ -377,6 +377,10 @@ impl Store for FaultyStore {
 
     async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.read(self.inner.next_due(run)).await
+    }
+
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>> {
+        self.read(self.inner.due_by_stage(run)).await
     }
 
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {

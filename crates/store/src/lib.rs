@@ -20,7 +20,7 @@ pub use index::Index;
 pub use memory::MemoryStore;
 pub use query::{
     ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
-    RunCounters, RunSet, Settled, Tombstone, TombstoneQuery,
+    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 pub use request::{
     Applied, Change, Claim, Claimed, ClaimedItem, Commit, CopyHeard, Cursor, DamagedItem, ItemRev, KeptFact,

@@ -160,6 +160,15 @@ pub struct NextDue {
     pub any_fresh: bool,
 }
 
+/// When something of one stage of a run is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct StageDue {
+    /// The stage.
+    pub stage: StageNo,
+    /// When its next waiting item is due; where that is past, since when an item waits for its turn.
+    pub at: Timestamp,
+}
+
 /// One counter of a run's attempts, for one configuration of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConfigCounter {

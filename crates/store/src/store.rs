@@ -14,7 +14,7 @@ use crate::Result;
 use crate::index::Index;
 use crate::query::{
     ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
-    RunCounters, RunSet, Settled, Tombstone, TombstoneQuery,
+    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
     Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
@@ -125,6 +125,8 @@ pub trait Store: Send + Sync {
     async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>>;
     /// Reads when the next waiting item of a run is due.
     async fn next_due(&self, run: RunId) -> Result<NextDue>;
+    /// Reads when the next waiting item of each stage of a run is due, by stage; one where none waits is left out.
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>>;
     /// Reads the largest groups of dead items.
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>>;
     /// Looks up kept outputs. One that is damaged is not there: it can be made again.

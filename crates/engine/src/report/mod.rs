@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod failures;
 mod gates;
+mod pace;
 mod results;
 mod run;
 mod stats;
@@ -22,6 +23,7 @@ pub use failures::{
     FailureTotals, ProjectFailures, StageFailures, failures,
 };
 pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
+pub use pace::Pace;
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
 pub use run::{
     Attempts, DeadBy, ReadReport, RunReport, StageReport, report_on_leaving, run_report, run_reports,

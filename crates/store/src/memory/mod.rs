@@ -18,7 +18,7 @@ use redrive_core::time::Timestamp;
 
 use crate::query::{
     ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
-    RunCounters, RunSet, Settled, Tombstone, TombstoneQuery,
+    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
     Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
@@ -215,6 +215,10 @@ impl Store for MemoryStore {
 
     async fn next_due(&self, run: RunId) -> Result<NextDue> {
         Ok(self.lock().next_due(run))
+    }
+
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>> {
+        Ok(self.lock().due_by_stage(run))
     }
 
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, OperationId, RunId, WorkerId};
+use redrive_core::id::{ItemSeq, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Lane, State as ItemState, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::Counter;
@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 
 use super::state::State;
 use crate::query::{
-    ChangeQuery, ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled,
+    ChangeQuery, ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, StageDue,
     Tombstone, TombstoneQuery,
 };
 use crate::rule;
@@ -130,6 +130,17 @@ impl State {
             }
         }
         NextDue { at, any_fresh }
+    }
+
+    pub(super) fn due_by_stage(&self, run: RunId) -> Vec<StageDue> {
+        let mut earliest: BTreeMap<StageNo, Timestamp> = BTreeMap::new();
+        for item in self.each().filter(|item| item.run == run) {
+            if let ItemState::Waiting { due, .. } = item.state {
+                let at = earliest.entry(item.stage).or_insert(due);
+                *at = due.min(*at);
+            }
+        }
+        earliest.into_iter().map(|(stage, at)| StageDue { stage, at }).collect()
     }
 
     pub(super) fn work_list(&self, query: &WorkQuery) -> WorkList {
