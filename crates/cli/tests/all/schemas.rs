@@ -155,6 +155,7 @@ fn runs_and_items_are_told_as_is_written_down() {
             ("check", &["check"], 0),
             ("doctor", &["doctor", "p.toml"], 0),
             ("gates", &["gates"], 0),
+            ("top", &["top"], 0),
             ("backup", &["backup", "copy.db"], 0),
             ("compact", &["compact"], 0),
             ("error", &["show", "r99"], 2),
