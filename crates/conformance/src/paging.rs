@@ -7,9 +7,11 @@ use std::time::Duration;
 use redrive_core::event::Event;
 use redrive_core::failure::Class;
 use redrive_core::id::RunId;
+use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_store::{
-    ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, StageDue, Store, Submit,
+    ChangeQuery, ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, StageDue, Store,
+    Submit,
 };
 
 use crate::world::{SPLIT, START, World, failed, new_run, passed, split};
@@ -42,6 +44,33 @@ pub(crate) async fn pages_show_every_item_once_while_items_change(store: Arc<dyn
     assert_eq!(seen.len(), 40);
     assert!(seen.values().all(|times| *times == 1));
     world.assert_counters().await;
+}
+
+pub(crate) async fn items_come_by_when_they_changed_last(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    world.admit(&["a", "b", "c", "d", "e"]).await;
+    // The last that was submitted dies first, two of them at one moment.
+    for (n, claimed) in world.claim(SPLIT, 5).await.into_iter().rev().enumerate() {
+        if n != 2 {
+            world.advance(Duration::from_secs(1));
+        }
+        world.happen(&claimed.item, failed(Class::Final, "no")).await;
+    }
+    let dead = ItemFilter { state: Some(StateKind::Dead), ..ItemFilter::default() };
+    let in_pages = async |filter: &ItemFilter, newest_first: bool| {
+        let (mut keys, mut after) = (Vec::new(), None);
+        loop {
+            let query = ChangeQuery { filter: filter.clone(), newest_first, after, limit: 2 };
+            let page = world.store.items_by_change(query).await.expect("items");
+            let Some(last) = page.last() else { return keys.join(" ") };
+            after = Some((last.updated_at, last.seq));
+            keys.extend(page.iter().map(|item| item.key.to_string()));
+        }
+    };
+    assert_eq!(in_pages(&dead, true).await, "a b d c e");
+    assert_eq!(in_pages(&dead, false).await, "e c d b a");
+    let elsewhere = ItemFilter { run: Some(RunId(99)), ..dead };
+    assert_eq!(in_pages(&elsewhere, true).await, "");
 }
 
 pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {

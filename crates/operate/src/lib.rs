@@ -30,6 +30,7 @@ mod error;
 pub mod gates;
 pub mod index;
 pub mod items;
+mod lines;
 pub mod operations;
 pub mod overview;
 pub mod pipelines;
@@ -49,7 +50,7 @@ use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
 use redrive_store::{Index, Store};
 
-pub use error::{Error, Kind, Result};
+pub use error::{Code, Error, Kind, Result};
 pub use wiring::Wiring;
 
 /// What requests are answered with: a store and the index in it, clock and dice, who asks, and who makes handlers.

@@ -163,6 +163,11 @@ impl<'a, 'i> Node<'a, 'i> {
         matches!(self.value, DeValue::Integer(_) | DeValue::Float(_))
     }
 
+    /// Whether it is a table with this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        matches!(self.value, DeValue::Table(entries) if entries.keys().any(|name| name.get_ref() == key))
+    }
+
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value, DeValue::Table(_))
     }
@@ -278,6 +283,11 @@ impl<'a, 'i> Node<'a, 'i> {
                 None
             }
         }
+    }
+
+    /// Tells whether it is a table with this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        matches!(self.value, DeValue::Table(entries) if entries.keys().any(|name| name.get_ref() == key))
     }
 
     pub(crate) fn table(&self, report: &mut Report<'_>) -> Option<Table<'a, 'i>> {

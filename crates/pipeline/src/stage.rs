@@ -88,7 +88,17 @@ impl Stages {
         let retry = table.take("retry");
         let policy = retry.as_ref().map_or_else(Policy::default, |node| retry::read(node, report));
         let at = retry.as_ref().map_or(table.at, |node| node.at);
-        self.lint(&policy, timeout, at, &join(&table.path, "retry"), report);
+        let waits_given = retry.as_ref().is_some_and(|node| node.has("backoff") || node.has("tiers"));
+        let context = LintContext {
+            timeout: Some(timeout),
+            deadline: self.deadline,
+            waits_given,
+            ..LintContext::default()
+        };
+        let key = join(&table.path, "retry");
+        for warning in lint(&policy, &context) {
+            report.warn(at, &join(&key, &warning.key), warning.message);
+        }
         let children = table.take("children");
         let nested = children.as_ref().map_or_else(Vec::new, |node| self.list(node, report));
         if let (Some(StageKind::Parse { .. }), None) = (&kind, &children) {
@@ -136,14 +146,6 @@ impl Stages {
         self.names.insert(name.clone(), node.at);
         table.path = join(&list.path, &name);
         Some(name)
-    }
-
-    fn lint(&self, policy: &Policy, timeout: Duration, at: usize, key: &str, report: &mut Report<'_>) {
-        let context =
-            LintContext { timeout: Some(timeout), deadline: self.deadline, ..LintContext::default() };
-        for warning in lint(policy, &context) {
-            report.warn(at, &join(key, &warning.key), warning.message);
-        }
     }
 }
 

@@ -13,9 +13,9 @@ use redrive_core::item::{Item, Payload, State};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, GateRow, Group,
-    GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun,
-    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage,
+    GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore,
+    NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
     RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
     Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
@@ -252,6 +252,10 @@ impl Store for Planted {
 
     async fn items(&self, query: ItemQuery) -> Result<Vec<Item>> {
         self.inner.items(query).await
+    }
+
+    async fn items_by_change(&self, query: ChangeQuery) -> Result<Vec<Item>> {
+        self.inner.items_by_change(query).await
     }
 
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {

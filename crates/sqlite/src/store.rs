@@ -11,11 +11,11 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error, GateRow,
-    Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker,
-    NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow,
-    RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone,
-    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error,
+    GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun,
+    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
+    Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -320,6 +320,10 @@ impl Store for SqliteStore {
 
     async fn items(&self, query: ItemQuery) -> Result<Vec<Item>> {
         self.read(move |conn| query::items(conn, &query)).await
+    }
+
+    async fn items_by_change(&self, query: ChangeQuery) -> Result<Vec<Item>> {
+        self.read(move |conn| query::items_by_change(conn, &query)).await
     }
 
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {

@@ -91,6 +91,19 @@ pub struct ItemQuery {
     pub limit: usize,
 }
 
+/// A page of items by when they changed last, and in the order of submission where that is the same.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChangeQuery {
+    /// Which.
+    pub filter: ItemFilter,
+    /// Whether the last come first.
+    pub newest_first: bool,
+    /// Only those that come after one that changed then and has this number.
+    pub after: Option<(Timestamp, ItemSeq)>,
+    /// At most so many.
+    pub limit: usize,
+}
+
 /// A content as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {

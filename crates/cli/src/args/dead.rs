@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use redrive_core::failure::Class;
 use redrive_core::id::{OperationId, RunId};
 use redrive_core::item::DeadReason;
 use redrive_core::time::millis;
-use redrive_operate::dead::{Redrive, Which};
+use redrive_operate::dead::{DeadOrder, Redrive, Which};
 
 use super::duration;
 
@@ -44,19 +44,69 @@ pub struct DeadFilter {
     pub item: Option<String>,
 }
 
+/// The order of dead items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeadSort {
+    /// Those that died last first
+    Newest,
+    /// Those that died first first
+    Oldest,
+    /// By key
+    Key,
+    /// By stage, and those that died last first
+    Stage,
+}
+
+impl From<DeadSort> for DeadOrder {
+    fn from(sort: DeadSort) -> Self {
+        match sort {
+            DeadSort::Newest => Self::Newest,
+            DeadSort::Oldest => Self::Oldest,
+            DeadSort::Key => Self::Key,
+            DeadSort::Stage => Self::Stage,
+        }
+    }
+}
+
+/// What can be told of a dead item in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum DeadColumn {
+    Item,
+    Run,
+    Key,
+    Stage,
+    Reason,
+    Class,
+    Attempts,
+    Generation,
+    FailedAt,
+    Group,
+    Message,
+}
+
 /// The commands about dead items.
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
-    /// List dead items
+    /// List dead items, those that died last first
     List {
         /// Which
         #[command(flatten)]
         filter: DeadFilter,
+        /// In what order
+        #[arg(long, value_enum, default_value_t = DeadSort::Newest)]
+        sort: DeadSort,
+        /// Only these columns, for example key,stage,message
+        #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES")]
+        columns: Vec<DeadColumn>,
+        /// As comma-separated values, nothing shortened
+        #[arg(long, conflicts_with = "json")]
+        csv: bool,
         /// At most so many
         #[arg(long, short = 'n', default_value_t = 50)]
         limit: usize,
-        /// Go on after this cursor, from `next` of the page before
-        #[arg(long)]
+        /// Go on after this cursor, from `next` of the page before; say the same --sort
+        #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
     },
     /// Show one dead item with its content and history

@@ -1,13 +1,16 @@
 //! What can be typed. Nothing here is looked up or opened.
 
 mod again;
+mod asked;
 mod care;
 mod crew;
 mod dead;
 mod index;
 mod policy;
 mod rehearse;
+mod reports;
 mod runs;
+mod schema;
 mod search;
 mod submit;
 mod top;
@@ -20,13 +23,16 @@ use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
 pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
+pub use asked::{Asked, usage_error};
 pub use care::BackupArgs;
 pub use crew::CrewArgs;
-pub use dead::{DeadCommand, RedriveArgs};
+pub use dead::{DeadColumn, DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
+pub use reports::{FailuresArgs, StatsArgs};
 pub use runs::RunsArgs;
+pub use schema::SchemaArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
 pub use top::TopArgs;
@@ -61,7 +67,7 @@ pub struct Global {
     /// No progress display and no hints
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Form of the logs on standard error
+    /// Form of everything on standard error: text for people, or one JSON object a line
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub log_format: LogFormat,
 }
@@ -146,22 +152,10 @@ pub enum Command {
         #[arg(long)]
         run: Option<RunId>,
     },
-    /// Show what failed in a run: items sorted, error history, retries, next time
-    Failures {
-        /// The run; default: the newest
-        run: Option<RunId>,
-        /// At most so many items
-        #[arg(long, short = 'n', default_value_t = 50)]
-        limit: usize,
-        /// Go on after this item, from `next` of the page before
-        #[arg(long, value_name = "ITEM")]
-        after: Option<String>,
-    },
+    /// Show what failed, in a run or in many: items sorted, error history, retries, next time
+    Failures(FailuresArgs),
     /// Show retry histogram, error classes, stage reliability and time to successful retry
-    Stats {
-        /// The run; default: the newest
-        run: Option<RunId>,
-    },
+    Stats(StatsArgs),
     /// Prove the laws over everything the store holds
     Check {
         /// Only this run
@@ -215,6 +209,8 @@ pub enum Command {
         /// Settings, as JSON
         settings: String,
     },
+    /// Print what a command's --json prints, as JSON Schema
+    Schema(SchemaArgs),
     /// Print shell completions
     Completions {
         /// The shell
@@ -285,6 +281,17 @@ pub struct WorkArgs {
     /// How long work is held without a sign of life before others may take it over
     #[arg(long, value_parser = lease, default_value = "30s", value_name = "SPAN")]
     pub lease: Duration,
+    /// What follows the end
+    #[command(flatten)]
+    pub end: EndArgs,
+}
+
+/// What follows the end of work.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct EndArgs {
+    /// Start this by `sh -c` when the work ends, whatever the end: the run report is its standard input
+    #[arg(long, value_name = "COMMAND")]
+    pub on_end: Option<String>,
 }
 
 impl WorkArgs {

@@ -16,6 +16,7 @@ use crate::output;
 use crate::output::plot::exact;
 use crate::output::table::{Side, table};
 use crate::output::target::{Existing, Guard, Target};
+use crate::wiring::Handlers;
 
 /// Runs one of the commands. None of them opens the store.
 pub async fn run(global: &Global, command: PolicyCommand) -> Result<ExitCode, Error> {
@@ -37,7 +38,7 @@ pub async fn run(global: &Global, command: PolicyCommand) -> Result<ExitCode, Er
             }
             print(global, &shown)
         }
-        PolicyCommand::Lint { policies } => lint(global, &policies::lint(&policies)?),
+        PolicyCommand::Lint { policies } => lint(global, &policies::lint(&Handlers::new(), &policies)?),
     }
 }
 
@@ -69,9 +70,11 @@ fn lint(global: &Global, report: &LintReport) -> Result<ExitCode, Error> {
         output::json(report)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for Warning { source, line, key, message } in &report.warnings {
+    let marked = report.warnings.iter().map(|found| ("", found));
+    for (mark, found) in marked.chain(report.notes.iter().map(|found| ("note: ", found))) {
+        let Warning { source, line, key, message } = found;
         let place = line.map_or_else(|| source.clone(), |line| format!("{source}:{line}"));
-        output::lines(&output::text::safe(&format!("{place}: {key}: {message}")))?;
+        output::lines(&output::text::safe(&format!("{place}: {mark}{key}: {message}")))?;
     }
     if !global.quiet {
         let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });

@@ -17,8 +17,8 @@ use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 
 use crate::query::{
-    ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue, RunCounters,
-    RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
+    ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
+    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
     Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
@@ -152,6 +152,10 @@ impl Store for MemoryStore {
 
     async fn items(&self, query: ItemQuery) -> Result<Vec<Item>> {
         Ok(self.lock().list(&query))
+    }
+
+    async fn items_by_change(&self, query: ChangeQuery) -> Result<Vec<Item>> {
+        Ok(self.lock().list_by_change(&query))
     }
 
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {

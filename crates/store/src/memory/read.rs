@@ -11,8 +11,8 @@ use redrive_core::time::Timestamp;
 
 use super::state::State;
 use crate::query::{
-    ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, StageDue,
-    Tombstone, TombstoneQuery,
+    ChangeQuery, ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled,
+    StageDue, Tombstone, TombstoneQuery,
 };
 use crate::rule;
 use crate::run::{Operation, OperationState, RunRow};
@@ -63,6 +63,23 @@ impl State {
             .take(query.limit)
             .cloned()
             .collect()
+    }
+
+    pub(super) fn list_by_change(&self, query: &ChangeQuery) -> Vec<Item> {
+        let place = |item: &Item| (item.updated_at, item.seq);
+        let beyond =
+            |item: &&Item| {
+                query.after.is_none_or(|after| {
+                    if query.newest_first { place(item) < after } else { place(item) > after }
+                })
+            };
+        let mut found: Vec<&Item> =
+            self.each().filter(beyond).filter(|item| query.filter.matches(item)).collect();
+        found.sort_by_key(|item| place(item));
+        if query.newest_first {
+            found.reverse();
+        }
+        found.into_iter().take(query.limit).cloned().collect()
     }
 
     pub(super) fn tombstones(&self, query: &TombstoneQuery) -> Vec<Tombstone> {

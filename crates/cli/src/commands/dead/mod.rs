@@ -21,8 +21,9 @@ use crate::output::{json, lines, note};
 /// Runs the command about dead items that was typed.
 pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
     match command {
-        DeadCommand::List { filter, limit, after } => {
-            list::list(context, &List { which: filter.into(), limit, after }).await
+        DeadCommand::List { filter, sort, columns, csv, limit, after } => {
+            let request = List { which: filter.into(), order: sort.into(), limit, after };
+            list::list(context, &request, &columns, csv).await
         }
         DeadCommand::Show { item, run } => explain::explain(context, &ItemName { item, run }).await,
         DeadCommand::Groups { filter, open, limit } => {
