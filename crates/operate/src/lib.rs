@@ -5,6 +5,7 @@
 //! | begin, find, edit, pause, resume and cancel runs, say how they stand | [`runs`] |
 //! | hand work over: a run, or items for a run that stays open | [`submit`] |
 //! | work on a run until it ends | [`work`] |
+//! | one call of one stage, to see what it does | [`tryout`] |
 //! | what became of a run's items | [`results`] |
 //! | one item's life, and its end by an operator's word | [`items`] |
 //! | items that go again: waiting ones now, ended ones from a stage | [`again`] |
@@ -41,6 +42,7 @@ pub mod runs;
 pub mod search;
 pub mod sources;
 pub mod submit;
+pub mod tryout;
 mod wiring;
 pub mod work;
 

@@ -285,11 +285,6 @@ impl<'a, 'i> Node<'a, 'i> {
         }
     }
 
-    /// Tells whether it is a table with this key.
-    pub(crate) fn has(&self, key: &str) -> bool {
-        matches!(self.value, DeValue::Table(entries) if entries.keys().any(|name| name.get_ref() == key))
-    }
-
     pub(crate) fn table(&self, report: &mut Report<'_>) -> Option<Table<'a, 'i>> {
         let DeValue::Table(entries) = self.value else {
             self.mistyped(report, "a table");

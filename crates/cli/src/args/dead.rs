@@ -159,6 +159,8 @@ pub enum DeadCommand {
         /// The file; - is standard input
         file: String,
     },
+    /// Edit one dead item's content in $VISUAL or $EDITOR, and send it back with that
+    Edit(EditArgs),
     /// Send dead items back, from the stage that failed them
     Redrive(RedriveArgs),
     /// Remove dead items and everything that came from them; a tombstone stays
@@ -214,6 +216,34 @@ pub struct RedriveArgs {
     /// With --work: write one line for every item of those runs that succeeded
     #[arg(long, value_name = "OUT.jsonl", requires = "work")]
     pub results: Option<PathBuf>,
+}
+
+/// Options of `dead edit`.
+#[derive(Debug, ClapArgs)]
+pub struct EditArgs {
+    /// Its id, the beginning of its id, or its key
+    pub item: String,
+    /// Only in this run
+    #[arg(long)]
+    pub run: Option<RunId>,
+    /// Put a value at a JSON pointer, without an editor; can be said several times. What is not JSON is a text
+    #[arg(long, value_name = "/POINTER=VALUE", value_parser = setting, conflicts_with = "file")]
+    pub set: Vec<(String, String)>,
+    /// Take the new content from this file, without an editor
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Work on its run until that ends
+    #[arg(long)]
+    pub work: bool,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let wrong = "say it as /POINTER=VALUE, for example /text=\"a text\" or /n=3";
+    let (pointer, value) = text.split_once('=').ok_or(wrong)?;
+    match pointer.starts_with('/') {
+        true => Ok((pointer.to_owned(), value.to_owned())),
+        false => Err(wrong.to_owned()),
+    }
 }
 
 impl From<DeadFilter> for Which {

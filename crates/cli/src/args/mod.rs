@@ -14,6 +14,7 @@ mod schema;
 mod search;
 mod submit;
 mod top;
+mod tryout;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
 pub use asked::{Asked, usage_error};
 pub use care::BackupArgs;
 pub use crew::CrewArgs;
-pub use dead::{DeadColumn, DeadCommand, RedriveArgs};
+pub use dead::{DeadColumn, DeadCommand, EditArgs, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
@@ -36,6 +37,7 @@ pub use schema::SchemaArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
 pub use top::TopArgs;
+pub use tryout::TryArgs;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
 #[derive(Debug, Parser)]
@@ -86,6 +88,8 @@ pub enum LogFormat {
 pub enum Command {
     /// Run a pipeline over its source, or go on with the run of both
     Run(RunArgs),
+    /// Call one stage once, and show the request, the answer and what would follow; nothing is kept
+    Try(TryArgs),
     /// Work on every run that has something to do, in a fair order
     Work(CrewArgs),
     /// Hand a run over, or items to a run that stays open, for others to work on
@@ -232,6 +236,15 @@ pub struct RunArgs {
     /// Leave items alone that have passed a stage which is configured otherwise now
     #[arg(long)]
     pub keep_passed: bool,
+    /// Admit at most so many items that are new or changed; the next run goes on with the rest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Admit only items with this key; can be said several times
+    #[arg(long, value_name = "KEY")]
+    pub only: Vec<String>,
+    /// Read the source and say what would be done; nothing is called and nothing is written
+    #[arg(long, conflicts_with = "results")]
+    pub dry_run: bool,
     /// What the work does
     #[command(flatten)]
     pub work: WorkArgs,

@@ -9,6 +9,7 @@ mod completions;
 mod crew;
 mod dead;
 mod doctor;
+mod dry_run;
 mod edit;
 mod explain;
 mod failures;
@@ -29,6 +30,7 @@ mod signals;
 mod stats;
 mod submit;
 mod top;
+mod tryout;
 mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -52,6 +54,7 @@ pub async fn run(args: Args) -> Answer {
     let context = Context { global: args.global, env: Env::system() };
     match args.command {
         Command::Run(args) => run::run(&context, args).await,
+        Command::Try(args) => tryout::tryout(&context, args).await,
         Command::Work(args) => crew::work(&context, args).await,
         Command::Submit(args) => submit::submit(&context, args).await,
         Command::Close { run } => submit::close(&context, run).await,
@@ -108,6 +111,11 @@ impl Context {
     /// The floor over the store, which has to be there, for a command that only reads.
     pub fn floor_to_read(&self) -> Result<Floor, Error> {
         wiring::floor_to_read(&self.global.store, self.env.clone(), actor())
+    }
+
+    /// The floor over the store, or over an empty one where there is none, for a command that only looks.
+    pub fn floor_to_look(&self) -> Result<Floor, Error> {
+        wiring::floor_to_look(&self.global.store, self.env.clone(), actor())
     }
 
     /// The floor over the store, which is made when it is not there. A file that was there with nothing in it is told.

@@ -69,14 +69,18 @@
 //! # }
 //! ```
 
+mod edit;
 mod export;
+mod import;
 mod list;
 mod notes;
 mod purge;
 mod redrive;
 mod selection;
 
-pub use export::{Export, Exported, Import, Imported};
+pub use edit::{Difference, Draft, Edited, draft, indented, work_after};
+pub use export::{Export, Exported};
+pub use import::{Import, Imported};
 pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list};
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};

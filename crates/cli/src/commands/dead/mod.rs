@@ -1,5 +1,6 @@
 //! `redrive dead …`.
 
+mod edit;
 mod export;
 mod list;
 mod redrive;
@@ -37,6 +38,7 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
             export::export(context, &filter.into(), output.as_deref(), overwrite).await
         }
         DeadCommand::Import { file } => export::import(context, &file).await,
+        DeadCommand::Edit(args) => edit::edit(context, args).await,
         DeadCommand::Redrive(args) => redrive::redrive(context, args).await,
         DeadCommand::Purge { filter, all, dry_run, yes } => {
             purge(context, &filter.into(), all, dry_run, yes).await
