@@ -10,7 +10,8 @@ use redrive_core::id::RunId;
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_store::{
-    ChangeQuery, ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, StageDue, Store, Submit,
+    ChangeQuery, ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, StageDue, Store,
+    Submit,
 };
 
 use crate::world::{SPLIT, START, World, failed, new_run, passed, split};

@@ -11,8 +11,8 @@ use redrive_core::time::Timestamp;
 
 use super::state::State;
 use crate::query::{
-    ChangeQuery, ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, StageDue,
-    Tombstone, TombstoneQuery,
+    ChangeQuery, ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled,
+    StageDue, Tombstone, TombstoneQuery,
 };
 use crate::rule;
 use crate::run::{Operation, OperationState, RunRow};
