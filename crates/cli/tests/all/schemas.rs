@@ -145,6 +145,7 @@ fn runs_and_items_are_told_as_is_written_down() {
             ("run", &["run", "p.toml"], 3),
             ("show", &["show"], 0),
             ("runs", &["runs"], 0),
+            ("top", &["top"], 0),
             ("results", &["results"], 0),
             ("results", &["results", "--stage", "work"], 0),
             ("results file", &["results", "-o", "out.jsonl"], 0),
