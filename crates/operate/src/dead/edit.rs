@@ -118,7 +118,7 @@ impl Draft {
         let imported = import.item(self.id, &content, Some(self.rev)).await;
         edited.operation = import.finish().await?;
         match imported? {
-            Imported::SentBack => Ok(Edited { sent_back: true, ..edited }),
+            Imported::SentBack | Imported::SentBackBefore => Ok(Edited { sent_back: true, ..edited }),
             Imported::LeftAlone { why } => Err(Error::refused(why)),
         }
     }
