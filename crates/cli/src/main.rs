@@ -20,6 +20,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { exit::usage() } else { ExitCode::SUCCESS };
         }
     };
+    output::screen::begin(&args.global);
     output::log::begin(&args.global);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -35,6 +35,7 @@ use redrive_operate::{Error, Floor};
 
 use crate::args::{Args, Command, Global};
 use crate::output::note;
+use crate::output::screen::Screen;
 use crate::output::text::safe;
 use crate::wiring;
 
@@ -105,6 +106,11 @@ impl Context {
             note(&format!("warning: {path} was there and empty (0 bytes): a new store begins in it"));
         }
         Ok(opened.floor)
+    }
+
+    /// Standard output, as it is now.
+    pub fn screen(&self) -> Screen {
+        Screen::out(self.env.clock.now())
     }
 
     /// Tells something on the way, unless nobody wants to hear it.

@@ -7,9 +7,11 @@ use redrive_engine::report::RunReport;
 use redrive_operate::runs::{self, List};
 
 use super::{Answer, Context};
-use crate::output::summary::{named, over};
-use crate::output::table::{Side, columns};
-use crate::output::text::{count, short, span};
+use crate::output::screen::Screen;
+use crate::output::summary::{named, took};
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::count;
+use crate::output::tone::Tone;
 use crate::output::{json, lines};
 
 /// Lists runs, newest first.
@@ -18,14 +20,17 @@ pub async fn runs(context: &Context, request: &List) -> Answer {
     if context.global.json {
         json(&list)?;
     } else {
-        lines(&listing(&list.runs))?;
+        lines(&listing(&list.runs, &context.screen()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// A table whose counts add up: states that no run has items in are left out, and so are categories and priorities that
 /// none has.
-fn listing(reports: &[RunReport]) -> String {
+fn listing(reports: &[RunReport], screen: &Screen) -> String {
+    if reports.is_empty() {
+        return "no runs".to_owned();
+    }
     let always = ["admitted", "succeeded", "dead"];
     let wanted = |name: &str| {
         let some = |report: &RunReport| named(&report.counts).iter().any(|(of, n)| *of == name && *n > 0);
@@ -35,21 +40,43 @@ fn listing(reports: &[RunReport]) -> String {
         named(&Counts::default()).into_iter().map(|(name, _)| name).filter(|name| wanted(name)).collect();
     let categories = reports.iter().any(|report| report.category.is_some());
     let priorities = reports.iter().any(|report| report.priority != 0);
-    let mut headings = vec![("run", Side::Whole), ("pipeline", Side::Left), ("status", Side::Whole)];
-    headings.extend(categories.then_some(("category", Side::Left)));
-    headings.extend(priorities.then_some(("priority", Side::Right)));
-    headings.extend(states.iter().map(|name| (*name, Side::Right)));
-    headings.extend([("took", Side::Right), ("source", Side::Left)]);
-    columns(
-        &headings,
-        reports.iter().map(|report| {
-            let mut cells = vec![report.run.to_string(), report.pipeline.clone(), report.status.to_string()];
-            cells.extend(categories.then(|| report.category.clone().unwrap_or_default()));
-            cells.extend(priorities.then(|| report.priority.to_string()));
-            let counts = named(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
-            cells.extend(counts.map(|(_, n)| count(n)));
-            cells.extend([span(report.elapsed_ms), short(&over(&report.source), 60)]);
-            cells
-        }),
-    )
+    let mut columns = vec![Column::whole("run"), Column::text("pipeline").least(8), Column::whole("status")];
+    columns.extend(categories.then_some(Column::text("category").least(8).rank(4)));
+    columns.extend(priorities.then_some(Column::number("priority").rank(5)));
+    columns.extend(
+        states.iter().map(|name| Column::number(name).rank(if always.contains(name) { 1 } else { 2 })),
+    );
+    columns.extend([
+        Column::number("took").rank(3),
+        Column::whole("began").rank(6),
+        Column::path("source").rank(7),
+    ]);
+    let mut table = Table::new(columns);
+    for report in reports {
+        let mut cells: Vec<Cell> = vec![
+            report.run.to_string().into(),
+            report.pipeline.clone().into(),
+            Cell::state(report.status.to_string()),
+        ];
+        cells.extend(categories.then(|| report.category.clone().unwrap_or_default().into()));
+        cells.extend(priorities.then(|| report.priority.to_string().into()));
+        let counts = named(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
+        cells.extend(counts.map(|(name, n)| counted(name, n)));
+        cells.extend([
+            took(report).into(),
+            screen.when(&report.created_at).into(),
+            screen.place(&report.source).into(),
+        ]);
+        table.row(cells);
+    }
+    table.on(screen)
+}
+
+/// A number of items in a state, in the state's colour where there are any.
+fn counted(state: &str, n: u64) -> Cell {
+    let text = count(n);
+    match (n, Tone::of(state)) {
+        (1.., Some(tone)) => Cell::toned(text, tone),
+        _ => text.into(),
+    }
 }

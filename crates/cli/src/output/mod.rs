@@ -1,19 +1,28 @@
 //! How things are shown. Data goes to standard output, everything else to standard error.
 
 pub mod asleep;
+mod command;
 pub mod log;
 pub mod plot;
 pub mod progress;
 pub mod results;
+pub mod screen;
 pub mod summary;
 pub mod table;
 pub mod target;
 pub mod text;
+pub mod times;
+pub mod tone;
+pub mod wrap;
 
 use std::io::Write;
 
+use redrive_core::time::Timestamp;
 use redrive_operate::Error;
 use serde::Serialize;
+
+use screen::Screen;
+use tone::Tone;
 
 /// Writes one JSON document to standard output.
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
@@ -40,16 +49,19 @@ pub fn error(error: &Error) {
             note(&format!("  hint: {}", text::safe(hint)));
         }
     }
-    // Nothing can be done about a closed standard error.
-    let mut err = std::io::stderr().lock();
-    let _ = writeln!(err, "error: {}", text::safe(&error.message));
+    note(&format!("error: {}", text::safe(&error.message)));
     if let Some(hint) = &error.hint {
-        let _ = writeln!(err, "hint: {}", text::safe(hint));
+        note(&format!("hint: {}", text::safe(hint)));
     }
 }
 
-/// Writes a line for people to standard error.
+/// Writes a sentence for people to standard error, in lines of its width.
 pub fn note(text: &str) {
+    let screen = Screen::err(Timestamp(0));
+    let text = screen.prose(text);
+    let tone = [("error:", Tone::Bad), ("warning:", Tone::Wait), ("hint:", Tone::Busy)];
+    let named = tone.into_iter().find_map(|(name, tone)| Some((name, tone, text.strip_prefix(name)?)));
+    let text = named.map(|(name, tone, rest)| screen.paint(tone, name) + rest).unwrap_or(text);
     // Nothing can be done about a closed standard error.
     let _ = writeln!(progress::above_bars(), "{text}");
 }

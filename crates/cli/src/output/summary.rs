@@ -64,6 +64,14 @@ pub fn run(report: &RunReport) -> String {
     text.trim_end().to_owned()
 }
 
+/// How long somebody was at a run; unknown where nobody has been.
+pub fn took(report: &RunReport) -> String {
+    match report.elapsed_ms {
+        0 => "-".to_owned(),
+        ms => span(ms),
+    }
+}
+
 /// A source by its name; several files are kept one a line.
 pub fn over(source: &str) -> String {
     source.replace('\n', ", ")

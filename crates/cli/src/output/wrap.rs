@@ -1,0 +1,93 @@
+//! Text in lines of a width. No word is broken, and no command within backticks where there is room for it.
+
+use unicode_width::UnicodeWidthStr;
+
+/// Columns that a text takes.
+pub fn columns(text: &str) -> usize {
+    text.width()
+}
+
+/// Puts a text into lines of at most `width` columns; all but the first of each paragraph are set in by `indent`.
+pub fn wrap(text: &str, width: usize, indent: usize) -> String {
+    let paragraphs: Vec<String> = text.lines().map(|line| paragraph(line, width, indent)).collect();
+    paragraphs.join("\n")
+}
+
+/// The indent of what follows the first line of a text: below where its first word begins, or what follows `hint:`.
+pub fn hanging(text: &str) -> usize {
+    let begin = text.len() - text.trim_start_matches(' ').len();
+    let rest = &text[begin..];
+    let name = ["hint: ", "error: ", "warning: ", "- "].into_iter().find(|name| rest.starts_with(name));
+    begin + name.map_or(0, str::len)
+}
+
+fn paragraph(line: &str, width: usize, indent: usize) -> String {
+    if columns(line) <= width {
+        return line.to_owned();
+    }
+    let room = width.saturating_sub(indent);
+    let begin = line.len() - line.trim_start_matches(' ').len();
+    let mut lines = vec![line[..begin].to_owned()];
+    let mut empty = true;
+    for piece in pieces(&line[begin..], room) {
+        let last = lines.last().map_or(0, |line| columns(line));
+        let gap = usize::from(!empty);
+        if !empty && last + gap + columns(piece) > width {
+            lines.push(" ".repeat(indent));
+            empty = true;
+        }
+        if let Some(line) = lines.last_mut() {
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(piece);
+        }
+        empty = false;
+    }
+    lines.join("\n")
+}
+
+/// Words, with what stands within backticks as one where it fits into a line.
+fn pieces(line: &str, room: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        let mut quoted = false;
+        let whole = rest.find(|c: char| {
+            quoted ^= c == '`';
+            !quoted && c == ' '
+        });
+        let whole = whole.unwrap_or(rest.len());
+        let end = if columns(&rest[..whole]) <= room { whole } else { rest.find(' ').unwrap_or(rest.len()) };
+        pieces.push(&rest[..end]);
+        rest = rest[end..].trim_start_matches(' ');
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_keep_to_the_width_and_commands_stay_whole() {
+        let text = "hint: one two three four; `redrive resume r1` goes on where it stopped";
+        let wrapped = wrap(text, 30, hanging(text));
+        assert_eq!(
+            wrapped,
+            "hint: one two three four;\n      `redrive resume r1` goes\n      on where it stopped"
+        );
+        assert_eq!(wrap("short", 30, 0), "short");
+        assert_eq!(wrap("a\n\nb", 30, 0), "a\n\nb");
+    }
+
+    #[test]
+    fn what_cannot_fit_is_broken_between_words_and_never_within_one() {
+        let text = "say `redrive dead redrive --run r1 --all --work` now";
+        for width in 8..60 {
+            let wrapped = wrap(text, width, 2);
+            assert_eq!(wrapped.split_whitespace().collect::<Vec<_>>().join(" "), text);
+        }
+        assert_eq!(wrap("  averyveryverylongword b", 8, 2), "  averyveryverylongword\n  b");
+    }
+}
