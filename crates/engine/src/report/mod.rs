@@ -4,6 +4,7 @@ mod check;
 mod explain;
 mod failures;
 mod gates;
+mod pace;
 mod results;
 mod run;
 mod stats;
@@ -15,6 +16,7 @@ pub use check::{CheckReport, LawReport, Runs, check};
 pub use explain::{AttemptView, Explanation, ItemView, MarkView, explain, find_item};
 pub use failures::{FailedItem, FailureReport, failures};
 pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
+pub use pace::Pace;
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
 pub use run::{
     Attempts, DeadBy, ReadReport, RunReport, StageReport, report_on_leaving, run_report, run_reports,
