@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => failed(&error),
     };
+    output::repeats::sum_up();
     // What is left lets go of the store, so that its file is closed; a read from a terminal that never returns must not
     // keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));

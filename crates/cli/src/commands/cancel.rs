@@ -14,13 +14,14 @@ pub async fn cancel(context: &Context, run: RunId, yes: bool) -> Answer {
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     runs::refuse_finished(&known)?;
     context.confirm(&format!("Cancel run {run} of {}?", known.row.spec.pipeline), yes)?;
-    work::tell(context, &runs::cancel(&floor, run).await?)?;
+    work::tell_of(context, &floor, &runs::cancel(&floor, run).await?).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Stops a run for now.
 pub async fn pause(context: &Context, run: RunId) -> Answer {
-    work::tell(context, &runs::pause(&context.floor()?, run).await?)?;
+    let floor = context.floor()?;
+    work::tell_of(context, &floor, &runs::pause(&floor, run).await?).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -15,12 +15,15 @@ use serde::Serialize;
 
 use super::{Answer, Context};
 use crate::exit;
+use crate::output::screen::Screen;
 use crate::output::text::{KEY, safe, short, span};
 use crate::output::{json, lines};
 use crate::wiring;
 
 /// Damages that are listed.
 const SHOWN: usize = 20;
+/// Where the words of a finding begin.
+const INDENT: usize = 24;
 /// A log above this is told.
 const LARGE_LOG: u64 = 256 << 20;
 
@@ -52,13 +55,17 @@ pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
     if context.global.json {
         json(&Report { ok, findings })?;
     } else {
-        let line = |finding: &Finding| {
-            let mark = if finding.ok { "ok  " } else { "BAD " };
-            format!("{mark} {:<18} {}", finding.what, safe(&finding.detail))
-        };
-        lines(&findings.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+        lines(&words(&findings, &context.screen()))?;
     }
     Ok(if ok { ExitCode::SUCCESS } else { exit::broken() })
+}
+
+fn words(findings: &[Finding], screen: &Screen) -> String {
+    let line = |finding: &Finding| {
+        let mark = if finding.ok { screen.state("ok") + "  " } else { screen.state("BAD") + " " };
+        screen.hung(&format!("{mark} {:<18} {}", finding.what, safe(&finding.detail)), INDENT)
+    };
+    findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn bad(what: &str, detail: impl Into<String>) -> Finding {

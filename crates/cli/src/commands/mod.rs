@@ -34,9 +34,9 @@ use redrive_operate::runs::List;
 use redrive_operate::{Error, Floor};
 
 use crate::args::{Args, Command, Global};
-use crate::output::note;
 use crate::output::screen::Screen;
 use crate::output::text::safe;
+use crate::output::{lines, note};
 use crate::wiring;
 
 /// What a command answers with.
@@ -68,7 +68,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Gates { command } => gates::gates(&context, command).await,
         Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
         Command::Dead(command) => dead::dead(&context, command).await,
-        Command::Policy(command) => policy::run(&context.global, command).await,
+        Command::Policy(command) => policy::run(&context, command).await,
         Command::Prune { older_than, with_dead, yes } => {
             prune::prune(&context, older_than, with_dead, yes).await
         }
@@ -111,6 +111,11 @@ impl Context {
     /// Standard output, as it is now.
     pub fn screen(&self) -> Screen {
         Screen::out(self.env.clock.now())
+    }
+
+    /// Tells the answer, in lines of the width there is.
+    pub fn tell(&self, text: &str) -> Result<(), Error> {
+        lines(&self.screen().prose(text))
     }
 
     /// Tells something on the way, unless nobody wants to hear it.

@@ -13,6 +13,11 @@ use crate::args::RehearseArgs;
 use crate::output::text::safe;
 use crate::output::{lines, note};
 
+/// Where the summary of a plan begins in a list of them.
+const PLAN: usize = 15;
+/// Where the words of a report begin.
+const REPORT: usize = 13;
+
 /// Plays a plan until told to stop, and tells what happened.
 pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
     if args.list || args.plan == "list" {
@@ -41,7 +46,10 @@ pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
     if context.global.json {
         lines(&compact(&report)?)?;
     } else {
-        lines(&safe(&report.to_string()))?;
+        let screen = context.screen();
+        let words: Vec<String> =
+            safe(&report.to_string()).lines().map(|line| screen.hung(line, REPORT)).collect();
+        lines(&words.join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -52,7 +60,9 @@ fn list(context: &Context) -> Answer {
             |builtin: &Builtin| serde_json::json!({"plan": builtin.name, "summary": builtin.summary()});
         crate::output::json(&Builtin::ALL.iter().map(plan).collect::<Vec<_>>())?;
     } else {
-        let line = |builtin: &Builtin| format!("{:<14} {}", builtin.name, builtin.summary());
+        let screen = context.screen();
+        let line =
+            |builtin: &Builtin| screen.hung(&format!("{:<14} {}", builtin.name, builtin.summary()), PLAN);
         lines(&Builtin::ALL.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)

@@ -5,7 +5,7 @@ use redrive_operate::runs::{self, Begin, Next, Other, Resume};
 use redrive_operate::sources::SourceName;
 use redrive_pipeline::Problem;
 
-use super::work::{results_target, tell, work};
+use super::work::{results_target, tell_of, work};
 use super::{Answer, Context, edit};
 use crate::args::{ResumeArgs, RunArgs};
 use crate::output::note;
@@ -37,7 +37,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     match begun.next {
         Next::Paused(report) => {
             note(&format!("run {run} of this pipeline and source is paused; nothing was done{way_out}"));
-            let told = tell(context, &report);
+            let told = tell_of(context, &floor, &report).await;
             if begun.edited_while_paused {
                 let file = args.file.display();
                 context.hint(&format!(

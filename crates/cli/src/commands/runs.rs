@@ -8,10 +8,8 @@ use redrive_operate::runs::{self, List};
 
 use super::{Answer, Context};
 use crate::output::screen::Screen;
-use crate::output::summary::{named, took};
+use crate::output::summary::{counted, named, took};
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::count;
-use crate::output::tone::Tone;
 use crate::output::{json, lines};
 
 /// Lists runs, newest first.
@@ -70,13 +68,4 @@ fn listing(reports: &[RunReport], screen: &Screen) -> String {
         table.row(cells);
     }
     table.on(screen)
-}
-
-/// A number of items in a state, in the state's colour where there are any.
-fn counted(state: &str, n: u64) -> Cell {
-    let text = count(n);
-    match (n, Tone::of(state)) {
-        (1.., Some(tone)) => Cell::toned(text, tone),
-        _ => text.into(),
-    }
 }

@@ -9,7 +9,7 @@ use redrive_operate::reports::{self, IndexStats};
 
 use super::{Answer, Context};
 use crate::output::text::{bytes, count, safe, span, things};
-use crate::output::{json, lines, summary};
+use crate::output::{json, lines, usage};
 
 const BAR: u64 = 40;
 
@@ -65,8 +65,8 @@ fn describe(stage: &StageStats) -> String {
     if stage.uncalled > 0 {
         text.push_str(&format!("  {} passed without a call\n", count(stage.uncalled)));
     }
-    if let Some(usage) = &stage.usage {
-        text.push_str(&format!("  {}\n", summary::usage(usage)));
+    if let Some(used) = &stage.usage {
+        text.push_str(&format!("  {}\n", usage::line(used)));
     }
     text.push_str(&bars("  passed after retries", stage.passed_after.iter()));
     text.push_str(&bars("  dead after retries", stage.dead_after.iter()));

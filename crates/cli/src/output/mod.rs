@@ -1,10 +1,12 @@
 //! How things are shown. Data goes to standard output, everything else to standard error.
 
+pub mod advice;
 pub mod asleep;
 mod command;
 pub mod log;
 pub mod plot;
 pub mod progress;
+pub mod repeats;
 pub mod results;
 pub mod screen;
 pub mod summary;
@@ -13,6 +15,7 @@ pub mod target;
 pub mod text;
 pub mod times;
 pub mod tone;
+pub mod usage;
 pub mod wrap;
 
 use std::io::Write;

@@ -84,15 +84,17 @@ impl Screen {
         }
     }
 
-    /// A sentence in lines of the width, and its commands with the store; what follows the first line is set in.
+    /// A text in lines of the width, and its commands with the store. Lines that fit, such as those of a table, stay as they
+    /// are.
     pub fn prose(&self, text: &str) -> String {
-        self.hung(text, wrap::hanging(text))
+        let text = with_store(text, self.store.as_deref());
+        self.width.map_or_else(|| text.clone(), |width| wrap::wrap(&text, width))
     }
 
-    /// The same, with all but the first line set in by so much.
-    pub fn hung(&self, text: &str, indent: usize) -> String {
-        let text = with_store(text, self.store.as_deref());
-        self.width.map_or_else(|| text.clone(), |width| wrap::wrap(&text, width, indent))
+    /// One line in lines of the width, with all but the first set in by so much.
+    pub fn hung(&self, line: &str, indent: usize) -> String {
+        let line = with_store(line, self.store.as_deref());
+        self.width.map_or_else(|| line.clone(), |width| wrap::wrap_at(&line, width, indent))
     }
 
     /// A text in the colour of what it means.

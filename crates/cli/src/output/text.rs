@@ -19,12 +19,6 @@ pub fn short(text: &str, most: usize) -> String {
     cut
 }
 
-/// A time to the second, for a table: date and time can stand in two lines.
-pub fn when(time: &str) -> String {
-    let seconds = time.split('.').next().unwrap_or(time).trim_end_matches('Z');
-    seconds.replacen('T', " ", 1)
-}
-
 /// A number with its digits grouped.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -85,7 +79,6 @@ mod tests {
             (bytes(7), bytes(1_250), bytes(3_000_000_000)),
             ("7 bytes".into(), "1.2 kB".into(), "3.0 GB".into())
         );
-        assert_eq!(when("2026-11-17T01:23:24.123Z"), "2026-11-17 01:23:24");
         assert_eq!(span(250), "250ms");
         assert_eq!(span(61_000), "1m 01s");
         assert_eq!(span(90_000_000), "1d 01h");

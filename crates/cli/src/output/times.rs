@@ -65,7 +65,7 @@ fn read(written: &str) -> Option<Timestamp> {
 }
 
 /// A span in its largest unit. What is ahead is never said to be nearer than it is.
-fn distance(ms: i64) -> String {
+pub fn distance(ms: i64) -> String {
     let seconds = u64::try_from(ms).unwrap_or(0).div_ceil(1_000);
     match seconds {
         0..100 => format!("{seconds} s"),

@@ -2,23 +2,29 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// Columns that a text takes.
+/// Columns that a text takes. The signs for colours take none.
 pub fn columns(text: &str) -> usize {
-    text.width()
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().map_or(0, UnicodeWidthStr::width);
+    first + parts.map(|part| part.split_once('m').map_or(0, |(_, rest)| rest.width())).sum::<usize>()
 }
 
-/// Puts a text into lines of at most `width` columns; all but the first of each paragraph are set in by `indent`.
-pub fn wrap(text: &str, width: usize, indent: usize) -> String {
-    let paragraphs: Vec<String> = text.lines().map(|line| paragraph(line, width, indent)).collect();
-    paragraphs.join("\n")
+/// Puts a text into lines of at most `width` columns. What follows the first line of each of its lines is set in a little, or
+/// below what follows `hint:`.
+pub fn wrap(text: &str, width: usize) -> String {
+    text.split('\n').map(|line| wrap_at(line, width, hanging(line))).collect::<Vec<_>>().join("\n")
 }
 
-/// The indent of what follows the first line of a text: below where its first word begins, or what follows `hint:`.
-pub fn hanging(text: &str) -> usize {
-    let begin = text.len() - text.trim_start_matches(' ').len();
-    let rest = &text[begin..];
-    let name = ["hint: ", "error: ", "warning: ", "- "].into_iter().find(|name| rest.starts_with(name));
-    begin + name.map_or(0, str::len)
+/// Puts one line into lines of at most `width` columns; all but the first are set in by `indent`.
+pub fn wrap_at(line: &str, width: usize, indent: usize) -> String {
+    paragraph(line, width, indent)
+}
+
+fn hanging(line: &str) -> usize {
+    let begin = line.len() - line.trim_start_matches(' ').len();
+    let rest = &line[begin..];
+    let name = ["hint: ", "error: ", "warning: "].into_iter().find(|name| rest.starts_with(name));
+    begin + name.map_or(2, str::len)
 }
 
 fn paragraph(line: &str, width: usize, indent: usize) -> String {
@@ -72,22 +78,27 @@ mod tests {
     #[test]
     fn lines_keep_to_the_width_and_commands_stay_whole() {
         let text = "hint: one two three four; `redrive resume r1` goes on where it stopped";
-        let wrapped = wrap(text, 30, hanging(text));
+        let wrapped = wrap(text, 30);
         assert_eq!(
             wrapped,
             "hint: one two three four;\n      `redrive resume r1` goes\n      on where it stopped"
         );
-        assert_eq!(wrap("short", 30, 0), "short");
-        assert_eq!(wrap("a\n\nb", 30, 0), "a\n\nb");
+        assert_eq!(wrap("short", 30), "short");
+        assert_eq!(wrap("a\n\nb", 30), "a\n\nb");
+    }
+
+    #[test]
+    fn colours_take_no_columns() {
+        assert_eq!(columns("a \u{1b}[31mdead\u{1b}[0m b"), 8);
     }
 
     #[test]
     fn what_cannot_fit_is_broken_between_words_and_never_within_one() {
         let text = "say `redrive dead redrive --run r1 --all --work` now";
         for width in 8..60 {
-            let wrapped = wrap(text, width, 2);
+            let wrapped = wrap_at(text, width, 2);
             assert_eq!(wrapped.split_whitespace().collect::<Vec<_>>().join(" "), text);
         }
-        assert_eq!(wrap("  averyveryverylongword b", 8, 2), "  averyveryverylongword\n  b");
+        assert_eq!(wrap_at("  averyveryverylongword b", 8, 2), "  averyveryverylongword\n  b");
     }
 }

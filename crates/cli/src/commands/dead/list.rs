@@ -2,13 +2,18 @@
 
 use std::process::ExitCode;
 
+use redrive_core::failure::Class;
 use redrive_core::item::DeadReason;
-use redrive_operate::dead::{self, DeadItem, List, Which};
+use redrive_operate::dead::{self, DeadGroup, DeadItem, List, Which};
 
 use crate::commands::{Answer, Context};
-use crate::output::table::{Side, table};
-use crate::output::text::{count, short, when};
-use crate::output::{json, lines};
+use crate::output::json;
+use crate::output::screen::Screen;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::{KEY, count, short};
+
+/// How much of a message is shown where there is room; `--json` has the whole of it.
+const MESSAGE: usize = 200;
 
 /// Lists dead items.
 pub async fn list(context: &Context, request: &List) -> Answer {
@@ -17,7 +22,7 @@ pub async fn list(context: &Context, request: &List) -> Answer {
         json(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
-    lines(&listing(&found.items))?;
+    context.tell(&listing(&found.items, &context.screen()))?;
     if let Some(next) = found.next {
         context.hint(&format!("there are more: --after {next}"));
     } else if !found.items.is_empty() {
@@ -26,35 +31,34 @@ pub async fn list(context: &Context, request: &List) -> Answer {
     Ok(ExitCode::SUCCESS)
 }
 
-fn listing(items: &[DeadItem]) -> String {
+fn listing(items: &[DeadItem], screen: &Screen) -> String {
     if items.is_empty() {
         return "no dead items".to_owned();
     }
-    let headings = [
-        ("item", Side::Whole),
-        ("run", Side::Whole),
-        ("key", Side::Left),
-        ("stage", Side::Left),
-        ("reason", Side::Left),
-        ("attempts", Side::Right),
-        ("failed at", Side::Whole),
-        ("message", Side::Left),
-    ];
-    table(
-        headings,
-        items.iter().map(|item| {
-            [
-                item.id.to_string()[..12].to_owned(),
-                item.run.to_string(),
-                short(&item.key, 32),
-                item.stage.clone(),
-                item.reason.map(DeadReason::name).unwrap_or_default().to_owned(),
-                item.attempts.to_string(),
-                when(&item.failed_at),
-                short(item.message.as_deref().unwrap_or_default(), 60),
-            ]
-        }),
-    )
+    let one_run = items.windows(2).all(|pair| pair[0].run == pair[1].run);
+    let mut table = Table::new([
+        Column::whole("item"),
+        Column::whole("run").rank(if one_run { 6 } else { 3 }),
+        Column::text("key").least(10),
+        Column::text("stage").least(8).rank(2),
+        Column::whole("reason").rank(4),
+        Column::number("attempts").rank(5),
+        Column::whole("died").rank(1),
+        Column::text("message").least(20),
+    ]);
+    for item in items {
+        table.row([
+            item.id.to_string()[..12].into(),
+            item.run.to_string().into(),
+            short(&item.key, KEY).into(),
+            item.stage.clone().into(),
+            Cell::state(item.reason.map(DeadReason::name).unwrap_or_default()),
+            count(item.attempts.into()).into(),
+            screen.when(&item.failed_at).into(),
+            short(item.message.as_deref().unwrap_or_default(), MESSAGE).into(),
+        ]);
+    }
+    table.on(screen)
 }
 
 /// Shows dead items grouped by alike errors.
@@ -64,27 +68,32 @@ pub async fn groups(context: &Context, which: &Which, limit: usize) -> Answer {
         json(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let headings = [
-        ("group", Side::Whole),
-        ("items", Side::Right),
-        ("stage", Side::Left),
-        ("class", Side::Left),
-        ("last at", Side::Whole),
-        ("message", Side::Left),
-    ];
-    let text = table(
-        headings,
-        found.groups.iter().map(|group| {
-            [
-                group.group.clone(),
-                count(group.items),
-                group.stage.clone(),
-                group.class.map(|class| class.name().to_owned()).unwrap_or_default(),
-                when(&group.last_at),
-                short(&group.message, 80),
-            ]
-        }),
-    );
-    lines(if found.groups.is_empty() { "no dead items" } else { &text })?;
+    if found.groups.is_empty() {
+        context.tell("no dead items")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.tell(&grouped(&found.groups, &context.screen()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn grouped(groups: &[DeadGroup], screen: &Screen) -> String {
+    let mut table = Table::new([
+        Column::whole("group"),
+        Column::number("items"),
+        Column::text("stage").least(8).rank(2),
+        Column::whole("class").rank(3),
+        Column::whole("last").rank(1),
+        Column::text("message").least(20),
+    ]);
+    for group in groups {
+        table.row([
+            group.group.clone().into(),
+            count(group.items).into(),
+            group.stage.clone().into(),
+            Cell::state(group.class.map(Class::name).unwrap_or_default()),
+            screen.when(&group.last_at).into(),
+            short(&group.message, MESSAGE).into(),
+        ]);
+    }
+    table.on(screen)
 }
