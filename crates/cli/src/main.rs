@@ -8,11 +8,12 @@ mod wiring;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use redrive_operate::Error;
 
 fn main() -> ExitCode {
-    let args = match args::Args::try_parse() {
+    let typed = args::command().try_get_matches();
+    let args = match typed.and_then(|typed| args::Args::from_arg_matches(&typed)) {
         Ok(args) => args,
         Err(error) => {
             // Help and version are answers, not errors. A closed pipe is nobody's problem.

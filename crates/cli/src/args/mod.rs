@@ -2,6 +2,7 @@
 
 mod crew;
 mod dead;
+mod help;
 mod index;
 mod policy;
 mod rehearse;
@@ -17,6 +18,7 @@ use redrive_operate::work::WorkSettings;
 
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
+pub use help::{command, grouped};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
@@ -227,6 +229,8 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print the manual page, for man
+    Man,
 }
 
 /// Options of `run`.

@@ -69,6 +69,37 @@ fn words(report: &CheckReport, screen: &Screen) -> String {
 fn line(screen: &Screen, name: &str, says: &str, verdict: &str) -> String {
     let tone = if verdict == "holds" { Tone::Good } else { Tone::Bad };
     let padding = " ".repeat(6_usize.saturating_sub(verdict.len()));
-    let verdict = screen.paint(tone, verdict);
+    let verdict =
+        if verdict == "holds" { screen.paint(tone, verdict) } else { screen.paint(tone, verdict) + ":" };
     screen.hung(&format!("{name:<4} {verdict}{padding} {says}"), INDENT) + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::laws::Law;
+    use redrive_engine::report::LawReport;
+
+    use super::*;
+    use crate::output::sample::at_widths;
+
+    #[test]
+    fn a_check_fits_its_screen() {
+        let law = |law: Law, broken: u64| LawReport {
+            law,
+            says: law.says(),
+            ok: broken == 0,
+            beyond: law.beyond_a_store_at_rest(),
+            broken,
+            violations: Vec::new(),
+        };
+        let report = CheckReport {
+            ok: false,
+            runs: 1,
+            items: 1_261,
+            attempts: 48_211,
+            laws: Law::ALL.into_iter().map(|each| law(each, u64::from(each == Law::L2) * 1_261)).collect(),
+            damage: Vec::new(),
+        };
+        at_widths("check", |screen| words(&report, screen));
+    }
 }

@@ -177,3 +177,23 @@ async fn starved(
         )
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::at_widths;
+
+    #[test]
+    fn findings_fit_their_screen() {
+        let findings = [
+            good("version", "redrive 0.1.0, SQLite 3.53.0"),
+            good("store file", ".redrive/state.db: sound"),
+            good(
+                "worker",
+                "w12 (pid 4711 on host) vanished; its lease ended 2m 05s ago; the next run takes over the items that it held",
+            ),
+            bad("stage summarise", "the environment variable OPENAI_API_KEY is not set"),
+        ];
+        at_widths("doctor", |screen| words(&findings, screen));
+    }
+}

@@ -43,7 +43,7 @@ pub async fn gates(context: &Context, command: Option<GatesCommand>) -> Answer {
 
 fn words(reports: &[GateReport], screen: &Screen) -> String {
     let mut table = Table::new([
-        Column::text("gate"),
+        Column::text("gate").least(24),
         Column::whole("state"),
         Column::number("at once").rank(1),
         Column::number("calls/min").rank(2),
@@ -105,5 +105,16 @@ fn per_minute(rate: &PerMinute) -> String {
         (Some(now), None) => count(now),
         (None, Some(limit)) => limit,
         (None, None) => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::{self, at_widths};
+
+    #[test]
+    fn gates_fit_their_screen() {
+        at_widths("gates", |screen| words(&sample::gates(), screen));
     }
 }

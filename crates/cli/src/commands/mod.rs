@@ -12,6 +12,7 @@ mod explain;
 mod failures;
 mod gates;
 mod index;
+mod man;
 mod policy;
 mod prune;
 mod rehearse;
@@ -76,6 +77,7 @@ pub async fn run(args: Args) -> Answer {
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
         Command::Completions { shell } => completions::completions(shell),
+        Command::Man => man::man(),
     }
 }
 

@@ -98,7 +98,7 @@ fn listing(screen: &Screen) -> String {
         Column::number("attempts"),
         Column::text("waits").least(14),
         Column::number("until dead").rank(1),
-        Column::text("summary").least(20).rank(2),
+        Column::text("summary").least(40).rank(2),
     ]);
     for preset in presets() {
         table.row([
@@ -110,4 +110,35 @@ fn listing(screen: &Screen) -> String {
         ]);
     }
     table.on(screen)
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_operate::policies::Through;
+
+    use super::*;
+    use crate::output::sample::at_widths;
+
+    #[test]
+    fn policies_fit_their_screen() {
+        at_widths("policy-list", listing);
+        for (name, attempts) in [("sample", 10), ("index", 7)] {
+            let asked = Show { policy: name.to_owned(), stage: None, attempts };
+            let shown = policies::show(&asked).expect("a preset");
+            at_widths(&format!("policy-show-{name}"), |screen| words::view(&shown.policies[0], screen));
+        }
+        let show = Show { policy: "sample".to_owned(), stage: None, attempts: 3 };
+        let through = Through {
+            requests_per_minute: Some(3_000),
+            tokens_per_minute: Some(90_000),
+            tokens_per_item: Some(1_261),
+            ..Through::default()
+        };
+        let asked = Simulate { show, failure_rate: 0.1, items: 100_000, through };
+        let shown = policies::simulate(&asked).expect("a preset");
+        let passages = shown.through_gates.as_ref().expect("a gate");
+        at_widths("policy-simulate", |screen| {
+            words::view(&shown.policies[0], screen) + "\n\n" + &through::words(passages, screen)
+        });
+    }
 }

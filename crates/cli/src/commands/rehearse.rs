@@ -10,6 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Answer, Context};
 use crate::args::RehearseArgs;
+use crate::output::screen::Screen;
 use crate::output::text::safe;
 use crate::output::{lines, note};
 
@@ -60,12 +61,14 @@ fn list(context: &Context) -> Answer {
             |builtin: &Builtin| serde_json::json!({"plan": builtin.name, "summary": builtin.summary()});
         crate::output::json(&Builtin::ALL.iter().map(plan).collect::<Vec<_>>())?;
     } else {
-        let screen = context.screen();
-        let line =
-            |builtin: &Builtin| screen.hung(&format!("{:<14} {}", builtin.name, builtin.summary()), PLAN);
-        lines(&Builtin::ALL.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+        lines(&plans(&context.screen()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn plans(screen: &Screen) -> String {
+    let line = |builtin: &Builtin| screen.hung(&format!("{:<14} {}", builtin.name, builtin.summary()), PLAN);
+    Builtin::ALL.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The first line says where it listens, so that a script can wait for it.
@@ -131,4 +134,15 @@ fn show(report: &Report, fresh: u64) {
 
 fn compact(value: &impl serde::Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| Error::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::at_widths;
+
+    #[test]
+    fn plans_fit_their_screen() {
+        at_widths("rehearse-list", plans);
+    }
 }

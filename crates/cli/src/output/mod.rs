@@ -8,6 +8,8 @@ pub mod plot;
 pub mod progress;
 pub mod repeats;
 pub mod results;
+#[cfg(test)]
+pub mod sample;
 pub mod screen;
 pub mod summary;
 pub mod table;

@@ -209,9 +209,31 @@ fn in_state(state: &str, n: u64, screen: &Screen) -> String {
 
 /// Why a gate is not open, since when and until when.
 pub fn why(gate: &GateReport, screen: &Screen) -> String {
-    let since =
-        gate.since.as_ref().map(|since| format!(", since {}", screen.when(since))).unwrap_or_default();
-    let until =
-        gate.until.as_ref().map(|until| format!(", until {}", screen.when(until))).unwrap_or_default();
-    format!("{}{since}{until}", gate.why)
+    let moments = [("began", &gate.since), ("ends", &gate.until)];
+    let told = moments.iter().filter_map(|(name, at)| Some(format!("{name} {}", screen.when(at.as_ref()?))));
+    match told.collect::<Vec<_>>() {
+        told if told.is_empty() => gate.why.clone(),
+        told => format!("{} ({})", gate.why, told.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::status::RunStatus;
+
+    use super::*;
+    use crate::output::sample::{self, at_widths};
+
+    #[test]
+    fn a_run_fits_its_screen() {
+        at_widths("show", |screen| run(&sample::run(), &sample::gates()[..1], screen));
+        let mut paused = sample::run();
+        paused.status = RunStatus::PausedBudget;
+        paused.reason = Some(
+            "41 of the last 50 items of stage parse are dead; the budget lets half of them fail, and asks somebody to look"
+                .to_owned(),
+        );
+        paused.usage = None;
+        at_widths("show-paused", |screen| run(&paused, &[], screen));
+    }
 }

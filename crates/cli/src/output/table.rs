@@ -35,27 +35,28 @@ pub struct Column<'a> {
     name: &'a str,
     fit: Fit,
     rank: u8,
+    weight: usize,
 }
 
 impl<'a> Column<'a> {
     /// Words, which may be cut.
     pub fn text(name: &'a str) -> Self {
-        Self { name, fit: Fit::Text { least: LEAST }, rank: 0 }
+        Self { name, fit: Fit::Text { least: LEAST }, rank: 0, weight: 1 }
     }
 
     /// Paths, which may be cut at their beginning.
     pub fn path(name: &'a str) -> Self {
-        Self { name, fit: Fit::Path { least: LEAST }, rank: 0 }
+        Self { name, fit: Fit::Path { least: LEAST }, rank: 0, weight: 1 }
     }
 
     /// Ids, moments, states.
     pub fn whole(name: &'a str) -> Self {
-        Self { name, fit: Fit::Whole, rank: 0 }
+        Self { name, fit: Fit::Whole, rank: 0, weight: 1 }
     }
 
     /// Numbers.
     pub fn number(name: &'a str) -> Self {
-        Self { name, fit: Fit::Number, rank: 0 }
+        Self { name, fit: Fit::Number, rank: 0, weight: 1 }
     }
 
     /// Text is cut to no less than this.
@@ -63,6 +64,12 @@ impl<'a> Column<'a> {
         if let Fit::Text { least } | Fit::Path { least } = &mut self.fit {
             *least = columns;
         }
+        self
+    }
+
+    /// Text gets three times as much of the room as others do.
+    pub fn wide(mut self) -> Self {
+        self.weight = 3;
         self
     }
 
@@ -162,6 +169,13 @@ impl<'a> Table<'a> {
         line.trim_end().to_owned()
     }
 
+    /// Whether all columns up to a rank are shown on a screen.
+    pub fn shows(&self, rank: u8, screen: &Screen) -> bool {
+        let shown = self.layout(screen.width);
+        let wanted = self.columns.iter().enumerate().filter(|(_, column)| column.rank <= rank);
+        wanted.into_iter().all(|(wanted, _)| shown.iter().any(|(at, _)| *at == wanted))
+    }
+
     /// The columns that are shown, with their widths.
     fn layout(&self, width: Option<usize>) -> Vec<(usize, usize)> {
         let natural = |at: usize| {
@@ -193,7 +207,8 @@ impl<'a> Table<'a> {
         // What is left is handed out a column at a time, to the narrowest of those that want more.
         while spare > 0 {
             let wants = shown.iter().zip(&mut widths).filter(|(at, given)| natural[**at] > **given);
-            let Some((_, given)) = wants.min_by_key(|(_, given)| **given) else { break };
+            let weighed = wants.min_by_key(|(at, given)| **given / self.columns[**at].weight);
+            let Some((_, given)) = weighed else { break };
             *given += 1;
             spare -= 1;
         }
@@ -289,7 +304,7 @@ mod tests {
     #[test]
     fn the_least_important_column_goes_first_and_nothing_goes_from_a_pipe() {
         assert!(on(Some(80)).contains("ATTEMPTS"));
-        let narrow = on(Some(58));
+        let narrow = on(Some(62));
         assert!(!narrow.contains("ATTEMPTS") && narrow.contains("FAILED AT"), "{narrow}");
         assert!(!on(Some(44)).contains("FAILED AT"));
         let whole = on(None);

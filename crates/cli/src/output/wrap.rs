@@ -35,17 +35,14 @@ fn paragraph(line: &str, width: usize, indent: usize) -> String {
     let begin = line.len() - line.trim_start_matches(' ').len();
     let mut lines = vec![line[..begin].to_owned()];
     let mut empty = true;
-    for piece in pieces(&line[begin..], room) {
+    for (gap, piece) in pieces(&line[begin..], room) {
         let last = lines.last().map_or(0, |line| columns(line));
-        let gap = usize::from(!empty);
         if !empty && last + gap + columns(piece) > width {
             lines.push(" ".repeat(indent));
             empty = true;
         }
         if let Some(line) = lines.last_mut() {
-            if !empty {
-                line.push(' ');
-            }
+            line.push_str(&" ".repeat(if empty { 0 } else { gap }));
             line.push_str(piece);
         }
         empty = false;
@@ -53,11 +50,13 @@ fn paragraph(line: &str, width: usize, indent: usize) -> String {
     lines.join("\n")
 }
 
-/// Words, with what stands within backticks as one where it fits into a line.
-fn pieces(line: &str, room: usize) -> Vec<&str> {
+/// Words with the spaces before each; what stands within backticks is one where it fits into a line.
+fn pieces(line: &str, room: usize) -> Vec<(usize, &str)> {
     let mut pieces = Vec::new();
-    let mut rest = line.trim_start();
-    while !rest.is_empty() {
+    let mut rest = line;
+    while !rest.trim_start_matches(' ').is_empty() {
+        let gap = rest.len() - rest.trim_start_matches(' ').len();
+        rest = &rest[gap..];
         let mut quoted = false;
         let whole = rest.find(|c: char| {
             quoted ^= c == '`';
@@ -65,8 +64,8 @@ fn pieces(line: &str, room: usize) -> Vec<&str> {
         });
         let whole = whole.unwrap_or(rest.len());
         let end = if columns(&rest[..whole]) <= room { whole } else { rest.find(' ').unwrap_or(rest.len()) };
-        pieces.push(&rest[..end]);
-        rest = rest[end..].trim_start_matches(' ');
+        pieces.push((gap, &rest[..end]));
+        rest = &rest[end..];
     }
     pieces
 }
@@ -83,6 +82,7 @@ mod tests {
             wrapped,
             "hint: one two three four;\n      `redrive resume r1` goes\n      on where it stopped"
         );
+        assert_eq!(wrap_at("ok   name      of a thing", 20, 15), "ok   name      of a\n               thing");
         assert_eq!(wrap("short", 30), "short");
         assert_eq!(wrap("a\n\nb", 30), "a\n\nb");
     }

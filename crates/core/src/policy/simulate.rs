@@ -55,7 +55,7 @@ pub fn timeline(policy: &Policy, shown: usize) -> Vec<Step> {
             if attempt == 1 {
                 let zero = Duration::ZERO;
                 let (wait_min, wait_nominal, wait_max, starts_at_nominal) = (zero, zero, zero, zero);
-                return Step { attempt, wait_min, wait_nominal, wait_max, starts_at_nominal, tier: 0 };
+                return Step { attempt, wait_min, wait_nominal, wait_max, starts_at_nominal, tier: 1 };
             }
             let (wait_nominal, cap) = policy.nominal(attempt - 1);
             let (tier, rules, _) = policy.tier_of(attempt - 1);

@@ -44,7 +44,7 @@ fn listing(items: &[DeadItem], screen: &Screen) -> String {
         Column::whole("reason").rank(4),
         Column::number("attempts").rank(5),
         Column::whole("died").rank(1),
-        Column::text("message").least(20),
+        Column::text("message").least(20).wide(),
     ]);
     for item in items {
         table.row([
@@ -83,7 +83,7 @@ fn grouped(groups: &[DeadGroup], screen: &Screen) -> String {
         Column::text("stage").least(8).rank(2),
         Column::whole("class").rank(3),
         Column::whole("last").rank(1),
-        Column::text("message").least(20),
+        Column::text("message").least(20).wide(),
     ]);
     for group in groups {
         table.row([
@@ -96,4 +96,27 @@ fn grouped(groups: &[DeadGroup], screen: &Screen) -> String {
         ]);
     }
     table.on(screen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::{at_widths, dead, group};
+
+    #[test]
+    fn dead_items_and_groups_fit_their_screen() {
+        let items = [
+            dead(1, "B000UA0QIQ", "422: the review has no text"),
+            dead(
+                2,
+                "reviews/2026/11/a-key-of-some-length-that-has-to-be-cut-somewhere",
+                &"no answer in time; ".repeat(20),
+            ),
+            dead(9, "漢字のキー", "500"),
+        ];
+        at_widths("dead-list", |screen| listing(&items, screen));
+        let groups =
+            [group(1, "no answer in time"), group(9, &"Traceback (most recent call last): ".repeat(9))];
+        at_widths("dead-groups", |screen| grouped(&groups, screen));
+    }
 }

@@ -112,3 +112,35 @@ fn operated(operations: &[OperationView], screen: &Screen) -> String {
     }
     table.on(screen)
 }
+
+#[cfg(test)]
+mod tests {
+    use redrive_store::{OperationKind, OperationState};
+
+    use super::*;
+    use crate::output::sample::{at_widths, moment};
+
+    #[test]
+    fn operations_fit_their_screen() {
+        let redrive = OperationView {
+            id: OperationId(3),
+            kind: OperationKind::Redrive,
+            state: OperationState::Open,
+            actor: "ann".to_owned(),
+            request: r#"{"filter":{"run":12,"state":"dead","stage":"summarise-with-a-model"},"limit":null}"#
+                .to_owned(),
+            changed: 1_261,
+            skipped: 1,
+            created_at: moment(-42_000).to_string(),
+            updated_at: moment(-1_000).to_string(),
+        };
+        let purge = OperationView {
+            id: OperationId(2),
+            kind: OperationKind::Purge,
+            state: OperationState::Done,
+            created_at: moment(-400_000_000).to_string(),
+            ..redrive.clone()
+        };
+        at_widths("dead-operations", |screen| operated(&[redrive.clone(), purge.clone()], screen));
+    }
+}

@@ -151,9 +151,9 @@ fn hint(args: &IndexArgs, found: &IndexReport) -> Option<String> {
         _ if walk.skipped.contains_key("too_large") => {
             Some("--max-bytes SIZE takes larger text files in".to_owned())
         }
-        RunStatus::Completed if figures.size.chunks > 0 => {
-            Some("`redrive search \"what you are looking for\"` searches it".to_owned())
-        }
+        // Who has searched it before needs no telling.
+        RunStatus::Completed if figures.size.chunks > 0 => (walk.unchanged == 0)
+            .then(|| "`redrive search \"what you are looking for\"` searches it".to_owned()),
         RunStatus::Completed => Some("nothing in this directory can be searched".to_owned()),
         _ => advice::next(report, &[]),
     }

@@ -16,10 +16,8 @@ use super::super::wrap::columns;
 
 /// Stages that are shown, at most.
 const STAGES: usize = 12;
-/// Columns of a stage's name, at most.
-const NAME: usize = 18;
 /// Columns of the bars, in a terminal of 80.
-const BAR: usize = 16;
+const BAR: usize = 14;
 
 /// How fast the stages of a run go, by name, and the run itself.
 #[derive(Debug, Default)]
@@ -108,7 +106,7 @@ impl Frame<'_> {
     /// The first line alone, for a worker that has many runs.
     pub fn line(&self, screen: &Screen) -> String {
         let width = screen.width.unwrap_or(80);
-        let name = format!("{} {}", self.report.run, short(&self.report.pipeline, NAME));
+        let name = format!("{} {}", self.report.run, short(&self.report.pipeline, name_width(width)));
         self.head(&name, columns(&name), screen, width)
     }
 
@@ -118,10 +116,10 @@ impl Frame<'_> {
         let shown = if self.report.stages.len() > 1 { &self.report.stages[..] } else { &[] };
         let label = |stage: &StageReport| {
             let indent = if stage.below.is_some() { "    " } else { "  " };
-            format!("{indent}{}", short(&stage.name, NAME))
+            format!("{indent}{}", short(&stage.name, name_width(width)))
         };
         let labels: Vec<String> = shown.iter().take(STAGES).map(label).collect();
-        let run = format!("{} {}", self.report.run, short(&self.report.pipeline, NAME));
+        let run = format!("{} {}", self.report.run, short(&self.report.pipeline, name_width(width)));
         let room = labels.iter().chain([&run]).map(|label| columns(label)).max().unwrap_or(0);
         let mut lines = vec![self.head(&run, room, screen, width)];
         for ((stage, through), label) in shown.iter().zip(through(self.report)).zip(&labels) {
@@ -191,9 +189,9 @@ impl Frame<'_> {
             Some(format!("{} done", count(through.done - counts.dead.min(through.done)))),
             some(counts.dead, "dead"),
             some(counts.waiting, "waiting"),
+            self.paces.rate(&stage.name).filter(|_| counts.live() > 0).map(rate),
             some(counts.running, "running"),
             some(counts.joining, "joining"),
-            self.paces.rate(&stage.name).filter(|_| counts.live() > 0).map(rate),
             some(stage.attempts.failures, "failed"),
         ];
         fitted(&begin, &words, width)
@@ -231,6 +229,11 @@ fn padded(text: &str, room: usize) -> String {
     format!("{text}{}", " ".repeat(room.saturating_sub(columns(text))))
 }
 
+/// Columns of a stage's name, at most.
+fn name_width(width: usize) -> usize {
+    (width / 6).clamp(8, 32)
+}
+
 fn bar_width(width: usize) -> usize {
     BAR + width.saturating_sub(80) / 5
 }
@@ -258,4 +261,57 @@ fn rate(per_second: f64) -> String {
 /// What it has cost so far, where that is known and more than nothing.
 fn cost(used: &UsageReport) -> Option<String> {
     used.usd.filter(|usd| *usd > 0.0).map(|_| usage::cost(used))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::{self, at_widths, moment};
+
+    /// Looks at a run that began twenty seconds ago.
+    fn paces(report: &RunReport) -> Paces {
+        let mut before = report.clone();
+        before.counts = Counts { admitted: 5_000, waiting: 4_600, succeeded: 400, ..Counts::default() };
+        for stage in &mut before.stages {
+            stage.counts = Counts { succeeded: 120, ..Counts::default() };
+        }
+        let mut paces = Paces::default();
+        paces.look(&before, moment(-20_000));
+        paces.look(report, moment(0));
+        paces
+    }
+
+    #[test]
+    fn progress_fits_its_screen() {
+        let report = sample::run();
+        let paces = paces(&report);
+        let wholes = [
+            Whole { key: "docs/a-manual-of-many-pages.pdf".to_owned(), done: 1_261, dead: 2, all: 4_000 },
+            Whole { key: "a/".repeat(120), done: 1, dead: 0, all: 3 },
+        ];
+        let held_up = "gate api.openai.example is closed: the service answered 429 and asks to be left alone for a minute";
+        let frame =
+            |held_up, wholes| Frame { report: &report, paces: &paces, held_up, wholes, now: moment(0) };
+        at_widths("progress", |screen| frame(None, &[]).lines(screen).join("\n"));
+        at_widths("progress-held-up", |screen| frame(Some(held_up), &wholes).lines(screen).join("\n"));
+        at_widths("progress-of-many", |screen| frame(None, &[]).line(screen));
+    }
+
+    #[test]
+    fn the_slowest_stage_says_how_long_is_left() {
+        let mut report = sample::run();
+        let known = paces(&report).left(&report);
+        assert!(known.is_some_and(|left| left > Duration::from_secs(20)), "{known:?}");
+        report.admitted_all = false;
+        assert_eq!(paces(&report).left(&report), None, "more may come");
+        report.admitted_all = true;
+        assert_eq!(Paces::default().left(&report), None, "nothing was seen yet");
+    }
+
+    #[test]
+    fn what_is_through_a_stage_is_at_a_later_one_or_ended() {
+        let through = through(&sample::run());
+        assert_eq!(through[0], Through { done: 3_496, to_come: 1_504 });
+        assert_eq!(through[2], Through { done: 1_208, to_come: 3_739 });
+    }
 }
