@@ -6,9 +6,9 @@ use redrive_engine::report::{Epitaph, Explanation};
 use redrive_operate::items::{self, ItemName, Life};
 
 use super::{Answer, Context};
+use crate::output::json;
 use crate::output::table::{Side, table};
 use crate::output::text::{KEY, safe, short, span};
-use crate::output::{json, lines};
 
 /// Tells one item's whole life.
 pub async fn explain(context: &Context, name: &ItemName) -> Answer {
@@ -27,7 +27,7 @@ pub fn tell(context: &Context, life: &Life) -> Answer {
         json(life)?;
         return Ok(ExitCode::SUCCESS);
     }
-    lines(&match life {
+    context.tell(&match life {
         Life::Item(life) => words(life),
         Life::Purged(left) => epitaph(left),
     })?;

@@ -7,9 +7,9 @@ use redrive_engine::report::FailedItem;
 use redrive_operate::reports::{self, Failures};
 
 use super::{Answer, Context};
+use crate::output::json;
 use crate::output::summary::over;
 use crate::output::text::{KEY, count, short, things};
-use crate::output::{json, lines};
 
 /// Shows what failed in a run.
 pub async fn failures(context: &Context, request: &Failures) -> Answer {
@@ -35,7 +35,7 @@ pub async fn failures(context: &Context, request: &Failures) -> Answer {
             parts => text.push_str(&describe_parts(parts)),
         }
     }
-    lines(&text)?;
+    context.tell(&text)?;
     if let Some(next) = report.next {
         context.hint(&format!("`redrive failures {} --after {next}` shows those that follow", report.run));
     }

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use redrive_core::time::Timestamp;
 use redrive_operate::Error;
 use redrive_rehearse::{Builtin, Plan, Rehearsal, Report, Running};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -11,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{Answer, Context};
 use crate::args::RehearseArgs;
 use crate::output::screen::Screen;
-use crate::output::text::safe;
+use crate::output::text::{count, safe, short, things};
 use crate::output::{lines, note};
 
 /// Where the summary of a plan begins in a list of them.
@@ -118,17 +119,20 @@ async fn follow(
 
 /// Writes over the line before. Nothing can be done about a closed standard error.
 fn show(report: &Report, fresh: u64) {
-    let mut err = std::io::stderr().lock();
-    let _ = write!(
-        err,
-        "\r\x1b[2K{} calls ({fresh}/s), {} ok, {} rejected, {} failed, {} cut or spoilt, {} open",
-        report.calls,
-        report.ok,
-        report.rejected,
-        report.failed,
-        report.cut + report.spoilt,
-        report.open
+    let line = format!(
+        "{} ({}/s), {} ok, {} rejected, {} failed, {} cut or spoilt, {} open",
+        things(report.calls, "call"),
+        count(fresh),
+        count(report.ok),
+        count(report.rejected),
+        count(report.failed),
+        count(report.cut + report.spoilt),
+        count(report.open)
     );
+    // A line that is wrapped could not be written over.
+    let room = Screen::err(Timestamp(0)).width.map_or(usize::MAX, |width| width - 1);
+    let mut err = std::io::stderr().lock();
+    let _ = write!(err, "\r\x1b[2K{}", short(&line, room));
     let _ = err.flush();
 }
 

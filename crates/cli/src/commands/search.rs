@@ -7,7 +7,7 @@ use redrive_operate::search;
 
 use super::{Answer, Context};
 use crate::args::SearchArgs;
-use crate::output::{json, lines};
+use crate::output::json;
 
 /// Finds passages.
 pub async fn search(context: &Context, args: SearchArgs) -> Answer {
@@ -22,7 +22,7 @@ pub async fn search(context: &Context, args: SearchArgs) -> Answer {
     if found.report.hits.is_empty() {
         context.hint("nothing was found; `redrive stats` shows what is in the index");
     } else {
-        lines(&show::lines(&found.report, context.screen().colour).join("\n"))?;
+        context.tell(&show::lines(&found.report, context.screen().colour).join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

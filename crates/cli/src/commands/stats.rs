@@ -9,7 +9,7 @@ use redrive_operate::reports::{self, IndexStats};
 
 use super::{Answer, Context};
 use crate::output::text::{bytes, count, safe, span, things};
-use crate::output::{json, lines, usage};
+use crate::output::{json, usage};
 
 const BAR: u64 = 40;
 
@@ -26,7 +26,7 @@ pub async fn stats(context: &Context, run: Option<RunId>) -> Answer {
         text.push_str("\n\n");
         text.push_str(&part);
     }
-    lines(&text)?;
+    context.tell(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

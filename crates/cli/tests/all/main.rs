@@ -43,6 +43,7 @@ mod output_files;
 mod output_pipes;
 mod policy;
 mod read_only;
+mod reading;
 mod rehearse;
 mod results;
 mod secrets;
