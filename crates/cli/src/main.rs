@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod exit;
+mod help;
 mod output;
 mod wiring;
 
@@ -12,7 +13,7 @@ use clap::FromArgMatches;
 use redrive_operate::Error;
 
 fn main() -> ExitCode {
-    let typed = args::command().try_get_matches();
+    let typed = help::command().try_get_matches();
     let args = match typed.and_then(|typed| args::Args::from_arg_matches(&typed)) {
         Ok(args) => args,
         Err(error) => {

@@ -2,7 +2,6 @@
 
 mod crew;
 mod dead;
-mod help;
 mod index;
 mod policy;
 mod rehearse;
@@ -18,7 +17,6 @@ use redrive_operate::work::WorkSettings;
 
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
-pub use help::{command, grouped};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;

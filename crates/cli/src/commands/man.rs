@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{Arg, Command, CommandFactory};
 
 use super::Answer;
-use crate::args::{Args, grouped};
+use crate::args::Args;
+use crate::help::grouped;
 use crate::output::lines;
 
 /// What the environment says, and what it is for.

@@ -79,7 +79,7 @@ impl<'a> Listing<'a> {
             vec![Column::whole("run"), Column::text("pipeline").least(8), Column::whole("status")];
         columns.extend(categories.then_some(Column::text("category").least(8).rank(4)));
         columns.extend(priorities.then_some(Column::number("priority").rank(5)));
-        columns.extend(states.iter().map(|name| Column::number(*name).rank(COUNTS)));
+        columns.extend(states.iter().copied().map(|name| Column::number(name).rank(COUNTS)));
         columns.extend([
             Column::number("took").rank(3),
             Column::whole("began").rank(6),

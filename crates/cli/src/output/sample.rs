@@ -1,6 +1,6 @@
 //! For tests: what tables and progress look like, kept as text at 80, 120 and 200 columns.
 //!
-//! `REDRIVE_SNAPSHOTS=renew` writes the texts anew; what changed is then seen in the difference of the commit.
+//! `REDRIVE_RENEW=1` writes the texts anew; what changed is then seen in the difference of the commit.
 
 use std::path::Path;
 
@@ -32,13 +32,13 @@ pub fn at_widths(name: &str, shown: impl Fn(&Screen) -> String) {
             assert!(!line.ends_with(' '), "{name} at {width} has spaces at the end of {line:?}");
         }
         let file = folder.join(format!("{name}.{width}.txt"));
-        if std::env::var_os("REDRIVE_SNAPSHOTS").is_some_and(|word| word == "renew") {
+        if std::env::var_os("REDRIVE_RENEW").is_some() {
             std::fs::write(&file, &text).expect("written");
         }
         let kept = std::fs::read_to_string(&file).unwrap_or_default();
         assert!(
             kept == text,
-            "{name} at {width} is not as it is kept (REDRIVE_SNAPSHOTS=renew writes it anew).\nkept:\n{kept}\nnow:\n{text}"
+            "{name} at {width} is not as it is kept (REDRIVE_RENEW=1 writes it anew).\nkept:\n{kept}\nnow:\n{text}"
         );
     }
 }

@@ -3,7 +3,7 @@
 use clap::{Command, CommandFactory};
 use redrive_core::time::Timestamp;
 
-use super::Args;
+use crate::args::Args;
 use crate::output::screen::Screen;
 use crate::output::wrap::wrap_at;
 
