@@ -37,7 +37,10 @@ pub fn command() -> Command {
     let names: Vec<String> = whole.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let hidden =
         names.into_iter().fold(whole, |all, name| all.mut_subcommand(name, |command| command.hide(true)));
-    hidden.help_template(template).after_help("`redrive COMMAND --help` says more of a command.")
+    hidden
+        .override_usage("redrive [OPTIONS] <COMMAND>")
+        .help_template(template)
+        .after_help("`redrive COMMAND --help` says more of a command.")
 }
 
 /// The commands that are shown, in groups.

@@ -44,7 +44,7 @@ fn listing(items: &[DeadItem], screen: &Screen) -> String {
         Column::whole("reason").rank(4),
         Column::number("attempts").rank(5),
         Column::whole("died").rank(1),
-        Column::text("message").least(20).wide(),
+        Column::text("message").least(28).wide(),
     ]);
     for item in items {
         table.row([
@@ -83,7 +83,7 @@ fn grouped(groups: &[DeadGroup], screen: &Screen) -> String {
         Column::text("stage").least(8).rank(2),
         Column::whole("class").rank(3),
         Column::whole("last").rank(1),
-        Column::text("message").least(20).wide(),
+        Column::text("message").least(28).wide(),
     ]);
     for group in groups {
         table.row([
