@@ -3,6 +3,7 @@
 pub mod advice;
 pub mod asleep;
 mod command;
+pub mod csv;
 pub mod log;
 pub mod plot;
 pub mod progress;

@@ -172,6 +172,10 @@ pub fn group(n: u64, message: &str) -> DeadGroup {
         example: id(1),
         first_at: moment(-90_000_000).to_string(),
         last_at: moment(-42_000).to_string(),
+        note: (n > 1).then(|| "the vendor knows".to_owned()),
+        noted_by: None,
+        acknowledged_at: None,
+        open: n == 1,
     }
 }
 

@@ -1,0 +1,173 @@
+//! `redrive items` and `redrive stuck`.
+
+use std::process::ExitCode;
+
+use redrive_operate::Error;
+use redrive_operate::items::{self, ItemRow, Standstill, StuckItem};
+use serde_json::Value;
+
+use super::{Answer, Context};
+use crate::args::{ItemsArgs, StuckArgs};
+use crate::output::screen::Screen;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::{KEY, short, span};
+use crate::output::tone::Tone;
+use crate::output::{csv, json, lines};
+
+/// How much of a message is shown where there is room; `--json` has the whole of it.
+const MESSAGE: usize = 200;
+
+/// Columns that are shown unless others are asked for.
+const USUAL: [&str; 7] = ["id", "run", "key", "stage", "state", "attempts", "message"];
+/// Every column, by its name in a document.
+const ALL: [&str; 17] = [
+    "id",
+    "key",
+    "run",
+    "stage",
+    "state",
+    "child",
+    "reason",
+    "class",
+    "message",
+    "group",
+    "attempts",
+    "failures",
+    "throttles",
+    "generation",
+    "due",
+    "created_at",
+    "updated_at",
+];
+
+/// Lists items.
+pub async fn items(context: &Context, args: &ItemsArgs) -> Answer {
+    let names = chosen(&args.columns)?;
+    let found = items::list(&context.floor_to_read()?, &args.request()).await?;
+    if context.global.json {
+        json(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let more = found.next.map(|next| format!("there are more: --after {next}"));
+    let rows = found.items.iter().map(|item| cells(item, &names));
+    if args.csv {
+        let heading = names.iter().map(ToString::to_string).collect();
+        lines(&csv::table(std::iter::once(heading).chain(rows)))?;
+    } else if found.items.is_empty() {
+        context.tell("no such items")?;
+    } else {
+        context.tell(&listing(&found.items, &names, &context.screen()))?;
+    }
+    if let Some(more) = more {
+        context.hint(&more);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn chosen(asked: &[String]) -> Result<Vec<&str>, Error> {
+    if asked.is_empty() {
+        return Ok(USUAL.to_vec());
+    }
+    let find = |name: &String| {
+        ALL.into_iter().find(|known| known == name).ok_or_else(|| {
+            Error::wrong(format!("there is no column {name:?}")).hint(format!("columns: {}", ALL.join(", ")))
+        })
+    };
+    asked.iter().map(find).collect()
+}
+
+/// The cells of an item: what a document has of it.
+fn cells(item: &ItemRow, names: &[&str]) -> Vec<String> {
+    let document = serde_json::to_value(item).unwrap_or_default();
+    let cell = |name: &&str| match &document[*name] {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    names.iter().map(cell).collect()
+}
+
+/// The same for people: what can be read from a document in full is cut here.
+fn listing(items: &[ItemRow], names: &[&str], screen: &Screen) -> String {
+    let mut table = Table::new(names.iter().map(|name| column(name)));
+    let cell = |(name, text): (&&str, String)| match *name {
+        "id" => Cell::from(text.chars().take(12).collect::<String>()),
+        "due" | "created_at" | "updated_at" => screen.when(&text).into(),
+        "key" => short(&text, KEY).into(),
+        "message" => short(&text, MESSAGE).into(),
+        "state" | "class" | "reason" => Cell::state(text),
+        _ => text.into(),
+    };
+    for item in items {
+        table.row(names.iter().zip(cells(item, names)).map(cell));
+    }
+    table.on(screen)
+}
+
+/// How a column is shown, and which ones go first where there is little room.
+fn column(name: &str) -> Column<'_> {
+    match name {
+        "id" | "state" => Column::whole(name),
+        "key" => Column::text(name).least(10),
+        "message" => Column::text(name).least(20).wide(),
+        "attempts" => Column::number(name).rank(4),
+        "failures" | "throttles" | "generation" => Column::number(name).rank(6),
+        "run" => Column::whole(name).rank(3),
+        "stage" => Column::text(name).least(8).rank(2),
+        "due" | "created_at" | "updated_at" | "reason" | "class" => Column::whole(name).rank(5),
+        _ => Column::text(name).rank(5),
+    }
+}
+
+/// Lists items that nothing happens to.
+pub async fn stuck(context: &Context, args: &StuckArgs) -> Answer {
+    let found = items::stuck(&context.floor_to_read()?, &args.request()).await?;
+    if context.global.json {
+        json(&found)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if found.items.is_empty() {
+        context.tell("nothing is at a standstill")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.tell(&standing(&found.items, &context.screen()))?;
+    if found.more {
+        context.hint(&format!("there are more: -n {} shows more of them", 2 * args.limit));
+    }
+    let mut ways: Vec<&String> = found.items.iter().filter_map(|item| item.way_out.as_ref()).collect();
+    ways.sort_unstable();
+    ways.dedup();
+    for way in ways.into_iter().take(5) {
+        context.hint(&format!("`{way}` lets them go on"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn standing(items: &[StuckItem], screen: &Screen) -> String {
+    let mut table = Table::new([
+        Column::whole("item"),
+        Column::whole("run").rank(2),
+        Column::text("key").least(10),
+        Column::text("stage").least(8).rank(3),
+        Column::whole("what"),
+        Column::number("for").rank(1),
+        Column::text("why").least(20).wide(),
+    ]);
+    for item in items {
+        let (what, tone) = match item.what {
+            Standstill::Stuck => ("stuck", Tone::Bad),
+            Standstill::Slow => ("slow", Tone::Wait),
+            Standstill::Starved => ("starved", Tone::Wait),
+        };
+        table.row([
+            item.id.to_string().chars().take(12).collect::<String>().into(),
+            item.run.to_string().into(),
+            short(&item.key, KEY).into(),
+            item.stage.clone().into(),
+            Cell::toned(what, tone),
+            span(item.for_ms).into(),
+            short(&item.why, MESSAGE).into(),
+        ]);
+    }
+    table.on(screen)
+}
