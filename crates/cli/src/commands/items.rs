@@ -171,3 +171,55 @@ fn standing(items: &[StuckItem], screen: &Screen) -> String {
     }
     table.on(screen)
 }
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::failure::Class;
+    use redrive_core::item::StateKind;
+
+    use super::*;
+    use crate::output::sample::{at_widths, dead, moment};
+
+    fn row(n: u8, state: StateKind) -> ItemRow {
+        let dead = dead(n, "reviews/2026/11/a-key-of-some-length", "no answer in time; the service was away");
+        ItemRow {
+            id: dead.id,
+            key: dead.key,
+            run: dead.run,
+            stage: dead.stage,
+            state,
+            child: false,
+            reason: None,
+            class: Some(Class::Timeout),
+            message: dead.message,
+            group: dead.group,
+            attempts: 2,
+            failures: 1,
+            throttles: 1,
+            generation: 0,
+            due: (state == StateKind::Waiting).then(|| moment(40_000).to_string()),
+            created_at: moment(-200_000_000).to_string(),
+            updated_at: moment(-42_000).to_string(),
+        }
+    }
+
+    #[test]
+    fn items_fit_their_screen() {
+        let rows = [row(1, StateKind::Waiting), row(2, StateKind::Succeeded), row(3, StateKind::Dead)];
+        at_widths("items", |screen| listing(&rows, &USUAL, screen));
+        at_widths("items-all-columns", |screen| listing(&rows, &ALL, screen));
+        let item = row(1, StateKind::Waiting);
+        let stuck = StuckItem {
+            what: Standstill::Starved,
+            id: item.id,
+            key: item.key,
+            run: item.run,
+            stage: item.stage,
+            since: moment(-900_000).to_string(),
+            for_ms: 900_000,
+            why: "gate api.openai.example is paused: an invoice is open".to_owned(),
+            way_out: None,
+        };
+        at_widths("stuck", |screen| standing(&[stuck.clone()], screen));
+    }
+}
