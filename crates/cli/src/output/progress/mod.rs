@@ -1,6 +1,7 @@
 //! The live display: how a run and each of its stages go on, on a terminal.
 
 mod frame;
+mod watch;
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +19,7 @@ use redrive_store::{ItemFilter, ItemQuery, Store};
 
 use super::screen::Screen;
 use frame::{Frame, Paces, Whole};
+pub use watch::{Unit, Watch};
 
 static BARS: LazyLock<MultiProgress> =
     LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
