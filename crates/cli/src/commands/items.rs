@@ -220,6 +220,6 @@ mod tests {
             why: "gate api.openai.example is paused: an invoice is open".to_owned(),
             way_out: None,
         };
-        at_widths("stuck", |screen| standing(&[stuck.clone()], screen));
+        at_widths("stuck", |screen| standing(std::slice::from_ref(&stuck), screen));
     }
 }
