@@ -440,3 +440,54 @@ fn no_wait_is_longer_than_it_was_decided_to_be_whatever_the_clock_does() {
         }
     }
 }
+
+#[test]
+fn a_waiting_item_goes_when_it_is_told_and_has_spent_nothing_by_it() {
+    let plan = plan(policy("sample"));
+    let at = |now| Moment { now: Timestamp(now), draw: Draw::MIDDLE };
+    let waits = Item {
+        state: State::Waiting { due: Timestamp(90_000), cause: None },
+        attempt: 2,
+        failures: 2,
+        deadline: Some(Timestamp(100_000)),
+        ..waiting()
+    };
+    for due in [5_000, 40_000, 100_000] {
+        let told = Event::Rescheduled { due: Timestamp(due) };
+        let after = decide(&waits, told, &plan, at(5_000)).expect("it waits").after;
+        assert_eq!(after.state, State::Waiting { due: Timestamp(due), cause: None });
+        assert_eq!((after.attempt, after.failures, after.generation), (2, 2, waits.generation));
+        assert_eq!(after.deadline, waits.deadline);
+    }
+    let refused = |item: &Item, due| {
+        decide(item, Event::Rescheduled { due: Timestamp(due) }, &plan, at(5_000)).is_err()
+    };
+    assert!(refused(&waits, 100_001), "past its deadline");
+    assert!(refused(&waits, 90_000), "it is due then already");
+    assert!(refused(
+        &Item { state: State::Waiting { due: Timestamp(1), cause: None }, ..waits.clone() },
+        5_000
+    ));
+    assert!(refused(&Item { state: State::Succeeded, ..waits.clone() }, 5_000));
+}
+
+#[test]
+fn what_has_ended_goes_again_from_a_stage_it_has_passed_with_what_that_was_given() {
+    let plan = plan(policy("sample"));
+    let at = Moment { now: Timestamp(5_000), draw: Draw::MIDDLE };
+    let rerun = |item: &Item, stage| {
+        decide(item, Event::Rerun { stage: StageNo(stage), payload: (*b"given").into() }, &plan, at)
+    };
+    let ended = Item { state: State::Succeeded, failures: 2, attempt: 3, ..waiting() };
+    let next = rerun(&ended, ended.stage.0).expect("it has ended");
+    assert_eq!(next.after.state, State::Waiting { due: Timestamp(5_000), cause: None });
+    assert_eq!(
+        (next.after.generation, next.after.attempt, next.after.failures),
+        (ended.generation + 1, 0, 0)
+    );
+    assert_eq!(next.payload.as_deref(), Some(&b"given"[..]));
+    assert!(rerun(&ended, ended.stage.0 + 1).is_err(), "it has not come to that stage");
+    assert!(rerun(&waiting(), 0).is_err(), "it has not ended");
+    let child = Item { parent: Some(redrive_core::id::ItemSeq(1)), ..ended };
+    assert!(rerun(&child, 0).is_err(), "its parent has to");
+}

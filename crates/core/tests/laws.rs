@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{ChildTally, Event, Verdict};
+use redrive_core::event::{ChildTally, Event, Mark, Verdict};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Entry, Item, NewItem, State};
@@ -51,9 +51,13 @@ fn failed() -> (Item, AttemptRecord) {
 }
 
 fn broken(item: &Item, attempts: &[AttemptRecord]) -> Vec<Law> {
+    broken_with(item, attempts, &[])
+}
+
+fn broken_with(item: &Item, attempts: &[AttemptRecord], marks: &[Mark]) -> Vec<Law> {
     let plan = plan();
     let children = ChildTally::default();
-    let case = Case { item, attempts, marks: &[], plan: Some(&plan), children, has_successor: false };
+    let case = Case { item, attempts, marks, plan: Some(&plan), children, has_successor: false };
     check_item(&case).into_iter().map(|found| found.law).collect()
 }
 
@@ -92,4 +96,14 @@ fn items_that_are_sent_back_may_be_spread_over_time() {
     let mut item = later(&fresh(), Duration::from_secs(3_600));
     item.generation = 1;
     assert_eq!(broken(&item, &[]), []);
+}
+
+#[test]
+fn a_wait_that_somebody_set_may_have_any_length() {
+    let (waiting, record) = failed();
+    let told = Event::Rescheduled { due: waiting.updated_at.after(Duration::from_secs(3_600)) };
+    let next = decide(&waiting, told, &plan(), at(waiting.updated_at.0)).expect("it waits");
+    let marks: Vec<Mark> = next.mark.clone().into_iter().collect();
+    assert_eq!(broken_with(&next.after, std::slice::from_ref(&record), &marks), []);
+    assert_eq!(broken(&next.after, std::slice::from_ref(&record)), [Law::L12], "nobody said so");
 }

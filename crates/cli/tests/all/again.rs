@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::support::server::{Answer, Item, Server, failed, passed};
-use crate::support::{Names, Place, count, key, keys, one_stage, samples, text};
+use crate::support::{Names, Place, key, keys, one_stage, samples, text};
 
 const ITEMS: usize = 6;
 const HOUR: &str =
@@ -61,8 +61,10 @@ fn only_those_go_that_are_meant() {
     let ahead = place.json(&["retry", "--text", "model", "--dry-run"]);
     assert_eq!((&ahead["items"], &ahead["dry_run"]), (&json!(2), &json!(true)));
     assert_eq!(place.json(&["retry", "--class", "timeout"])["items"], 0);
-    let told = place.json(&["retry", "--group", &text(&group), "--work"]);
-    assert_eq!((&told["items"], count(&told["runs"][0]["counts"]["succeeded"])), (&json!(2), 5));
+    let told = place.json(&["retry", "--group", &text(&group)]);
+    assert_eq!((&told["items"], &told["held"]), (&json!(2), &json!([{ "by": "nobody", "run": "r1" }])));
+    place.run(&["resume", "r1", "--max-wait", "1s"]).expect(3);
+    assert_eq!(place.json(&["show", "r1"])["counts"]["succeeded"], 5);
     assert_eq!(place.json(&["retry", "--group", &text(&group)])["items"], 0, "said again, nothing is left");
     let calls: Names =
         server.by_key().into_iter().filter(|(_, calls)| calls.len() == 2).map(|(key, _)| key).collect();

@@ -148,7 +148,7 @@ pub async fn go_on(
     let done = match Request::of(&row)? {
         Request::Redrive(request) => redrive::go_on(store, plans, &request, row, env).await?,
         Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
-        Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?,
+        Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?.0,
         Request::Rerun(request) => {
             let plan = plan_of(plans, request.run).await?;
             rerun::go_on(store, &plan, &request, row, env).await?.1

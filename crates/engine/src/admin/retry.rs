@@ -1,7 +1,10 @@
 //! Waiting items are told when to go: now, or at a time.
 
+use std::collections::BTreeSet;
+
 use redrive_core::decide::{Moment, decide};
 use redrive_core::event::Event;
+use redrive_core::id::RunId;
 use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
@@ -85,7 +88,8 @@ pub async fn preview_retry(
     }
 }
 
-/// Tells waiting items when to go, page by page. The same request after a crash goes on where it was.
+/// Tells waiting items when to go, page by page, and says whose they are. The same request after a crash goes on where it
+/// was.
 ///
 /// # Errors
 /// When the store fails; the pages before stay done.
@@ -95,7 +99,7 @@ pub async fn retry(
     request: &Retry,
     actor: &str,
     env: &Env,
-) -> Result<Done> {
+) -> Result<(Done, BTreeSet<RunId>)> {
     let operation = open(store, &Request::Retry(request.clone()), actor, env.clock.now()).await?;
     go_on(store, plans, request, operation, env).await
 }
@@ -107,8 +111,9 @@ pub(super) async fn go_on(
     request: &Retry,
     mut operation: Operation,
     env: &Env,
-) -> Result<Done> {
+) -> Result<(Done, BTreeSet<RunId>)> {
     let mut query = ItemQuery { filter: request.filter(), after: operation.after, limit: PAGE };
+    let mut of = BTreeSet::new();
     loop {
         let page = store.items(query.clone()).await?;
         let Some(last) = page.last().map(|item| item.seq) else { break };
@@ -143,8 +148,9 @@ pub(super) async fn go_on(
             crash::point("retry.after_page");
             let done = applied.iter().filter(|applied| **applied == Applied::Done).count() as u64;
             operation.changed += done;
+            of.extend((done > 0).then_some(run));
             operation.skipped += items.len() as u64 - done;
         }
     }
-    close(store, operation, env.clock.now()).await
+    Ok((close(store, operation, env.clock.now()).await?, of))
 }

@@ -10,7 +10,7 @@ use redrive_store::{ItemFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
-use crate::dead::{Selection, Which, touched};
+use crate::dead::{Selection, Which};
 use crate::error::{Error, Result};
 use crate::items::{self, ItemName};
 use crate::runs::Runs;
@@ -145,13 +145,18 @@ pub async fn retry(floor: &Floor, request: &Retry, observer: &dyn Observer) -> R
     let mut told = Retried { due: due_text(floor, due), ..Retried::default() };
     let runs = Runs::of(&*floor.store);
     let filters = request.filters(floor).await?;
-    let rows = touched(floor, &filters).await?;
+    let mut rows = Vec::new();
     for filter in filters {
         let asked = admin::Retry { filter, due };
-        let done = admin::retry(&*floor.store, &runs, &asked, &floor.actor, &floor.env).await?;
+        let (done, of) = admin::retry(&*floor.store, &runs, &asked, &floor.actor, &floor.env).await?;
         told.items += done.changed;
         told.skipped += done.skipped;
+        for run in of {
+            rows.extend(floor.store.run(run).await?);
+        }
     }
+    rows.sort_by_key(|row| row.id);
+    rows.dedup_by_key(|row| row.id);
     told.live = rows.iter().filter(|row| row.control == Control::Go).map(|row| row.id).collect();
     if request.work {
         for run in told.live.clone() {

@@ -84,6 +84,5 @@ pub use import::{Import, Imported};
 pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list};
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
-pub(crate) use redrive::touched;
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};
 pub use selection::{Selection, Which};

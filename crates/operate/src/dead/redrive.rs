@@ -208,7 +208,7 @@ async fn send_canary(
 }
 
 /// The runs that these reach into.
-pub(crate) async fn touched(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<RunRow>> {
+async fn touched(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<RunRow>> {
     let mut ids: Vec<RunId> = Vec::new();
     for filter in filters {
         ids.extend(runs_of(floor, filter).await?);
