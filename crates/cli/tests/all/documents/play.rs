@@ -1,0 +1,206 @@
+//! A page played from its first block to its last.
+
+use std::path::Path;
+
+use super::compare::Close;
+use super::page::{self, Block};
+use super::stage::{Printed, Stage};
+
+/// What a page was found to be.
+#[derive(Default)]
+pub struct Played {
+    /// What is not as the page says, each with its line.
+    pub wrong: Vec<String>,
+    /// Lines of the page that an output takes the place of.
+    pub renewed: Vec<(std::ops::Range<usize>, Vec<String>)>,
+}
+
+/// Marks that a block of a language may have.
+fn known_marks(language: &str) -> Option<&'static [&'static str]> {
+    Some(match language {
+        "with" => &[],
+        "hidden" => &["exit"],
+        "sh" => &["exit", "background", "not-run"],
+        "console" => &["exit", "times", "numbers", "not-run"],
+        "text" | "json" => &["file", "times", "numbers", "end", "not-run"],
+        "toml" => &["file", "part", "warns", "not-run"],
+        "python" | "jsonl" | "csv" => &["file"],
+        "mermaid" => &["not-run"],
+        _ => return None,
+    })
+}
+
+/// What is wrong with how a block is written, if anything.
+pub fn misspelt(block: &Block) -> Option<String> {
+    let Some(known) = known_marks(&block.language) else {
+        return Some(format!("`{}` is no language that is played", block.language));
+    };
+    if let Some(name) = block.marks.names().find(|name| !known.contains(name)) {
+        return Some(format!("`{}` has no mark `{name}`", block.language));
+    }
+    let wanted: &[&str] = match block.language.as_str() {
+        "toml" => &["file", "part", "not-run"],
+        "python" | "jsonl" | "csv" => &["file"],
+        "mermaid" => &["not-run"],
+        _ => return None,
+    };
+    let marked = wanted.iter().any(|name| block.marks.has(name));
+    (!marked).then(|| format!("`{}` needs one of the marks {}", block.language, wanted.join(", ")))
+}
+
+/// A piece of a pipeline made whole: with a name, and a stage that does nothing where it has none.
+pub fn completed(part: &str) -> String {
+    const STAGE: &str = "[[stage]]\nname = \"part\"\nkind = \"pass\"\n";
+    let name = if part.lines().any(|line| line.starts_with("name = ") && !part.starts_with('[')) {
+        ""
+    } else {
+        "name = \"part\"\n"
+    };
+    if part.contains("[[stage]]") {
+        format!("{name}{part}")
+    } else if part.starts_with("[stage.") {
+        format!("{name}{STAGE}{part}")
+    } else {
+        format!("{name}{part}\n{STAGE}")
+    }
+}
+
+struct Player<'a> {
+    stage: Stage,
+    root: &'a Path,
+    last: Option<String>,
+    played: Played,
+}
+
+/// Plays a page in a folder of its own.
+pub fn play(root: &Path, text: &str) -> Played {
+    let mut player = Player { stage: Stage::new(), root, last: None, played: Played::default() };
+    for block in page::blocks(text) {
+        player.block(&block);
+    }
+    player.played
+}
+
+impl Player<'_> {
+    fn block(&mut self, block: &Block) {
+        if let Some(problem) = misspelt(block) {
+            return self.wrong(block.line, problem);
+        }
+        if block.marks.has("not-run") {
+            return;
+        }
+        if let Some(name) = block.marks.get("file") {
+            self.stage.write(name, &block.text);
+            if name.ends_with(".toml") && block.text.contains("[[stage]]") {
+                self.lint(block, name);
+            }
+            return;
+        }
+        match block.language.as_str() {
+            "with" => block.text.split_whitespace().for_each(|name| self.stage.bring(self.root, name)),
+            "toml" => {
+                self.stage.write(".part.toml", &completed(&block.text));
+                self.lint(block, ".part.toml");
+            }
+            "console" => self.transcript(block),
+            "text" | "json" => self.output(block),
+            _ => self.script(block),
+        }
+    }
+
+    fn wrong(&mut self, line: usize, what: impl std::fmt::Display) {
+        self.played.wrong.push(format!("line {line}: {what}"));
+    }
+
+    fn lint(&mut self, block: &Block, name: &str) {
+        let told = self.stage.run(&format!("redrive policy lint {name}"));
+        let quiet = told[0].text.is_empty() || block.marks.has("warns");
+        if told[0].code != 0 || !quiet {
+            self.wrong(block.line, format!("`redrive policy lint` says of it:\n{}", told[0].text));
+        }
+    }
+
+    fn script(&mut self, block: &Block) {
+        if let Some(until) = block.marks.get("background") {
+            for command in page::commands(&block.text) {
+                self.stage.start(command.text.trim_end(), until);
+            }
+            return;
+        }
+        let printed = self.stage.run(&block.text);
+        self.ended_as_told(block, &printed);
+        self.last = printed.into_iter().next_back().map(|printed| printed.text);
+    }
+
+    fn ended_as_told(&mut self, block: &Block, printed: &[Printed]) {
+        let last = block.marks.get("exit").map(|code| code.parse().expect("an exit code"));
+        for (n, one) in printed.iter().enumerate() {
+            let told =
+                if n + 1 == printed.len() { last.unwrap_or(one.command.code) } else { one.command.code };
+            if one.code != told {
+                let command = one.command.text.trim_end();
+                self.wrong(
+                    block.line,
+                    format!("`{command}` ends with {}, not with {told}:\n{}", one.code, one.text),
+                );
+            }
+        }
+    }
+
+    fn transcript(&mut self, block: &Block) {
+        let lines: Vec<&str> = block.text.lines().collect();
+        let script: String =
+            lines.iter().filter_map(|line| line.strip_prefix("$ ")).map(|line| format!("{line}\n")).collect();
+        let printed = self.stage.run(&script);
+        self.ended_as_told(block, &printed);
+        let mut at = 0;
+        for one in &printed {
+            at += 1;
+            let end =
+                lines[at..].iter().position(|line| line.starts_with("$ ")).map_or(lines.len(), |n| at + n);
+            self.compare(block, at..end, &lines[at..end], &one.text);
+            at = end;
+        }
+        self.last = printed.into_iter().next_back().map(|printed| printed.text);
+    }
+
+    fn output(&mut self, block: &Block) {
+        let printed = if block.marks.has("end") { Some(self.stage.end()) } else { self.last.clone() };
+        let Some(printed) = printed else {
+            return self.wrong(block.line, "it is the output of no command");
+        };
+        let lines: Vec<&str> = block.text.lines().collect();
+        self.compare(block, 0..lines.len(), &lines, &printed);
+    }
+
+    fn compare(&mut self, block: &Block, within: std::ops::Range<usize>, shown: &[&str], printed: &str) {
+        let close = if block.marks.has("numbers") {
+            Close::Numbers
+        } else if block.marks.has("times") {
+            Close::Times
+        } else {
+            Close::Exact
+        };
+        let printed: Vec<&str> = printed.trim_end().lines().collect();
+        if !close.fits(shown, &printed) {
+            self.wrong(
+                block.line,
+                format!("the page has\n{}\nand it prints\n{}", shown.join("\n"), printed.join("\n")),
+            );
+            let start = block.body.start;
+            let lines = start + within.start..start + within.end;
+            self.played.renewed.push((lines, close.renewed(shown, &printed)));
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_pipeline_is_made_whole() {
+    assert_eq!(
+        completed("[stage.retry]\npreset = \"llm\"\n"),
+        "name = \"part\"\n[[stage]]\nname = \"part\"\nkind = \"pass\"\n[stage.retry]\npreset = \"llm\"\n"
+    );
+    assert!(completed("[price.m]\ninput = 1\n").ends_with("kind = \"pass\"\n"));
+    assert_eq!(completed("name = \"a\"\n[[stage]]\n"), "name = \"a\"\n[[stage]]\n");
+    assert_eq!(completed("[[stage]]\nname = \"a\"\n"), "name = \"part\"\n[[stage]]\nname = \"a\"\n");
+}
