@@ -13,7 +13,7 @@
 //! | `toml file=NAME`, and other languages | is written as this file; a pipeline is valid and lint has nothing to say, unless `warns` is there |
 //! | `toml part` | a piece of a pipeline: with a name and a stage, where it has none, it is valid |
 //! | any, with `not-run="reason"` | nothing; `LEFT_OUT` below lists them |
-//! | `<!-- sh … -->` | commands that are run and not shown |
+//! | `<!-- sh … -->` | commands that are run and not shown, with the marks of `sh`; `<!-- sh end` ends what is in the background |
 //! | `<!-- with NAME … -->` | folders and files of the repository that the page's folder has |
 //!
 //! In an output `…` stands for anything, alone on a line for any number of lines. With `times`, moments, spans of time,
@@ -86,6 +86,12 @@ macro_rules! played {
 
 played! {
     readme_is_as_it_says: "README.md",
+    the_list_of_pages_is_as_it_says: "docs/README.md",
+    dead_letters_are_as_they_say: "docs/dead-letters.md",
+    first_run_is_as_it_says: "docs/first-run.md",
+    not_running_is_as_it_says: "docs/not-running.md",
+    python_stage_is_as_it_says: "docs/python-stage.md",
+    rate_limits_are_as_they_say: "docs/rate-limits.md",
     correctness_is_as_it_says: "docs/correctness.md",
     dependencies_are_as_they_say: "docs/dependencies.md",
     gates_are_as_they_say: "docs/gates.md",
@@ -104,7 +110,7 @@ fn what_is_not_run_is_listed_with_its_reason() {
     let mut found = Vec::new();
     for name in pages() {
         for block in page::blocks(&read(&name)) {
-            if let Some(reason) = block.marks.get("not-run") {
+            if let Some(reason) = play::left_out(&block) {
                 assert!(!reason.is_empty(), "{name}, line {}: say why it is not run", block.line);
                 found.push(format!("{name}: {reason}"));
             }
