@@ -74,6 +74,18 @@ impl Stage {
         let done =
             Command::new("cp").arg("-R").arg(root.join(name)).arg(to).status().expect("cp is everywhere");
         assert!(done.success(), "{name} cannot be copied");
+        self.move_in(&self.path(name));
+    }
+
+    /// Gives pipelines below a path the address of this folder.
+    fn move_in(&self, path: &Path) {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path).expect("it is there");
+            entries.for_each(|entry| self.move_in(&entry.expect("read").path()));
+        } else if path.extension().is_some_and(|ending| ending == "toml") {
+            let text = std::fs::read_to_string(path).expect("a text");
+            std::fs::write(path, self.here(&text)).expect("written");
+        }
     }
 
     /// Writes a file of the page.
@@ -91,6 +103,9 @@ impl Stage {
     /// What was printed, with the address of the page and without the folder's name.
     fn there(&self, text: &str) -> String {
         let folder = self.folder.path().canonicalize().expect("it is there");
+        // In a table, what stands behind a shorter address stays in its column.
+        let padding = " ".repeat(self.address.len().saturating_sub(ADDRESS.len()) + 2);
+        let text = text.replace(&format!("{}  ", self.address), &format!("{ADDRESS}{padding}"));
         text.replace(&self.address, ADDRESS).replace(&*folder.to_string_lossy(), "…")
     }
 
