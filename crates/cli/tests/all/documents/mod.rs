@@ -11,7 +11,7 @@
 //! | `console` | a line `$ …` is run, and the lines below it have to be what it prints |
 //! | `text`, `json` | what the last command of the block before printed; with `end`, what a command in the background printed until Ctrl-C |
 //! | `toml file=NAME`, and other languages | is written as this file; a pipeline is valid and lint has nothing to say, unless `warns` is there |
-//! | `toml part` | a piece of a pipeline: with a name and a stage, where it has none, it is valid |
+//! | `toml part` | a piece of a pipeline: with a name and a stage, where it has none, it is valid; `part=NAME` keeps it as this file |
 //! | any, with `not-run="reason"` | nothing; `LEFT_OUT` below lists them |
 //! | `<!-- sh … -->` | commands that are run and not shown, with the marks of `sh`; `<!-- sh end` ends what is in the background |
 //! | `<!-- with NAME … -->` | folders and files of the repository that the page's folder has |

@@ -104,8 +104,9 @@ impl Player<'_> {
         match block.language.as_str() {
             "with" => block.text.split_whitespace().for_each(|name| self.stage.bring(self.root, name)),
             "toml" => {
-                self.stage.write(".part.toml", &completed(&block.text));
-                self.lint(block, ".part.toml");
+                let name = block.marks.get("part").filter(|name| !name.is_empty()).unwrap_or(".part.toml");
+                self.stage.write(name, &completed(&block.text));
+                self.lint(block, name);
             }
             "console" => self.transcript(block),
             "text" | "json" => self.output(block),
@@ -214,4 +215,28 @@ fn a_part_of_a_pipeline_is_made_whole() {
     assert!(completed("[price.m]\ninput = 1\n").ends_with("kind = \"pass\"\n"));
     assert_eq!(completed("name = \"a\"\n[[stage]]\n"), "name = \"a\"\n[[stage]]\n");
     assert_eq!(completed("[[stage]]\nname = \"a\"\n"), "name = \"part\"\n[[stage]]\nname = \"a\"\n");
+}
+
+#[test]
+fn a_page_that_is_not_so_is_told_of_it() {
+    let right = "```sh\necho one\nfalse  # exit code 1\n```\n<!-- sh\ncat a.txt\n-->\n```text\none …\n```\n";
+    let text =
+        format!("```text file=a.txt\none two\n```\n{right}```console\n$ echo 1s\n1s\n$ echo b\nb\n```\n");
+    assert_eq!(play(Path::new("."), &text).wrong, Vec::<String>::new());
+    for (block, why) in [
+        ("```console\n$ echo one\ntwo\n```\n", "the page has\ntwo\nand it prints\none"),
+        ("```sh\nfalse\ntrue\n```\n", "`false` ends with 1, not with 0"),
+        ("```sh exit=3\ntrue\n```\n", "`true` ends with 0, not with 3"),
+        ("```text\nx\n```\n", "it is the output of no command"),
+        ("```toml\nx = 1\n```\n", "`toml` needs one of the marks file, part, not-run"),
+        ("```toml part\nx = 1\n```\n", "`redrive policy lint` says of it"),
+        ("```rust\nx\n```\n", "`rust` is no language that is played"),
+        ("```sh nor-run\nx\n```\n", "`sh` has no mark `nor-run`"),
+    ] {
+        let played = play(Path::new("."), block);
+        assert!(played.wrong.len() == 1 && played.wrong[0].contains(why), "{block}: {:?}", played.wrong);
+    }
+    let played = play(Path::new("."), "a\n```console\n$ echo one\n$ echo two\n2\n```\n");
+    let lines = |text: &str| vec![text.to_owned()];
+    assert_eq!(played.renewed, [(3..3, lines("one")), (4..5, lines("two"))]);
 }
