@@ -23,6 +23,7 @@ impl Close {
             (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|[+-]\d\d:?\d\d)?", "<time>"),
             (r"\b\d\d:\d\d(:\d\d)?(\.\d+)?\b", "<time>"),
             (r"\b\d+(\.\d+)? ?(ms|s|m|min|h|d)\b( \d+(\.\d+)?(ms|s|m|h)\b)*", "<span>"),
+            (r"\bin <span>|<span> ago|\bnow\b", "<time>"),
             (r"\b[0-9a-f]{8,}\b", "<id>"),
         ] {
             plain = Regex::new(pattern).expect("a pattern").replace_all(&plain, word).into_owned();
@@ -87,6 +88,7 @@ fn an_output_fits_only_what_was_printed() {
         Close::Times
             .fits(&["run r1 of a over …/in.jsonl: completed", "  3 attempts; 4m 05s", "end"], &printed)
     );
+    assert!(Close::Times.fits(&["died now, due in 3 min"], &["died 2 min ago, due 2026-11-16 06:05"]));
     assert!(Close::Exact.fits(&["run …", "…"], &printed));
     assert!(Close::Exact.fits(&["…", "end"], &printed));
     assert!(Close::Numbers.fits(&["…", "  7 attempts; 9ms", "end"], &printed));
