@@ -29,6 +29,7 @@ mod play;
 mod prose;
 mod stage;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Blocks that are not run, and why. A new one is named here as well.
@@ -144,6 +145,35 @@ fn every_command_that_is_named_exists() {
         );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Options that pages name and that are not ours.
+const FOREIGN: &[&str] = &["--auto-truncate", "--ubatch-size", "--release", "--runs"];
+
+/// Options that need no page: what they do is said by their names, or by a short form that pages use.
+const PLAIN: &[&str] = &["--help", "--version", "--output"];
+
+#[test]
+fn every_verb_and_option_is_told_and_every_option_that_is_told_exists() {
+    let surface = prose::Surface::of_the_binary();
+    assert!(surface.verbs.contains("dead list") && surface.options.contains("--json"));
+    let all: String = pages().iter().map(|name| read(name)).collect();
+    let pattern = regex_lite::Regex::new(r"(?:^|[^\w-])(--[a-z][a-z-]+)").expect("a pattern");
+    let told: BTreeSet<String> = pattern.captures_iter(&all).map(|found| found[1].to_owned()).collect();
+    let not_told = |option: &&String| !told.contains(*option) && !PLAIN.contains(&option.as_str());
+    let no_page: Vec<&String> = surface.options.iter().filter(not_told).collect();
+    let unknown: Vec<&String> =
+        told.difference(&surface.options).filter(|option| !FOREIGN.contains(&option.as_str())).collect();
+    // `dead list`, `groups`: a verb of a verb may be told beside the first of a list.
+    let is_told = |verb: &&String| {
+        let last = verb.split(' ').next_back().unwrap_or_default();
+        all.contains(&format!("redrive {verb}")) || (verb.contains(' ') && all.contains(&format!("`{last}`")))
+    };
+    let silent: Vec<&String> = surface.verbs.iter().filter(|verb| !is_told(verb)).collect();
+    assert!(
+        no_page.is_empty() && unknown.is_empty() && silent.is_empty(),
+        "no page tells {no_page:?} and {silent:?}; there is no {unknown:?}"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Commands that a page only names, in its sentences and in blocks that are not run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use regex_lite::Regex;
@@ -41,6 +41,39 @@ impl Helps {
         let known: Vec<&str> = known.find_iter(&help).map(|found| found.as_str()).collect();
         let missing: Vec<String> = options.filter(|option| !known.contains(&option.as_str())).collect();
         (!missing.is_empty()).then(|| format!("`{command}`: `{verb}` has no {}", missing.join(", ")))
+    }
+}
+
+/// Every verb and every option of the binary, as it tells them to a shell.
+pub struct Surface {
+    /// Verbs, and verbs of verbs: `run`, `dead list`.
+    pub verbs: BTreeSet<String>,
+    /// Options, with their two dashes.
+    pub options: BTreeSet<String>,
+}
+
+impl Surface {
+    /// Asks the binary.
+    pub fn of_the_binary() -> Self {
+        let ran = Command::new(env!("CARGO_BIN_EXE_redrive")).args(["completions", "fish"]).output();
+        let text = String::from_utf8_lossy(&ran.expect("it starts").stdout).into_owned();
+        let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("complete -c redrive ")).collect();
+        let option = Regex::new(r" -l ([a-z-]+)").expect("a pattern");
+        let options =
+            lines.iter().filter_map(|line| option.captures(line)).map(|found| format!("--{}", &found[1]));
+        let first = Regex::new("needs_command\" -f -a \"([a-z-]+)\"").expect("a pattern");
+        let second =
+            Regex::new("using_subcommand ([a-z]+); and not .* -f -a \"([a-z-]+)\"").expect("a pattern");
+        let firsts = lines.iter().filter_map(|line| first.captures(line)).map(|found| found[1].to_owned());
+        let seconds = lines
+            .iter()
+            .filter_map(|line| second.captures(line))
+            .map(|found| format!("{} {}", &found[1], &found[2]));
+        let hidden = |verb: &String| verb.ends_with("-worker") || verb.split(' ').any(|word| word == "help");
+        Self {
+            verbs: firsts.chain(seconds).filter(|verb| !hidden(verb)).collect(),
+            options: options.collect(),
+        }
     }
 }
 
