@@ -223,6 +223,39 @@ pub(crate) async fn outputs_are_found_by_what_was_done_to_what(store: Arc<dyn St
     assert_eq!(world.store.outputs(keys).await, Ok(expected));
 }
 
+pub(crate) async fn outputs_that_are_to_be_made_anew_are_forgotten_of_their_item_alone(
+    store: Arc<dyn Store>,
+) {
+    let world = World::new(store).await;
+    world.admit(&["a", "b"]).await;
+    let key = |config, input: &[u8]| OutputKey { config, input: ContentHash::of(&[input]) };
+    let commit = |change| Commit { changes: vec![change], now: world.now, ..Commit::default() };
+    let mut last = Vec::new();
+    for held in world.claim(SPLIT, 2).await {
+        let output: Payload = Arc::from(&b"made"[..]);
+        let transition = world.decide(&held.item, Event::Finished(Verdict::Output(Some(output))));
+        last.push(transition.after.clone());
+        let change = Change { output: Some(key(10, held.item.key.as_bytes())), ..Change::from(transition) };
+        assert_eq!(world.store.commit(commit(change)).await, Ok(vec![Applied::Done]));
+    }
+    let forget = |item: &redrive_core::item::Item, marks: &[i64]| {
+        let transition = world.decide(item, Event::Killed { why: "so".to_owned() });
+        Change { forgets: marks.to_vec(), ..Change::from(transition) }
+    };
+    let is_kept = async || {
+        let found = world.store.outputs(vec![key(10, b"a"), key(10, b"b")]).await.expect("outputs");
+        found.iter().map(Option::is_some).collect::<Vec<_>>()
+    };
+    let mut stale = forget(&last[0], &[10]);
+    stale.transition.guard = redrive_core::id::Rev(0);
+    assert_eq!(world.store.commit(commit(stale)).await, Ok(vec![Applied::Stale]));
+    assert_eq!(is_kept().await, [true, true], "a stale change forgets nothing");
+    assert_eq!(world.store.commit(commit(forget(&last[0], &[9, 10]))).await, Ok(vec![Applied::Done]));
+    assert_eq!(is_kept().await, [false, true]);
+    assert_eq!(world.store.commit(commit(forget(&last[1], &[11]))).await, Ok(vec![Applied::Done]));
+    assert_eq!(is_kept().await, [false, true]);
+}
+
 pub(crate) async fn counters_equal_a_recount_after_every_step(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
     world.admit(&["a", "b", "c", "d", "e"]).await;

@@ -51,6 +51,7 @@ const CASES: &[(&str, CaseFn)] = table! {
     commit: stale_token_cannot_commit, all_or_nothing_writes_nothing_when_one_is_stale, others_commit_beside_a_stale_one,
         run_and_operation_change_with_the_items, unknown_run_fails_the_whole_commit, a_purged_item_is_stale,
         attempts_are_kept_in_order, contents_of_every_size_come_back, contents_come_with_their_items_until_they_are_too_many, outputs_are_found_by_what_was_done_to_what,
+        outputs_that_are_to_be_made_anew_are_forgotten_of_their_item_alone,
         counters_equal_a_recount_after_every_step;
     lease: a_retired_worker_gets_nothing, a_lost_worker_is_not_renewed_back, an_expired_worker_gets_nothing,
         a_renewed_worker_goes_on, orphans_are_those_without_a_living_holder, the_clock_may_step_back,
@@ -92,7 +93,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         prune_spares_runs_with_dead_items_unless_told, numbers_of_items_are_not_given_again,
         outputs_are_forgotten_with_the_run_that_wrote_them_last;
     operations: a_saved_operation_gets_a_number, an_operation_is_found_by_its_number,
-        open_operations_come_oldest_first_in_pages, progress_replaces_the_operation, runs_change_as_told,
+        open_operations_come_oldest_first_in_pages,
+        a_note_about_a_group_is_the_last_one_written, progress_replaces_the_operation, runs_change_as_told,
         a_budget_is_kept_only_over_the_one_it_was_made_from, rivals_for_one_budget_have_one_winner,
         the_first_fact_of_a_name_is_kept,
         unknown_runs_do_not_change, a_stopped_operation_stays_stopped,

@@ -12,8 +12,8 @@ use redrive_core::reading::Reading;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Change, Commit, Cursor, Error, NewRun, Operation, OperationKind, OperationState,
-    Pause, RunChange, Store, Submit,
+    Applied, BegunRun, Change, Commit, Cursor, Error, GroupNote, NewRun, Operation, OperationKind,
+    OperationState, Pause, RunChange, Store, Submit,
 };
 
 use crate::world::{SPLIT, START, World, new_operation};
@@ -21,13 +21,38 @@ use crate::world::{SPLIT, START, World, new_operation};
 pub(crate) async fn a_saved_operation_gets_a_number(store: Arc<dyn Store>) {
     assert_eq!(store.operations(9).await, Ok(Vec::new()));
     let mut ids = Vec::new();
-    for kind in [OperationKind::Redrive, OperationKind::Purge, OperationKind::Cancel] {
+    let kinds = [OperationKind::Retry, OperationKind::Rerun, OperationKind::Import];
+    for kind in [OperationKind::Redrive, OperationKind::Purge, OperationKind::Cancel].into_iter().chain(kinds)
+    {
         ids.push(store.save_operation(new_operation(kind)).await.expect("saved"));
     }
     assert!(ids[0].0 > 0 && ids[0] < ids[1] && ids[1] < ids[2]);
     let newest = store.operations(2).await.expect("operations");
-    assert_eq!(newest.iter().map(|operation| operation.id).collect::<Vec<_>>(), [ids[2], ids[1]]);
-    assert_eq!(newest[0], Operation { id: ids[2], ..new_operation(OperationKind::Cancel) });
+    assert_eq!(newest.iter().map(|operation| operation.id).collect::<Vec<_>>(), [ids[5], ids[4]]);
+    assert_eq!(newest[0], Operation { id: ids[5], ..new_operation(OperationKind::Import) });
+}
+
+pub(crate) async fn a_note_about_a_group_is_the_last_one_written(store: Arc<dyn Store>) {
+    let note = |group: &str, words: &str, at: i64| GroupNote {
+        group: group.to_owned(),
+        note: words.to_owned(),
+        acknowledged_at: (at > 1).then_some(Timestamp(at)),
+        actor: "ann".to_owned(),
+        updated_at: Timestamp(at),
+    };
+    assert_eq!(store.group_notes().await, Ok(Vec::new()));
+    for (group, words, at) in [("b", "", 2), ("a", "it's \"known\"", 1), ("b", "ticket 7", 3), ("c", "x", 1)]
+    {
+        store.save_group_note(note(group, words, at)).await.expect("saved");
+    }
+    let kept = vec![note("a", "it's \"known\"", 1), note("b", "ticket 7", 3), note("c", "x", 1)];
+    assert_eq!(store.group_notes().await, Ok(kept));
+    for group in ["c", "nobody's"] {
+        store.save_group_note(note(group, "", 1)).await.expect("saved");
+    }
+    let groups: Vec<String> =
+        store.group_notes().await.expect("notes").into_iter().map(|note| note.group).collect();
+    assert_eq!(groups, ["a", "b"], "what says nothing is forgotten");
 }
 
 pub(crate) async fn progress_replaces_the_operation(store: Arc<dyn Store>) {
@@ -250,7 +275,7 @@ pub(crate) async fn a_run_is_done_when_its_source_was_read_and_nothing_is_left(s
     assert_eq!(done(START).await.expect("change").finished_at, None, "an item is left");
     let transition = world.decide(&held, crate::world::failed(Class::Final, "no"));
     let last = Commit {
-        changes: vec![Change { transition, output: None }],
+        changes: vec![Change::from(transition)],
         run: Some((world.run, RunChange::if_done(START))),
         now: world.now,
         ..Commit::default()

@@ -173,7 +173,7 @@ pub(crate) async fn a_purge_takes_kept_outputs_with_it(store: Arc<dyn Store>) {
         let output = Event::Finished(Verdict::Output(Some(Arc::from(&b"output"[..]))));
         let transition = world.decide(&held.item, output);
         kept.push(transition.after.clone());
-        let change = Change { transition, output: Some(key(n)) };
+        let change = Change { output: Some(key(n)), ..Change::from(transition) };
         let commit = Commit { changes: vec![change], now: world.now, ..Commit::default() };
         world.store.commit(commit).await.expect("commit");
     }

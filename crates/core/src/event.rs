@@ -54,6 +54,18 @@ pub enum Event {
         /// The content it was submitted with; `None` for a child, which goes on where it was with what it has.
         payload: Option<Payload>,
     },
+    /// An operator says when it goes on that waits.
+    Rescheduled {
+        /// Not to be claimed earlier.
+        due: Timestamp,
+    },
+    /// An operator wants it done again, from a stage that it has passed.
+    Rerun {
+        /// The stage.
+        stage: StageNo,
+        /// What that stage was given.
+        payload: Payload,
+    },
     /// An operator sends it back from the dead.
     Redriven {
         /// Not to be claimed earlier.
@@ -77,6 +89,8 @@ pub enum Gone {
     Removed,
     /// A stage it has passed is configured otherwise now, and what that stage was given is not kept: it is read again.
     Reconfigured,
+    /// An operator wants it done again from a stage it has passed, and what that stage was given is not kept: it is read again.
+    Rerun,
 }
 
 /// What a stage said of one item.
@@ -197,7 +211,7 @@ pub struct Children {
 }
 
 /// Everything a [`Mark`] can say.
-pub const MARKS: [&str; 12] = [
+pub const MARKS: [&str; 14] = [
     "redriven",
     "edited",
     "cancelled",
@@ -210,6 +224,8 @@ pub const MARKS: [&str; 12] = [
     "removed",
     "reconfigured",
     "stepped",
+    "rescheduled",
+    "rerun",
 ];
 
 /// Something in an item's life that was not an attempt.

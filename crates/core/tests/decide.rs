@@ -349,10 +349,12 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::ChildrenSettled(ChildTally { done: 1, ..ChildTally::default() })),
         Just(Event::ChildReopened { stage: StageNo(0) }),
         Just(Event::CancelRequested),
-        prop::sample::select(vec![Gone::Newer, Gone::Removed, Gone::Reconfigured])
+        prop::sample::select(vec![Gone::Newer, Gone::Removed, Gone::Reconfigured, Gone::Rerun])
             .prop_map(Event::Superseded),
         Just(Event::Reconfigured),
         (0_i64..100_000).prop_map(|due| Event::Redriven { due: Timestamp(due), payload: None }),
+        (0_i64..100_000).prop_map(|due| Event::Rescheduled { due: Timestamp(due) }),
+        Just(Event::Rerun { stage: StageNo(0), payload: (*b"2").into() }),
         Just(Event::Restored { payload: Some((*b"1").into()) }),
         Just(Event::ContentDamaged { what: "gone".to_owned() }),
         Just(Event::Killed { why: "so".into() }),

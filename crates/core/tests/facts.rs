@@ -99,6 +99,8 @@ fn every_event_says_what_the_world_is_told() {
         (&dead, Event::Redriven { due: Timestamp(5), payload: None }, "item.redriven"),
         (&dead, Event::Reconfigured, "item.reconfigured"),
         (&running(0), Event::Reconfigured, ""),
+        (&dead, Event::Rerun { stage: StageNo(0), payload: (*b"1").into() }, "item.rerun"),
+        (&waiting, Event::Rescheduled { due: Timestamp(7_000) }, ""),
         (&gone, Event::Restored { payload: None }, "item.restored"),
     ];
     for (item, event, expected) in told {

@@ -127,6 +127,8 @@ fn events() -> Vec<(&'static str, Event)> {
         ("left the source", Event::Superseded(Gone::Removed)),
         ("stage reconfigured", Event::Reconfigured),
         ("changed back", Event::Restored { payload: Some((*b"1").into()) }),
+        ("rescheduled", Event::Rescheduled { due: NOW.after(Duration::from_secs(7)) }),
+        ("rerun", Event::Rerun { stage: StageNo(0), payload: (*b"1").into() }),
         ("redriven", Event::Redriven { due: NOW, payload: None }),
         ("killed", Event::Killed { why: "so".into() }),
     ]

@@ -85,7 +85,7 @@ impl World {
             facts: Facts::default(),
         };
         let commit = Commit {
-            changes: vec![Change { transition, output: None }],
+            changes: vec![transition.into()],
             all_or_nothing: true,
             unless_cancelled: None,
             run: None,

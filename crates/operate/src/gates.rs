@@ -23,6 +23,13 @@ pub struct GateList {
     pub gates: Vec<GateReport>,
 }
 
+impl GateList {
+    /// Those that let nothing through for now.
+    pub(crate) fn closed(&self) -> impl Iterator<Item = &GateReport> {
+        self.gates.iter().filter(|gate| gate.state != "open")
+    }
+}
+
 /// A gate that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Resumed {
@@ -108,8 +115,8 @@ async fn is_named_by_a_run(floor: &Floor, name: &str) -> Result<bool> {
 }
 
 async fn the_one_not_open(floor: &Floor) -> Result<String> {
-    let all = list(floor).await?.gates.into_iter();
-    let mut shut = all.filter(|gate| gate.state != "open").map(|gate| gate.name);
+    let all = list(floor).await?;
+    let mut shut = all.closed().map(|gate| gate.name.clone());
     match (shut.next(), shut.next()) {
         (Some(name), None) => Ok(name),
         (None, _) => Err(Error::refused("every gate is open").hint("`redrive gates` shows them")),

@@ -1,4 +1,7 @@
-//! Items: find one by its id or key, tell its whole life, give it up.
+//! Items: list them, find one by its id or key, tell its whole life, give it up; those that nothing happens to.
+
+mod list;
+mod stuck;
 
 use std::collections::BTreeSet;
 
@@ -14,6 +17,10 @@ use serde::{Deserialize, Serialize};
 use crate::Floor;
 use crate::error::{Error, Result};
 use crate::runs::Runs;
+
+pub(crate) use list::read_cursor;
+pub use list::{ItemList, ItemRow, List, list};
+pub use stuck::{Standstill, Stuck, StuckItem, StuckList, stuck};
 
 /// Items of one name that are looked at, and those of them that are named.
 const LOOKED_AT: usize = 6;

@@ -7,6 +7,7 @@
 //! | work on a run until it ends | [`work`] |
 //! | what became of a run's items | [`results`] |
 //! | one item's life, and its end by an operator's word | [`items`] |
+//! | items that go again: waiting ones now, ended ones from a stage | [`again`] |
 //! | dead letters: list, groups, preview, redrive with a canary, export, import, purge | [`dead`] |
 //! | operations on many items: who asked for what, and how far it is | [`operations`] |
 //! | gates: how fast each dependency is called, and what keeps it closed | [`gates`] |
@@ -20,6 +21,7 @@
 //! exit codes, statuses, signals and progress bars are not. Concrete stores and handlers are handed in, the latter
 //! through [`Wiring`]. A request that cannot be answered ends with one [`Error`]: its kind, a message, and a hint.
 
+pub mod again;
 pub mod dead;
 mod error;
 pub mod gates;

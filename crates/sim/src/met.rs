@@ -117,6 +117,8 @@ met! {
     Redrive = "redrive",
     /// A dead item was sent back with other content.
     Edited = "redrive with edited content",
+    /// A waiting item was told to go now, or later.
+    Rescheduled = "waiting item rescheduled",
     /// A parent was reopened by a child.
     Reopened = "reopened parent",
     /// A parent settled.

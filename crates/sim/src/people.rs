@@ -7,7 +7,7 @@ use redrive_core::failure::Class;
 use redrive_core::gate::GateState;
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
-use redrive_engine::admin::{self, Redrive};
+use redrive_engine::admin::{self, Redrive, Retry};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
 use redrive_store::{ItemFilter, Pause, Retired, RunChange, Store};
@@ -52,6 +52,8 @@ pub enum Act {
     Edit,
     /// Gives an item up.
     Kill,
+    /// Has waiting items go now, or later.
+    Retry(Retry),
     /// Removes dead items.
     Purge(ItemFilter),
     /// Stops the run.
@@ -112,7 +114,12 @@ impl Operator {
             text: rng.permille(150).then(|| "/".to_owned()),
             ..ItemFilter::default()
         };
-        match rng.below(10) {
+        match rng.below(11) {
+            10 => {
+                let later = std::time::Duration::from_millis(rng.range(0, 20_000));
+                let due = rng.permille(400).then(|| self.env.clock.now().after(later));
+                Act::Retry(Retry { filter, due })
+            }
             0..4 => Act::Redrive(Redrive {
                 filter,
                 limit: rng.permille(300).then(|| rng.range(1, 5)),
@@ -150,6 +157,10 @@ impl Operator {
                 let live = self.store.oracle().some_live(self.hub.rng.bits()).cloned();
                 let Some(item) = live else { return Ok(()) };
                 admin::kill(&self.store, &item, plan, "simulated", &self.env).await.map(drop)
+            }
+            Act::Retry(request) => {
+                let plans = |_| Some(plan.clone());
+                admin::retry(&self.store, &plans, request, "sim", &self.env).await.map(drop)
             }
             Act::Purge(filter) => admin::purge(&self.store, filter, "sim", &self.env).await.map(drop),
             Act::Pause => {

@@ -12,8 +12,8 @@ use redrive_core::item::{Item, Payload, State};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, GateRow, Group, History,
-    ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun, NewWorker, NextDue,
+    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, GateRow, Group, GroupNote,
+    History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun, NewWorker, NextDue,
     Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
     Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
     WorkList, WorkQuery, WorkerRow,
@@ -335,6 +335,14 @@ impl Store for Planted {
 
     async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
         self.inner.open_operations(after, limit).await
+    }
+
+    async fn group_notes(&self) -> Result<Vec<GroupNote>> {
+        self.inner.group_notes().await
+    }
+
+    async fn save_group_note(&self, note: GroupNote) -> Result<()> {
+        self.inner.save_group_note(note).await
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {

@@ -11,10 +11,10 @@ use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, Damage, DamagedItem,
-    Error, GateRow, Group, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker,
-    NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow,
-    RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkList, WorkQuery, WorkerRow,
+    Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun,
+    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone,
+    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -399,6 +399,14 @@ impl Store for FaultyStore {
 
     async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
         self.read(self.inner.open_operations(after, limit)).await
+    }
+
+    async fn group_notes(&self) -> Result<Vec<GroupNote>> {
+        self.read(self.inner.group_notes()).await
+    }
+
+    async fn save_group_note(&self, note: GroupNote) -> Result<()> {
+        self.write(Verb::Other, "save_note", self.inner.save_group_note(note), |_, _, _| Ok(())).await
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {

@@ -33,6 +33,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 13, sql: include_str!("../migrations/0013_edition.sql") },
     Migration { number: 14, sql: include_str!("../migrations/0014_work_list.sql") },
     Migration { number: 15, sql: include_str!("../migrations/0015_facts.sql") },
+    Migration { number: 16, sql: include_str!("../migrations/0016_operators.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

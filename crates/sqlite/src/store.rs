@@ -12,10 +12,10 @@ use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, Error, GateRow, Group,
-    History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker, NextDue, Operation,
-    OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub,
-    Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList,
-    WorkQuery, WorkerRow,
+    GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker, NextDue,
+    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
+    Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
+    WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -25,8 +25,8 @@ use crate::open::{self, Missing};
 use crate::options::{FaultHook, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
-    claim, counter, damage, gate, history, item, operation, outbox, output, prune, purge, query, run, scrub,
-    submit, tombstone, turn, work, worker,
+    claim, counter, damage, gate, history, item, note, operation, outbox, output, prune, purge, query, run,
+    scrub, submit, tombstone, turn, work, worker,
 };
 use crate::way::{Way, file_number, file_stamp};
 use crate::writer::{Refused, Writer, transact};
@@ -392,6 +392,14 @@ impl Store for SqliteStore {
 
     async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
         self.read(move |conn| operation::open(conn, after, limit)).await
+    }
+
+    async fn group_notes(&self) -> Result<Vec<GroupNote>> {
+        self.read(note::all).await
+    }
+
+    async fn save_group_note(&self, group_note: GroupNote) -> Result<()> {
+        self.write(1, move |tx| note::save(tx, &group_note)).await
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {

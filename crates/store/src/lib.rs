@@ -27,7 +27,7 @@ pub use request::{
     Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
-    BegunRun, ControlChange, GateRow, HANDED_OVER, NewRun, NewWorker, Operation, OperationKind,
+    BegunRun, ControlChange, GateRow, GroupNote, HANDED_OVER, NewRun, NewWorker, Operation, OperationKind,
     OperationState, Pause, Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};

@@ -186,11 +186,13 @@ pub struct Change {
     pub transition: Transition,
     /// Keeps the transition's payload as the stage's output for this input.
     pub output: Option<OutputKey>,
+    /// Forgets what the item was the last to write of outputs with these marks: they are to be made anew.
+    pub forgets: Vec<i64>,
 }
 
 impl From<Transition> for Change {
     fn from(transition: Transition) -> Self {
-        Self { transition, output: None }
+        Self { transition, output: None, forgets: Vec::new() }
     }
 }
 

@@ -265,6 +265,12 @@ pub enum OperationKind {
     Purge,
     /// Takes a run out.
     Cancel,
+    /// Says when waiting items go on.
+    Retry,
+    /// Has items done again from a stage that they have passed.
+    Rerun,
+    /// Sends dead items back with other content.
+    Import,
 }
 
 /// How far an operation is.
@@ -302,6 +308,29 @@ pub struct Operation {
     pub created_at: Timestamp,
     /// When it last went on.
     pub updated_at: Timestamp,
+}
+
+/// What somebody wrote about a group of dead items.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupNote {
+    /// The group's mark.
+    pub group: String,
+    /// The words; may be empty.
+    pub note: String,
+    /// When somebody said that it is known and looked after; `None` when nobody did.
+    pub acknowledged_at: Option<Timestamp>,
+    /// Who wrote last; empty where that is not known.
+    pub actor: String,
+    /// When.
+    pub updated_at: Timestamp,
+}
+
+impl GroupNote {
+    /// Whether it says nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.note.is_empty() && self.acknowledged_at.is_none()
+    }
 }
 
 /// A gate as it is kept: what workers and processes share about one dependency.

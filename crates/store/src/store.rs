@@ -20,7 +20,8 @@ use crate::request::{
     Submitted, Turn, Turned,
 };
 use crate::run::{
-    BegunRun, GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+    BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
+    WorkerRow,
 };
 use crate::work::{WorkList, WorkQuery};
 
@@ -135,6 +136,11 @@ pub trait Store: Send + Sync {
     async fn operation(&self, operation: OperationId) -> Result<Option<Operation>>;
     /// Reads operations that have pages left, oldest first, newer than `after`.
     async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>>;
+
+    /// Reads what was written about groups of dead items, by group.
+    async fn group_notes(&self) -> Result<Vec<GroupNote>>;
+    /// Writes what is known about a group, over what was written before. One that says nothing is forgotten.
+    async fn save_group_note(&self, note: GroupNote) -> Result<()>;
 
     /// Reads every gate, by name.
     async fn gates(&self) -> Result<Vec<GateRow>>;

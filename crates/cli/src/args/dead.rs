@@ -72,9 +72,25 @@ pub enum DeadCommand {
         /// Which
         #[command(flatten)]
         filter: DeadFilter,
+        /// Only those that nobody looks after, or that grew since
+        #[arg(long)]
+        open: bool,
         /// At most so many groups
         #[arg(long, short = 'n', default_value_t = 20)]
         limit: usize,
+    },
+    /// Write down what is known about a group, and that it is looked after
+    Note {
+        /// The group (see `dead groups`)
+        group: String,
+        /// What is known: a ticket, a cause, a name; an empty text takes it back
+        words: Option<String>,
+        /// It is known and looked after: `dead groups --open` leaves it out until another item dies of it
+        #[arg(long, conflicts_with = "unack")]
+        ack: bool,
+        /// It is not looked after any more
+        #[arg(long)]
+        unack: bool,
     },
     /// Write dead items as JSON Lines, with content and history
     Export {
@@ -173,7 +189,7 @@ impl RedriveArgs {
     }
 }
 
-fn class(text: &str) -> Result<Class, String> {
+pub fn class(text: &str) -> Result<Class, String> {
     let names = || Class::ALL.map(Class::name).join(", ");
     Class::from_name(text).ok_or_else(|| format!("classes are {}", names()))
 }

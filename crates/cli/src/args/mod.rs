@@ -1,5 +1,6 @@
 //! What can be typed. Nothing here is looked up or opened.
 
+mod again;
 mod crew;
 mod dead;
 mod index;
@@ -15,6 +16,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
+pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
@@ -127,6 +129,14 @@ pub enum Command {
         #[arg(long, default_value = "given up by an operator", value_name = "TEXT")]
         why: String,
     },
+    /// Have waiting items go now instead of when their wait is over, or at another time
+    Retry(RetryArgs),
+    /// Do items again that have ended, from a stage they have passed
+    Rerun(RerunArgs),
+    /// List items in any state, of any run
+    Items(ItemsArgs),
+    /// List items that nothing happens to, and why
+    Stuck(StuckArgs),
     /// Tell one item's whole life, and why it is not running now
     Explain {
         /// Its id, the beginning of its id, or its key

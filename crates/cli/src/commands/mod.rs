@@ -1,5 +1,6 @@
 //! One file per verb.
 
+mod again;
 mod cancel;
 mod check;
 mod children;
@@ -12,6 +13,7 @@ mod explain;
 mod failures;
 mod gates;
 mod index;
+mod items;
 mod policy;
 mod prune;
 mod rehearse;
@@ -58,6 +60,10 @@ pub async fn run(args: Args) -> Answer {
         Command::Pause { run } => cancel::pause(&context, run).await,
         Command::Cancel { run, yes } => cancel::cancel(&context, run, yes).await,
         Command::Kill { item, run, why } => cancel::kill(&context, ItemName { item, run }, &why).await,
+        Command::Retry(args) => again::retry(&context, args).await,
+        Command::Rerun(args) => again::rerun(&context, args).await,
+        Command::Items(args) => items::items(&context, &args).await,
+        Command::Stuck(args) => items::stuck(&context, &args).await,
         Command::Explain { item, run } => explain::explain(&context, &ItemName { item, run }).await,
         Command::Failures { run, limit, after } => {
             failures::failures(&context, &Failures { run, limit, after }).await

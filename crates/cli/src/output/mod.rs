@@ -1,6 +1,7 @@
 //! How things are shown. Data goes to standard output, everything else to standard error.
 
 pub mod asleep;
+pub mod csv;
 pub mod log;
 pub mod plot;
 pub mod progress;

@@ -72,6 +72,9 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
     (reaped, &["reap.before_commit", "reap.after_commit"], &[1]),
     (redriven, &["redrive.before_page", "redrive.after_page"], &[1, 2, 3]),
     (redriven, &["sqlite.before_commit", "sqlite.after_commit"], &[2, 4]),
+    (retried, &["retry.before_page", "retry.after_page"], &[1, 2, 3]),
+    (rerun, &["rerun.reading_begun"], &[1]),
+    (rerun, &["rerun.before_page", "rerun.after_page"], &[1, 2, 3]),
     (purged, &["purge.before_page", "purge.after_page"], &[1, 2, 3]),
     (cancelled, &["cancel.before_page", "cancel.after_page"], &[1, 2, 3]),
     (pruned, &["prune.after_page"], &[1, 2]),
@@ -394,6 +397,49 @@ fn redriven(at: &str) -> bool {
     let report = place.run(&["resume", "r1", "--results", "out.jsonl", "--json"]).expect(0).json();
     assert_eq!(place.result_keys(), all);
     assert_eq!(count(&report["attempts"]["total"]), 2 * all.len() as u64, "each was sent back once");
+    place.check();
+    died
+}
+
+/// Items that wait for an hour are told to go.
+fn retried(at: &str) -> bool {
+    const ITEMS: usize = 1_100;
+    let server = Server::start(|call| {
+        let one = |item: &Item| if item.before < 1 { failed(item, "retryable", "no") } else { passed(item) };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let stage = format!(
+        "{}\nbatch = 500\nretry.max_attempts = 3\nretry.backoff = {{ kind = \"fixed\", delay = \"1h\" }}",
+        server.stage()
+    );
+    let place = Place::with(&one_stage(&stage), &samples(ITEMS));
+    place.run(&["run", "p.toml", "--max-wait", "1s"]).expect(3);
+    let args = ["retry", "--run", "r1", "--json"];
+    let died = crash_in(&place, &args, at);
+    place.check();
+    let told = place.run(&args).expect(0).json();
+    assert_eq!(count(&told["items"]) + count(&told["skipped"]), ITEMS as u64, "{told}");
+    place.run(&["resume", "r1", "--results", "out.jsonl", "--json"]).expect(0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
+    assert_eq!(server.times_called().values().max(), Some(&2));
+    place.check();
+    died
+}
+
+/// Items that have succeeded are done again.
+fn rerun(at: &str) -> bool {
+    const ITEMS: usize = 1_100;
+    let server = Server::good();
+    let stage = format!("{}\nbatch = 500", server.stage());
+    let place = Place::with(&one_stage(&stage), &samples(ITEMS));
+    place.run(&RUN).expect(0);
+    let args = ["rerun", "r1", "--stage", "work", "--yes", "--json"];
+    let died = crash_in(&place, &args, at);
+    place.run(&args).expect(0);
+    place.run(&["resume", "r1", "--results", "out.jsonl", "--json"]).expect(0);
+    assert_eq!(place.result_keys(), keys(ITEMS));
+    let called = server.times_called();
+    assert!(called.values().all(|times| *times == 2) && called.len() == ITEMS, "each was done again once");
     place.check();
     died
 }

@@ -1,5 +1,6 @@
 //! The real binary, driven as people and programs would drive it.
 
+mod again;
 mod bad_handlers;
 mod bad_input;
 mod budget;
@@ -35,6 +36,7 @@ mod index_search;
 mod index_search_changes;
 mod index_watch;
 mod integrity;
+mod items;
 mod kill;
 mod model_answers;
 mod model_keys;

@@ -248,7 +248,7 @@ impl Lives {
         for pair in pairs {
             let output = self.dice.one_in(3).then(|| self.outputs[self.dice.index(self.outputs.len())]);
             for (changes, transition) in commits.iter_mut().zip(pair.clone()) {
-                changes.push(Change { transition, output });
+                changes.push(Change { output, ..Change::from(transition) });
             }
             if self.dice.one_in(3) {
                 self.old.push(pair);

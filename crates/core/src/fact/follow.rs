@@ -18,15 +18,18 @@ pub(crate) enum Happened {
     Reconfigured,
     Restored,
     Redriven,
+    Rerun,
 }
 
 impl Happened {
     pub(crate) fn of(event: &Event) -> Self {
         match event {
             // Claims are the most frequent change of all, and a fact of one would be stale when it arrives.
-            Event::Claimed { .. } | Event::Released | Event::Interrupted | Event::ClockSteppedBack => {
-                Self::Nothing
-            }
+            Event::Claimed { .. }
+            | Event::Released
+            | Event::Interrupted
+            | Event::ClockSteppedBack
+            | Event::Rescheduled { .. } => Self::Nothing,
             Event::Finished(_)
             | Event::LeaseExpired
             | Event::DeadlinePassed
@@ -39,6 +42,7 @@ impl Happened {
             Event::Reconfigured => Self::Reconfigured,
             Event::Restored { .. } => Self::Restored,
             Event::Redriven { .. } => Self::Redriven,
+            Event::Rerun { .. } => Self::Rerun,
         }
     }
 }
@@ -64,6 +68,7 @@ pub(crate) fn follow(happened: Happened, before: &Item, next: &Transition) -> Fa
         // What it had ended as was told when it did.
         Happened::Restored => Facts::at(after, Kinds::of(&[FactKind::Restored])),
         Happened::Redriven => Facts::at(after, Kinds::of(&[FactKind::Redriven])),
+        Happened::Rerun => Facts::at(after, Kinds::of(&[FactKind::Rerun])),
     }
 }
 

@@ -39,6 +39,8 @@ pub enum FactKind {
     Restored,
     /// It goes again from a stage that is configured otherwise now.
     Reconfigured,
+    /// It goes again from a stage that it had passed, because somebody wants it to.
+    Rerun,
     /// A child of it lives again.
     Reopened,
     /// It was removed for good.
@@ -57,7 +59,7 @@ pub enum FactKind {
 
 impl FactKind {
     /// Every kind, in the order in which those of one change are told.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Admitted,
         Self::Failed,
         Self::Throttled,
@@ -74,6 +76,7 @@ impl FactKind {
         Self::Redriven,
         Self::Restored,
         Self::Reconfigured,
+        Self::Rerun,
         Self::Reopened,
         Self::Purged,
         Self::RunCreated,
@@ -103,6 +106,7 @@ impl FactKind {
             Self::Redriven => "item.redriven",
             Self::Restored => "item.restored",
             Self::Reconfigured => "item.reconfigured",
+            Self::Rerun => "item.rerun",
             Self::Reopened => "item.reopened",
             Self::Purged => "item.purged",
             Self::RunCreated => "run.created",

@@ -11,7 +11,9 @@ mod purge;
 mod reconfigure;
 mod redrive;
 mod request;
+mod rerun;
 mod resume;
+mod retry;
 mod selection;
 
 pub use cancel::cancel;
@@ -22,11 +24,15 @@ pub use purge::purge;
 pub use reconfigure::{Again, Reconfigure, reconfigure};
 pub use redrive::{Preview, Redrive, preview, redrive, redrive_edited};
 pub use request::Request;
+pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
 pub use resume::resume;
+pub use retry::{Retry, preview_retry, retry};
+
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use redrive_core::id::{OperationId, RunId};
-use redrive_core::item::StateKind;
+use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::time::Timestamp;
 use redrive_store::{Error, ItemFilter, ItemQuery, Operation, OperationState, Result, Store};
@@ -77,6 +83,15 @@ pub async fn count_dead(store: &dyn Store, filter: &ItemFilter) -> Result<u64> {
             _ => return Ok(count),
         }
     }
+}
+
+/// A page of items by their runs.
+fn by_run(page: Vec<Item>) -> BTreeMap<RunId, Vec<Item>> {
+    let mut by_run: BTreeMap<RunId, Vec<Item>> = BTreeMap::new();
+    for item in page {
+        by_run.entry(item.run).or_default().push(item);
+    }
+    by_run
 }
 
 fn dead(filter: &ItemFilter) -> ItemFilter {
@@ -131,13 +146,21 @@ pub async fn go_on(
     let done = match Request::of(&row)? {
         Request::Redrive(request) => redrive::go_on(store, plans, &request, row, env).await?,
         Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
+        Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?,
+        Request::Rerun(request) => {
+            let plan = plan_of(plans, request.run).await?;
+            rerun::go_on(store, &plan, &request, row, env).await?.1
+        }
         Request::Cancel { run } => {
-            let plan = plans.plan(run).await?;
-            let plan = plan.ok_or_else(|| Error::NotFound(format!("a readable pipeline of run {run}")))?;
+            let plan = plan_of(plans, run).await?;
             cancel::go_on(store, run, &plan, row, env).await?
         }
     };
     Ok(Some(done))
+}
+
+async fn plan_of(plans: &dyn Plans, run: RunId) -> Result<Plan> {
+    plans.plan(run).await?.ok_or_else(|| Error::NotFound(format!("a readable pipeline of run {run}")))
 }
 
 /// Whether nobody has stopped an operation meanwhile.

@@ -100,7 +100,7 @@ pub async fn reconfigure(store: &dyn Store, asked: Reconfigure<'_>, plan: &Plan,
 }
 
 /// Whether somebody gave an item other content than its source has: reading it again would undo that.
-async fn is_edited(store: &dyn Store, item: &Item) -> Result<bool> {
+pub(super) async fn is_edited(store: &dyn Store, item: &Item) -> Result<bool> {
     Ok(item.generation > 0 && store.history(item.seq).await?.marks.iter().any(|mark| mark.what == "edited"))
 }
 

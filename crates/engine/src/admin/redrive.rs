@@ -1,11 +1,11 @@
 //! Dead items are sent back, from the stage that failed them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redrive_core::decide::decide;
 use redrive_core::event::{Event, Transition};
-use redrive_core::id::{ItemId, ItemSeq, RunId};
+use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::{Item, Payload};
 use redrive_core::plan::Plan;
 use redrive_core::time::Timestamp;
@@ -13,7 +13,7 @@ use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, R
 use serde::{Deserialize, Serialize};
 
 use super::selection::{Page, Selected};
-use super::{Done, PAGE, Plans, Request, close, dead, is_open, open};
+use super::{Done, PAGE, Plans, Request, by_run, close, dead, is_open, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -80,14 +80,6 @@ pub async fn preview(store: &dyn Store, plans: &dyn Plans, request: &Redrive, en
 
 fn page_size(left: u64) -> usize {
     usize::try_from(left).unwrap_or(PAGE).min(PAGE)
-}
-
-fn by_run(page: Vec<Item>) -> BTreeMap<RunId, Vec<Item>> {
-    let mut by_run: BTreeMap<RunId, Vec<Item>> = BTreeMap::new();
-    for item in page {
-        by_run.entry(item.run).or_default().push(item);
-    }
-    by_run
 }
 
 /// Sends dead items back, page by page. The same request after a crash goes on where it was.

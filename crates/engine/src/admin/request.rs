@@ -5,7 +5,7 @@ use redrive_store::{Error, ItemFilter, Operation, OperationKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Redrive;
+use super::{Redrive, Rerun, Retry};
 
 /// Everything that an operation on many items has to know besides how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,10 @@ pub enum Request {
         /// Which.
         run: RunId,
     },
+    /// Tells waiting items when to go.
+    Retry(Retry),
+    /// Has items done again.
+    Rerun(Rerun),
 }
 
 impl Request {
@@ -33,6 +37,8 @@ impl Request {
             Self::Redrive(_) => OperationKind::Redrive,
             Self::Purge { .. } => OperationKind::Purge,
             Self::Cancel { .. } => OperationKind::Cancel,
+            Self::Retry(_) => OperationKind::Retry,
+            Self::Rerun(_) => OperationKind::Rerun,
         }
     }
 
@@ -101,6 +107,15 @@ mod tests {
             Request::Purge { filter: some_filter() },
             Request::Purge { filter: ItemFilter::default() },
             Request::Cancel { run: RunId(12) },
+            Request::Retry(Retry { filter: some_filter(), due: Some(redrive_core::time::Timestamp(7)) }),
+            Request::Rerun(Rerun {
+                run: RunId(3),
+                key: None,
+                stage: redrive_core::id::StageNo(1),
+                before: vec![Some(-5), None],
+                anew: vec![9],
+                can_reread: true,
+            }),
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use redrive_core::failure::Class;
-use redrive_core::id::{ItemId, ItemSeq, RunId};
+use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{DeadReason, Item, State};
 use redrive_store::{Group, ItemQuery};
 use serde::{Deserialize, Serialize};
 
 use super::{Selection, Which};
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::items::read_cursor;
 use crate::runs::Runs;
 
 /// Most items or groups of a page.
@@ -115,13 +116,6 @@ pub async fn list(floor: &Floor, request: &List) -> Result<DeadList> {
     Ok(DeadList { items, next })
 }
 
-fn read_cursor(cursor: Option<&str>) -> Result<(usize, Option<ItemSeq>)> {
-    let Some(cursor) = cursor else { return Ok((0, None)) };
-    let read = cursor.split_once('.').and_then(|(place, seq)| Some((place.parse().ok()?, seq.parse().ok()?)));
-    let (place, seq) = read.ok_or_else(|| Error::wrong(format!("'{cursor}' is not a cursor")))?;
-    Ok((place, Some(ItemSeq(seq))))
-}
-
 /// The largest groups of dead items.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadGroups {
@@ -148,6 +142,14 @@ pub struct DeadGroup {
     pub first_at: String,
     /// When the last of them died.
     pub last_at: String,
+    /// What somebody wrote about it; `null` where nobody did.
+    pub note: Option<String>,
+    /// When somebody said that it is known and looked after; `null` when nobody did.
+    pub acknowledged_at: Option<String>,
+    /// Who wrote last about it; `null` where nobody did.
+    pub noted_by: Option<String>,
+    /// Whether nobody has said so, or some died since: it needs a person.
+    pub open: bool,
 }
 
 /// Groups dead items by alike errors.
@@ -159,17 +161,31 @@ pub async fn groups(floor: &Floor, which: &Which, limit: usize) -> Result<DeadGr
     let mut merged: BTreeMap<String, Group> = BTreeMap::new();
     for filter in Selection::of(floor, which).await?.filters {
         for group in floor.store.groups(filter, limit).await? {
-            merged.entry(group.group.clone()).and_modify(|known| known.items += group.items).or_insert(group);
+            merged
+                .entry(group.group.clone())
+                .and_modify(|known| {
+                    known.items += group.items;
+                    known.first_at = known.first_at.min(group.first_at);
+                    known.last_at = known.last_at.max(group.last_at);
+                })
+                .or_insert(group);
         }
     }
     let mut largest: Vec<Group> = merged.into_values().collect();
     largest.sort_by(|a, b| b.items.cmp(&a.items).then_with(|| a.group.cmp(&b.group)));
     largest.truncate(limit);
     let runs = Runs::of(&*floor.store);
+    let notes = floor.store.group_notes().await?;
     let mut groups = Vec::new();
     for group in largest {
         let stage = runs.stage_name(group.run, group.stage).await?;
+        let note = notes.iter().find(|note| note.group == group.group);
+        let acknowledged_at = note.and_then(|note| note.acknowledged_at);
         groups.push(DeadGroup {
+            note: note.map(|note| note.note.clone()).filter(|note| !note.is_empty()),
+            acknowledged_at: acknowledged_at.map(|at| at.to_string()),
+            noted_by: note.map(|note| note.actor.clone()),
+            open: acknowledged_at.is_none_or(|at| group.last_at > at),
             group: group.group,
             items: group.items,
             stage,

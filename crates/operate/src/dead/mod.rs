@@ -71,12 +71,15 @@
 
 mod export;
 mod list;
+mod notes;
 mod purge;
 mod redrive;
 mod selection;
 
 pub use export::{Export, Exported, Import, Imported};
 pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, List, groups, list};
+pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
+pub(crate) use redrive::touched;
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};
 pub use selection::{Selection, Which};

@@ -117,7 +117,7 @@ pub async fn redrive(
     observer: &dyn Observer,
 ) -> Result<Redriven> {
     let runs = Runs::of(&*floor.store);
-    let touched = touched(floor, selection).await?;
+    let touched = touched(floor, &selection.filters).await?;
     let mut done = Redriven::default();
     if let Some(first) = request.canary {
         // Nobody would work on them, and the next try would send as many again.
@@ -207,10 +207,10 @@ async fn send_canary(
     Ok(Canary { sent, passed, went_on: passed == sent })
 }
 
-/// The runs that the selection reaches into.
-async fn touched(floor: &Floor, selection: &Selection) -> Result<Vec<RunRow>> {
+/// The runs that these reach into.
+pub(crate) async fn touched(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<RunRow>> {
     let mut ids: Vec<RunId> = Vec::new();
-    for filter in &selection.filters {
+    for filter in filters {
         ids.extend(runs_of(floor, filter).await?);
     }
     ids.sort_unstable();

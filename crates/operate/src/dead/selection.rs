@@ -39,7 +39,7 @@ pub struct Which {
 
 impl Which {
     /// Whether anything narrows it down. A run or a pipeline alone is a place, not a choice.
-    fn is_narrow(&self) -> bool {
+    pub(crate) fn is_narrow(&self) -> bool {
         let Self { run: _, pipeline: _, stage, class, reason, group, text, within_ms, item } = self;
         stage.is_some()
             || class.is_some()
@@ -49,6 +49,11 @@ impl Which {
             || within_ms.is_some()
             || item.is_some()
     }
+}
+
+/// Every dead item.
+pub(super) fn dead() -> ItemFilter {
+    ItemFilter { state: Some(StateKind::Dead), ..ItemFilter::default() }
 }
 
 /// The dead items that are meant, as a store is asked for them. Made once, so that what is shown first and what is done
@@ -67,9 +72,18 @@ impl Selection {
     /// # Errors
     /// When a run, pipeline, stage or item does not exist, or the store fails.
     pub async fn of(floor: &Floor, which: &Which) -> Result<Self> {
+        Self::in_state(floor, which, StateKind::Dead).await
+    }
+
+    /// The items that are meant and in this state; `None`: in any.
+    pub(crate) async fn in_state(
+        floor: &Floor,
+        which: &Which,
+        state: impl Into<Option<StateKind>>,
+    ) -> Result<Self> {
         let mut base = ItemFilter {
             run: which.run,
-            state: Some(StateKind::Dead),
+            state: state.into(),
             class: which.class,
             reason: which.reason,
             group: which.group.clone(),
@@ -86,6 +100,11 @@ impl Selection {
             return Ok(Self { run: which.run, filters: vec![base] });
         }
         Self::of_runs(floor, which, &base).await
+    }
+
+    /// What a store is asked for.
+    pub(crate) fn into_filters(self) -> Vec<ItemFilter> {
+        self.filters
     }
 
     /// Refuses to take "no filter" for "everything" unless `all` says so; asked before anything is changed.

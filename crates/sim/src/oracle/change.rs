@@ -125,8 +125,8 @@ impl Oracle {
         in_time(known, transition)?;
         self.damaged(known, transition)?;
         self.blame(&known.item, transition)?;
-        if mark.as_ref().is_some_and(|mark| mark.what == "stepped") {
-            // A clock was put right, and with it until when it waits.
+        if mark.as_ref().is_some_and(|mark| matches!(mark.what, "stepped" | "rescheduled")) {
+            // A clock was put right, or somebody said otherwise, and with it until when it waits.
             self.hints.remove(&(after.id, after.stage));
         }
         let outcome = record.as_ref().map(|record| (record.stage, Metric::Outcome(record.outcome)));
@@ -246,6 +246,7 @@ impl Oracle {
             "killed" => Some(Met::Killed),
             "restored" => Some(Met::Restored),
             "stepped" => Some(Met::ClockMended),
+            "rescheduled" => Some(Met::Rescheduled),
             _ => None,
         }));
         all.into_iter().for_each(|met| self.hub.meet(met));
@@ -324,6 +325,11 @@ fn allowed(before: &Item, transition: &Transition) -> Verdict {
             StateKind::Superseded,
             "superseded" | "removed",
         ) => after.state == State::Superseded { was: from },
+        (StateKind::Waiting, to, "rescheduled") => {
+            let spent =
+                |item: &Item| (item.generation, item.attempt, item.failures, item.throttles, item.crashes);
+            to == StateKind::Waiting && spent(after) == spent(before) && after.deadline == before.deadline
+        }
         (from, ..) => !from.is_terminal(),
     };
     if !fits {

@@ -158,7 +158,7 @@ impl<'tx> Desk<'tx> {
     }
 
     fn apply(&mut self, change: &Change, now: Timestamp) -> Result<Applied> {
-        let Change { transition, output } = change;
+        let Change { transition, output, forgets } = change;
         let after = &transition.after;
         if !self.move_item(transition)? {
             return Ok(Applied::Stale);
@@ -177,6 +177,7 @@ impl<'tx> Desk<'tx> {
         if let Some(effect) = &transition.effect {
             self.effects.apply(self.tx, effect)?;
         }
+        output::forget_of(self.tx, after.seq, forgets)?;
         if let (Some(key), Some(payload)) = (output, &transition.payload) {
             output::keep(self.tx, key, after, payload)?;
         }

@@ -8,6 +8,7 @@ pub(crate) mod gate;
 pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod item;
+pub(crate) mod note;
 pub(crate) mod operation;
 pub(crate) mod outbox;
 pub(crate) mod output;

@@ -36,6 +36,14 @@ pub(crate) fn remove_of(tx: &Connection, item: ItemSeq) -> Result<()> {
     Ok(())
 }
 
+/// Removes the outputs with these marks that an item wrote last.
+pub(crate) fn forget_of(tx: &Connection, item: ItemSeq, marks: &[i64]) -> Result<()> {
+    for mark in marks {
+        tx.prepare_cached("DELETE FROM output WHERE item = ?1 AND config = ?2")?.execute((item.0, mark))?;
+    }
+    Ok(())
+}
+
 /// Looks outputs up. One that is damaged is not there.
 pub(crate) fn find(conn: &Connection, keys: &[OutputKey]) -> Result<Vec<Option<Payload>>> {
     let mut select = conn.prepare_cached(

@@ -24,7 +24,8 @@ use crate::request::{
     Submitted, Turn, Turned,
 };
 use crate::run::{
-    BegunRun, GateRow, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+    BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
+    WorkerRow,
 };
 use crate::work::{WorkList, WorkQuery};
 use crate::{Error, Result, Snapshot, Store};
@@ -232,6 +233,20 @@ impl Store for MemoryStore {
 
     async fn open_operations(&self, after: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
         Ok(self.lock().open_operations(after, limit))
+    }
+
+    async fn group_notes(&self) -> Result<Vec<GroupNote>> {
+        Ok(self.lock().group_notes.values().cloned().collect())
+    }
+
+    async fn save_group_note(&self, note: GroupNote) -> Result<()> {
+        let mut state = self.change()?;
+        if note.is_empty() {
+            state.group_notes.remove(&note.group);
+        } else {
+            state.group_notes.insert(note.group.clone(), note);
+        }
+        Ok(())
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {

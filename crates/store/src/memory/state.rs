@@ -32,6 +32,7 @@ pub(super) struct State {
     pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, Payload)>,
     pub(super) outbox: super::outbox::Outbox,
     pub(super) operations: BTreeMap<OperationId, Operation>,
+    pub(super) group_notes: BTreeMap<String, crate::run::GroupNote>,
     pub(super) gates: BTreeMap<String, GateRow>,
     pub(super) index: super::index::Kept,
     pub(super) tombstones: BTreeMap<ItemSeq, Tombstone>,

@@ -253,10 +253,13 @@ impl State {
     }
 
     fn apply(&mut self, change: Change, deltas: &mut Deltas, now: Timestamp) {
-        let Change { transition, output } = change;
+        let Change { transition, output, forgets } = change;
         deltas.transition(&transition);
         self.outbox.tell(Fact::of_transition(&transition));
         let Transition { after, payload, record, children, effect, mark, .. } = transition;
+        if !forgets.is_empty() {
+            self.outputs.retain(|key, (_, by, _)| *by != after.seq || !forgets.contains(&key.config));
+        }
         if let (Some(key), Some(payload)) = (output, &payload) {
             self.outputs.insert(key, (after.run, after.seq, payload.clone()));
         }

@@ -61,8 +61,14 @@ pub fn cause(code: i64) -> Result<Cause, Unknown> {
     coded(&Cause::ALL, code, "cause of a wait")
 }
 
-const OPERATION_KINDS: [OperationKind; 3] =
-    [OperationKind::Redrive, OperationKind::Purge, OperationKind::Cancel];
+const OPERATION_KINDS: [OperationKind; 6] = [
+    OperationKind::Redrive,
+    OperationKind::Purge,
+    OperationKind::Cancel,
+    OperationKind::Retry,
+    OperationKind::Rerun,
+    OperationKind::Import,
+];
 const OPERATION_STATES: [OperationState; 3] =
     [OperationState::Open, OperationState::Done, OperationState::Cancelled];
 
@@ -73,6 +79,9 @@ pub fn operation_kind_code(kind: OperationKind) -> i64 {
         OperationKind::Redrive => 0,
         OperationKind::Purge => 1,
         OperationKind::Cancel => 2,
+        OperationKind::Retry => 3,
+        OperationKind::Rerun => 4,
+        OperationKind::Import => 5,
     }
 }
 

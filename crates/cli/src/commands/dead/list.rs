@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use redrive_core::item::DeadReason;
-use redrive_operate::dead::{self, DeadItem, List, Which};
+use redrive_operate::dead::{self, DeadGroup, DeadItem, List, Note, Which};
 
 use crate::commands::{Answer, Context};
 use crate::output::table::{Side, table};
@@ -58,8 +58,9 @@ fn listing(items: &[DeadItem]) -> String {
 }
 
 /// Shows dead items grouped by alike errors.
-pub async fn groups(context: &Context, which: &Which, limit: usize) -> Answer {
-    let found = dead::groups(&context.floor_to_read()?, which, limit).await?;
+pub async fn groups(context: &Context, which: &Which, open: bool, limit: usize) -> Answer {
+    let mut found = dead::groups(&context.floor_to_read()?, which, limit).await?;
+    found.groups.retain(|group| group.open || !open);
     if context.global.json {
         json(&found)?;
         return Ok(ExitCode::SUCCESS);
@@ -81,10 +82,32 @@ pub async fn groups(context: &Context, which: &Which, limit: usize) -> Answer {
                 group.stage.clone(),
                 group.class.map(|class| class.name().to_owned()).unwrap_or_default(),
                 when(&group.last_at),
-                short(&group.message, 80),
+                short(&noted(group), 80),
             ]
         }),
     );
     lines(if found.groups.is_empty() { "no dead items" } else { &text })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is known of a group: its message, and what somebody wrote.
+fn noted(group: &DeadGroup) -> String {
+    let known = if group.open { "" } else { "[known] " };
+    match &group.note {
+        Some(note) => format!("{known}{note}: {}", group.message),
+        None => format!("{known}{}", group.message),
+    }
+}
+
+/// Writes down what is known about a group.
+pub async fn note(context: &Context, group: &str, note: Note) -> Answer {
+    let noted = dead::note(&context.floor()?, group, note).await?;
+    if context.global.json {
+        json(&noted)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let known = if noted.acknowledged_at.is_some() { "known and looked after" } else { "open" };
+    let words = if noted.note.is_empty() { String::new() } else { format!(": {}", noted.note) };
+    lines(&format!("group {} is {known}{words}", noted.group))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ mod redrive;
 use std::process::ExitCode;
 
 use redrive_core::id::OperationId;
-use redrive_operate::dead::{self, Changed, List, Selection, Which};
+use redrive_operate::dead::{self, Changed, List, Note, Selection, Which};
 use redrive_operate::items::ItemName;
 use redrive_operate::operations;
 
@@ -24,7 +24,13 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
             list::list(context, &List { which: filter.into(), limit, after }).await
         }
         DeadCommand::Show { item, run } => explain::explain(context, &ItemName { item, run }).await,
-        DeadCommand::Groups { filter, limit } => list::groups(context, &filter.into(), limit).await,
+        DeadCommand::Groups { filter, open, limit } => {
+            list::groups(context, &filter.into(), open, limit).await
+        }
+        DeadCommand::Note { group, words, ack, unack } => {
+            let acknowledged = (ack || unack).then_some(ack);
+            list::note(context, &group, Note { words, acknowledged }).await
+        }
         DeadCommand::Export { filter, output, overwrite } => {
             export::export(context, &filter.into(), output.as_deref(), overwrite).await
         }

@@ -86,11 +86,22 @@ impl Lives {
                 let payload = self.dice.one_in(3).then(|| self.content());
                 Event::Redriven { due, payload }
             }
+            StateKind::Waiting if self.dice.one_in(3) => {
+                Event::Rescheduled { due: Timestamp(self.now.0 + self.dice.of(&[0, 700, 40_000])) }
+            }
             StateKind::Waiting if self.dice.one_in(2) => Event::DeadlinePassed,
+            StateKind::Succeeded if self.dice.one_in(3) => {
+                Event::Rerun { stage: redrive_core::id::StageNo(0), payload: self.content() }
+            }
             _ => match self.dice.below(5) {
                 0 if item.parent.is_none() => Event::ChildReopened { stage: SPLIT },
                 1 => Event::CancelRequested,
-                2 => Event::Superseded(self.dice.of(&[Gone::Newer, Gone::Removed, Gone::Reconfigured])),
+                2 => Event::Superseded(self.dice.of(&[
+                    Gone::Newer,
+                    Gone::Removed,
+                    Gone::Reconfigured,
+                    Gone::Rerun,
+                ])),
                 3 => Event::Reconfigured,
                 _ => Event::Killed { why: "an operator".to_owned() },
             },

@@ -72,7 +72,7 @@ impl Desk {
                     output = Some(OutputKey::expansion(claimed.item.id, claimed.item.stage));
                 }
                 self.observe(&transition);
-                self.in_commit.push(Sent { change: Change { transition, output }, claimed });
+                self.in_commit.push(Sent { change: Change { output, ..Change::from(transition) }, claimed });
             }
             // A held item can end in every way the desk knows; anything else is a mistake that must not be hidden.
             Err(illegal) => tracing::error!(%illegal, "an outcome could not be decided"),

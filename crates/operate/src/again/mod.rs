@@ -1,0 +1,7 @@
+//! Items go again by somebody's word: those that wait, now or at a time; those that have ended, from a stage they have passed.
+
+mod rerun;
+mod retry;
+
+pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
+pub use retry::{Held, Retried, Retry, preview_retry, retry};

@@ -1,0 +1,193 @@
+//! Items that have ended are done again from a stage that they have passed.
+
+use redrive_core::id::{RunId, StageNo};
+use redrive_core::status::Control;
+use redrive_engine::admin;
+use redrive_engine::report::RunReport;
+use serde::{Deserialize, Serialize};
+
+use crate::Floor;
+use crate::error::{Error, Result};
+use crate::index::IndexTarget;
+use crate::runs::{KnownRun, Runs};
+use crate::sources::SourceName;
+use crate::work::{Observer, work_on};
+
+/// What is to be done again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rerun {
+    /// The run; `None`: the newest.
+    pub run: Option<RunId>,
+    /// The stage that items go again from.
+    pub stage: String,
+    /// Only items with these keys; empty: all of them.
+    pub keys: Vec<String>,
+    /// Works on the run until it ends.
+    pub work: bool,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Serialize)]
+pub struct Rerunning {
+    /// Whether this only says what would be done.
+    pub dry_run: bool,
+    /// The run.
+    pub run: RunId,
+    /// The stage.
+    pub stage: String,
+    /// How many items go again from where, and how many stay as they are.
+    #[serde(flatten)]
+    pub items: admin::Rerunning,
+    /// Why the source cannot be read again, where that would be needed.
+    pub unreadable: Option<String>,
+    /// How the run stands that was worked on; `null` without work.
+    pub report: Option<RunReport>,
+    /// Whether the run is paused.
+    pub paused: bool,
+    /// Whether the work on it was told to stop.
+    #[serde(skip)]
+    pub interrupted: bool,
+}
+
+/// Says what [`rerun`] would do.
+///
+/// # Errors
+/// When the run or the stage does not exist or cannot be done again, or the store fails.
+pub async fn preview_rerun(floor: &Floor, request: &Rerun) -> Result<Rerunning> {
+    let asked = Asked::of(floor, request).await?;
+    let mut told = asked.answer(true);
+    for each in asked.requests(request) {
+        let found = admin::preview_rerun(&*floor.store, &each).await?;
+        told.add(found);
+    }
+    asked.refuse_nothing(&told, request)?;
+    Ok(told)
+}
+
+/// Has items done again from a stage that they have passed, and works on the run where that is asked for.
+///
+/// # Errors
+/// When the run or the stage does not exist or cannot be done again, or the store fails; the same request does the rest.
+pub async fn rerun(floor: &Floor, request: &Rerun, observer: &dyn Observer) -> Result<Rerunning> {
+    let asked = Asked::of(floor, request).await?;
+    let (store, actor) = (&*floor.store, &floor.actor);
+    let mut told = asked.answer(false);
+    for each in asked.requests(request) {
+        let (found, _) = admin::rerun(store, &asked.known.plan, &each, actor, &floor.env).await?;
+        told.add(found);
+    }
+    asked.refuse_nothing(&told, request)?;
+    if request.work && !told.paused && told.items.sent() > 0 {
+        let worked = work_on(floor, asked.known.row.id, observer).await?;
+        (told.report, told.interrupted) = (Some(worked.report), worked.interrupted);
+    }
+    Ok(told)
+}
+
+impl Rerunning {
+    fn add(&mut self, found: admin::Rerunning) {
+        let all = &mut self.items;
+        all.from_stage += found.from_stage;
+        all.from_start += found.from_start;
+        all.not_kept += found.not_kept;
+        all.edited += found.edited;
+        all.moved += found.moved;
+    }
+}
+
+/// A request whose run and stage were found.
+struct Asked {
+    known: KnownRun,
+    stage: StageNo,
+    name: String,
+    can_reread: bool,
+    unreadable: Option<String>,
+}
+
+impl Asked {
+    async fn of(floor: &Floor, request: &Rerun) -> Result<Self> {
+        let known = Runs::of(&*floor.store).find(request.run).await?;
+        let run = known.row.id;
+        if known.row.control == Control::Cancelled {
+            return Err(Error::refused(format!("run {run} was cancelled"))
+                .hint("`redrive run FILE --new` starts another run"));
+        }
+        let (stage, name) = find_stage(&known, &request.stage)?;
+        let source = SourceName::of(&known.row);
+        if IndexTarget::open(floor, &known.definition, source.name()).await?.is_some() {
+            return Err(Error::refused(format!("run {run} makes an index"))
+                .hint("`redrive index DIR --rebuild` makes it anew"));
+        }
+        let mut can_reread = source.can_be_read_again();
+        let mut unreadable = (!can_reread).then(|| format!("{} can be read only once", source.name()));
+        if can_reread && let Err(error) = source.open(&*floor.wiring, &known.definition, None, None) {
+            (can_reread, unreadable) = (false, Some(error.to_string()));
+        }
+        Ok(Self { known, stage, name, can_reread, unreadable })
+    }
+
+    fn answer(&self, dry_run: bool) -> Rerunning {
+        Rerunning {
+            dry_run,
+            run: self.known.row.id,
+            stage: self.name.clone(),
+            items: admin::Rerunning::default(),
+            unreadable: self.unreadable.clone(),
+            report: None,
+            paused: self.known.row.control != Control::Go,
+            interrupted: false,
+        }
+    }
+
+    /// One request for each key, or one for all items.
+    fn requests(&self, request: &Rerun) -> Vec<admin::Rerun> {
+        let stages = &self.known.definition.stages;
+        let place = stages.iter().position(|stage| stage.name == self.name).unwrap_or(0);
+        let (before, from) = stages.split_at(place);
+        let one = |key: Option<String>| admin::Rerun {
+            run: self.known.row.id,
+            key,
+            stage: self.stage,
+            before: before.iter().map(|stage| stage.reuse_mark()).collect(),
+            anew: from.iter().filter_map(|stage| stage.reuse_mark()).collect(),
+            can_reread: self.can_reread,
+        };
+        match request.keys.is_empty() {
+            true => vec![one(None)],
+            false => request.keys.iter().map(|key| one(Some(key.clone()))).collect(),
+        }
+    }
+
+    fn refuse_nothing(&self, told: &Rerunning, request: &Rerun) -> Result<()> {
+        let none = told.items == admin::Rerunning::default();
+        if !none || request.keys.is_empty() {
+            return Ok(());
+        }
+        let keys = request.keys.join(", ");
+        let run = self.known.row.id;
+        Err(Error::not_found(format!(
+            "no item of run {run} with the key {keys} has ended and passed {}",
+            self.name
+        ))
+        .hint(format!("`redrive items --run {run} --state succeeded` lists those that have")))
+    }
+}
+
+/// A stage of the list that a run's own items go through.
+fn find_stage(known: &KnownRun, name: &str) -> Result<(StageNo, String)> {
+    let run = known.row.id;
+    let found = known.plan.find(name);
+    let Some(no) = found else {
+        let names: Vec<&str> = known.definition.stages.iter().map(|stage| stage.name.as_str()).collect();
+        return Err(Error::not_found(format!("run {run} has no stage {name:?}"))
+            .hint(format!("its stages are {}", names.join(", "))));
+    };
+    if known.plan.stage(no).is_some_and(|stage| stage.owner.is_some()) {
+        return Err(Error::refused(format!(
+            "only children run through stage {name:?}, and they stay as they are"
+        ))
+        .hint("`redrive run FILE --new` makes them anew, in another run"));
+    }
+    Ok((no, name.to_owned()))
+}

@@ -1,0 +1,198 @@
+//! Waiting items are told when to go.
+
+use redrive_core::id::RunId;
+use redrive_core::item::{Item, State, StateKind};
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_engine::admin;
+use redrive_engine::report::RunReport;
+use redrive_store::{ItemFilter, RunRow};
+use serde::{Deserialize, Serialize};
+
+use crate::Floor;
+use crate::dead::{Selection, Which, touched};
+use crate::error::{Error, Result};
+use crate::items::{self, ItemName};
+use crate::runs::Runs;
+use crate::work::{Observer, work_on};
+
+/// Which waiting items go when.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// Which of the items that wait.
+    pub which: Which,
+    /// In so many milliseconds; 0: now.
+    pub in_ms: i64,
+    /// Works on their runs until those end.
+    pub work: bool,
+}
+
+/// What was done, or would be.
+#[derive(Debug, Default, Serialize)]
+pub struct Retried {
+    /// Whether this only says what would be done.
+    pub dry_run: bool,
+    /// Items that were told to go, or would be.
+    pub items: u64,
+    /// Items that were left alone: they are due then already, it would be past their deadline, or something happened to
+    /// them meanwhile.
+    pub skipped: u64,
+    /// When they go.
+    pub due: String,
+    /// What holds them up all the same.
+    pub held: Vec<Held>,
+    /// How the runs stand that were worked on.
+    pub runs: Vec<RunReport>,
+    /// Runs that have such items and go on.
+    #[serde(skip)]
+    pub live: Vec<RunId>,
+    /// Whether the work on the runs was told to stop.
+    #[serde(skip)]
+    pub interrupted: bool,
+}
+
+/// Something that keeps items from going though they are due.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Held {
+    /// Their run is paused.
+    Run {
+        /// The run.
+        run: RunId,
+    },
+    /// A gate that they have to pass lets nothing through.
+    Gate {
+        /// The gate.
+        gate: String,
+        /// Why, in one sentence.
+        why: String,
+    },
+    /// Nobody works on their run.
+    Nobody {
+        /// The run.
+        run: RunId,
+    },
+}
+
+impl Retry {
+    /// Refuses to take "no filter" for "everything": asked before a store is opened.
+    ///
+    /// # Errors
+    /// When nothing says which.
+    pub fn said_which(&self) -> Result<()> {
+        if self.which.is_narrow() || self.which.run.is_some() || self.which.pipeline.is_some() {
+            return Ok(());
+        }
+        Err(Error::wrong("which waiting items are to go?")
+            .hint("name an item, or say --run, --stage, --group, --class …"))
+    }
+
+    fn due(&self, floor: &Floor) -> Option<Timestamp> {
+        let later = u64::try_from(self.in_ms).ok().filter(|later| *later > 0)?;
+        Some(floor.now().after(std::time::Duration::from_millis(later)))
+    }
+
+    async fn filters(&self, floor: &Floor) -> Result<Vec<ItemFilter>> {
+        if let Some(name) = &self.which.item {
+            let name = ItemName { item: name.clone(), run: self.which.run };
+            refuse_other(&items::find(&*floor.store, &name).await?)?;
+        }
+        Ok(Selection::in_state(floor, &self.which, StateKind::Waiting).await?.into_filters())
+    }
+}
+
+/// One item that is named and does not wait: what can be done about it instead.
+fn refuse_other(item: &Item) -> Result<()> {
+    let id = item.id;
+    let (state, way) = match item.state {
+        State::Waiting { .. } => return Ok(()),
+        State::Running { .. } => ("running now", format!("`redrive explain {id}` tells since when")),
+        State::Joining => ("waiting for its children", format!("`redrive explain {id}` tells for which")),
+        State::Succeeded | State::Filtered { .. } => {
+            ("finished", format!("`redrive rerun {} --stage STAGE --key KEY` does it again", item.run))
+        }
+        State::Superseded { .. } => ("superseded", format!("`redrive explain {id}` tells by what")),
+        State::Cancelled => ("cancelled", "`redrive run --new` starts another run".to_owned()),
+        State::Dead { .. } => ("dead", format!("`redrive dead redrive --item {id}` sends it back")),
+    };
+    Err(Error::refused(format!("item {id} is {state}; only waiting items can be told to go")).hint(way))
+}
+
+/// Says how many items [`retry`] would tell to go.
+///
+/// # Errors
+/// When what is named does not exist or does not wait, or the store fails.
+pub async fn preview_retry(floor: &Floor, request: &Retry) -> Result<Retried> {
+    let due = request.due(floor);
+    let mut told = Retried { dry_run: true, due: due_text(floor, due), ..Retried::default() };
+    let runs = Runs::of(&*floor.store);
+    for filter in request.filters(floor).await? {
+        let asked = admin::Retry { filter, due };
+        let (items, skipped) = admin::preview_retry(&*floor.store, &runs, &asked, &floor.env).await?;
+        told.items += items;
+        told.skipped += skipped;
+    }
+    Ok(told)
+}
+
+/// Tells waiting items to go, now or later, and works on their runs where that is asked for.
+///
+/// # Errors
+/// When what is named does not exist or does not wait, or the store fails; the same request does the rest.
+pub async fn retry(floor: &Floor, request: &Retry, observer: &dyn Observer) -> Result<Retried> {
+    let due = request.due(floor);
+    let mut told = Retried { due: due_text(floor, due), ..Retried::default() };
+    let runs = Runs::of(&*floor.store);
+    let filters = request.filters(floor).await?;
+    let rows = touched(floor, &filters).await?;
+    for filter in filters {
+        let asked = admin::Retry { filter, due };
+        let done = admin::retry(&*floor.store, &runs, &asked, &floor.actor, &floor.env).await?;
+        told.items += done.changed;
+        told.skipped += done.skipped;
+    }
+    told.live = rows.iter().filter(|row| row.control == Control::Go).map(|row| row.id).collect();
+    if request.work {
+        for run in told.live.clone() {
+            let worked = work_on(floor, run, observer).await?;
+            told.runs.push(worked.report);
+            told.interrupted = worked.interrupted;
+            if worked.interrupted {
+                break;
+            }
+        }
+    }
+    told.held = held(floor, &rows, !request.work).await?;
+    Ok(told)
+}
+
+fn due_text(floor: &Floor, due: Option<Timestamp>) -> String {
+    due.unwrap_or_else(|| floor.now()).to_string()
+}
+
+/// What keeps the items of these runs from going.
+async fn held(floor: &Floor, rows: &[RunRow], nobody: bool) -> Result<Vec<Held>> {
+    let workers = floor.store.workers().await?;
+    let gates = crate::gates::list(floor).await?;
+    let mut held = Vec::new();
+    for row in rows {
+        let attended = workers.iter().any(|worker| worker.attends(row.id, floor.now()));
+        match row.control {
+            Control::Cancelled => {}
+            Control::Go if attended || !nobody => {}
+            Control::Go => held.push(Held::Nobody { run: row.id }),
+            Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
+                held.push(Held::Run { run: row.id });
+            }
+        }
+        let Some(definition) = crate::pipelines::definition_of(row) else { continue };
+        for gate in gates.closed().filter(|gate| definition.passes(&gate.name)) {
+            let why = Held::Gate { gate: gate.name.clone(), why: gate.why.clone() };
+            if !held.contains(&why) {
+                held.push(why);
+            }
+        }
+    }
+    Ok(held)
+}

@@ -1,0 +1,148 @@
+//! Items are listed, in any state, of any run.
+
+use redrive_core::failure::Class;
+use redrive_core::id::{ItemId, ItemSeq, RunId};
+use redrive_core::item::{DeadReason, Item, State, StateKind};
+use redrive_store::ItemQuery;
+use serde::{Deserialize, Serialize};
+
+use crate::Floor;
+use crate::dead::{Selection, Which};
+use crate::error::{Error, Result};
+use crate::runs::Runs;
+
+/// Most items of a page.
+pub const MOST: usize = 10_000;
+
+/// Which page of items.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct List {
+    /// Which items.
+    pub which: Which,
+    /// In this state; `None`: in any.
+    pub state: Option<StateKind>,
+    /// Those that came from others too.
+    pub children: bool,
+    /// At most so many.
+    pub limit: usize,
+    /// Goes on after this cursor, from `next` of the page before.
+    pub after: Option<String>,
+}
+
+/// A page of items.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ItemList {
+    /// The items, in the order of submission.
+    pub items: Vec<ItemRow>,
+    /// Where the next page goes on; `null` when this is the last.
+    pub next: Option<String>,
+}
+
+/// An item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ItemRow {
+    /// Its id.
+    pub id: ItemId,
+    /// Its key.
+    pub key: String,
+    /// Its run.
+    pub run: RunId,
+    /// The stage it is at, or ended at.
+    pub stage: String,
+    /// Its state.
+    pub state: StateKind,
+    /// Whether it came from another item.
+    pub child: bool,
+    /// Why it was filtered or is dead; `null` otherwise.
+    pub reason: Option<String>,
+    /// The class of its last failure at this stage.
+    pub class: Option<Class>,
+    /// What that failure said.
+    pub message: Option<String>,
+    /// The group of alike errors that it is in.
+    pub group: Option<String>,
+    /// How often it was tried at this stage.
+    pub attempts: u32,
+    /// How many of these failed.
+    pub failures: u32,
+    /// How many of these were turned away.
+    pub throttles: u32,
+    /// How often it was sent back.
+    pub generation: u32,
+    /// When it may go; `null` unless it waits.
+    pub due: Option<String>,
+    /// When it was submitted.
+    pub created_at: String,
+    /// When it last changed.
+    pub updated_at: String,
+}
+
+impl ItemRow {
+    fn new(item: &Item, stage: String) -> Self {
+        let last = item.last.as_ref();
+        Self {
+            id: item.id,
+            key: item.key.to_string(),
+            run: item.run,
+            stage,
+            state: item.state.kind(),
+            child: item.parent.is_some(),
+            reason: match &item.state {
+                State::Dead { reason } => Some(DeadReason::name(*reason).to_owned()),
+                State::Filtered { reason } => Some(reason.clone()),
+                _ => None,
+            },
+            class: last.map(|last| last.class),
+            message: last.map(|last| last.message.to_string()),
+            group: last.map(|last| last.group.to_string()).filter(|group| !group.is_empty()),
+            attempts: item.attempt,
+            failures: item.failures,
+            throttles: item.throttles,
+            generation: item.generation,
+            due: match item.state {
+                State::Waiting { due, .. } => Some(due.to_string()),
+                _ => None,
+            },
+            created_at: item.created_at.to_string(),
+            updated_at: item.updated_at.to_string(),
+        }
+    }
+}
+
+/// Lists items.
+///
+/// # Errors
+/// When what is named does not exist, the cursor is none, or the store fails.
+pub async fn list(floor: &Floor, request: &List) -> Result<ItemList> {
+    let mut filters = Selection::in_state(floor, &request.which, request.state).await?.into_filters();
+    for filter in &mut filters {
+        filter.top = !request.children;
+    }
+    let limit = request.limit.clamp(1, MOST);
+    let (first, mut after) = read_cursor(request.after.as_deref())?;
+    let mut found: Vec<(usize, Item)> = Vec::new();
+    for (place, filter) in filters.iter().enumerate().skip(first) {
+        let query = ItemQuery { filter: filter.clone(), after: after.take(), limit: limit + 1 - found.len() };
+        found.extend(floor.store.items(query).await?.into_iter().map(|item| (place, item)));
+        if found.len() > limit {
+            break;
+        }
+    }
+    let next = (found.len() > limit).then(|| format!("{}.{}", found[limit - 1].0, found[limit - 1].1.seq.0));
+    found.truncate(limit);
+    let runs = Runs::of(&*floor.store);
+    let mut items = Vec::with_capacity(found.len());
+    for (_, item) in &found {
+        items.push(ItemRow::new(item, runs.stage_name(item.run, item.stage).await?));
+    }
+    Ok(ItemList { items, next })
+}
+
+/// A cursor: the place of a filter among several, and the item that the page before ended with.
+pub(crate) fn read_cursor(cursor: Option<&str>) -> Result<(usize, Option<ItemSeq>)> {
+    let Some(cursor) = cursor else { return Ok((0, None)) };
+    let read = cursor.split_once('.').and_then(|(place, seq)| Some((place.parse().ok()?, seq.parse().ok()?)));
+    let (place, seq) = read.ok_or_else(|| Error::wrong(format!("'{cursor}' is not a cursor")))?;
+    Ok((place, Some(ItemSeq(seq))))
+}

@@ -1,0 +1,228 @@
+//! Items that nothing happens to: held by nobody, in hand for long, or due for long and not taken.
+//!
+//! Stuck is not starved. A stuck item is held by a worker that vanished, and is taken over by whoever works on its run. A
+//! starved one waits in line past its time, and is never failed for that.
+
+use std::time::Duration;
+
+use redrive_core::id::{ItemId, RunId};
+use redrive_core::item::{Item, State, StateKind};
+use redrive_core::status::Control;
+use redrive_core::time::Timestamp;
+use redrive_store::{ItemFilter, ItemQuery, RunFilter, RunRow, WorkerRow};
+use serde::{Deserialize, Serialize};
+
+use crate::Floor;
+use crate::error::Result;
+use crate::gates::{self, GateList};
+use crate::pipelines::definition_of;
+use crate::runs::Runs;
+
+/// Items read at a time.
+const PAGE: usize = 500;
+
+/// Which items that nothing happens to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stuck {
+    /// Only of this run.
+    pub run: Option<RunId>,
+    /// Those that were in hand, or due, for at least so many milliseconds.
+    pub older_than_ms: i64,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Items that nothing happens to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StuckList {
+    /// Each of them; those that wait longest first.
+    pub items: Vec<StuckItem>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// What kind of standstill it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standstill {
+    /// Its worker vanished.
+    Stuck,
+    /// A worker that is alive has had it for long.
+    Slow,
+    /// It is due, and nobody takes it.
+    Starved,
+}
+
+/// An item that nothing happens to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StuckItem {
+    /// What kind of standstill it is.
+    pub what: Standstill,
+    /// Its id.
+    pub id: ItemId,
+    /// Its key.
+    pub key: String,
+    /// Its run.
+    pub run: RunId,
+    /// The stage it is at.
+    pub stage: String,
+    /// Since when.
+    pub since: String,
+    /// For how many milliseconds.
+    pub for_ms: i64,
+    /// Why, in one sentence.
+    pub why: String,
+    /// What can be done about it, as a command; `null` when it goes on by itself.
+    pub way_out: Option<String>,
+}
+
+/// Lists items that nothing happens to.
+///
+/// # Errors
+/// When the run does not exist, or the store fails.
+pub async fn stuck(floor: &Floor, request: &Stuck) -> Result<StuckList> {
+    let rows = match request.run {
+        Some(run) => vec![Runs::of(&*floor.store).find(Some(run)).await?.row],
+        None => {
+            let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
+            Runs::of(&*floor.store).all(unfinished).await?
+        }
+    };
+    let look = Look {
+        floor,
+        workers: floor.store.workers().await?,
+        gates: gates::list(floor).await?,
+        now: floor.now(),
+        before: Timestamp(floor.now().0.saturating_sub(request.older_than_ms)),
+        limit: request.limit.max(1),
+    };
+    let mut found = Vec::new();
+    for row in &rows {
+        look.held(row, &mut found).await?;
+        look.due(row, &mut found).await?;
+    }
+    found.sort_by(|a, b| b.for_ms.cmp(&a.for_ms).then_with(|| a.id.cmp(&b.id)));
+    let more = found.len() > look.limit;
+    found.truncate(look.limit);
+    Ok(StuckList { items: found, more })
+}
+
+/// What everything is compared with.
+struct Look<'a> {
+    floor: &'a Floor,
+    workers: Vec<WorkerRow>,
+    gates: GateList,
+    now: Timestamp,
+    before: Timestamp,
+    limit: usize,
+}
+
+impl Look<'_> {
+    /// Items that a worker holds, or held when it vanished.
+    async fn held(&self, row: &RunRow, found: &mut Vec<StuckItem>) -> Result<()> {
+        let filter =
+            ItemFilter { run: Some(row.id), state: Some(StateKind::Running), ..ItemFilter::default() };
+        let mut query = ItemQuery { filter, after: None, limit: PAGE };
+        loop {
+            let page = self.floor.store.items(query.clone()).await?;
+            let Some(last) = page.last().map(|item| item.seq) else { return Ok(()) };
+            query.after = Some(last);
+            for item in &page {
+                let State::Running { worker, since } = item.state else { continue };
+                let holder = self.workers.iter().find(|row| row.id == worker);
+                let alive = holder.is_some_and(|holder| holder.lease_until >= self.now);
+                if alive && since > self.before {
+                    continue;
+                }
+                let (what, why, way_out) = match alive {
+                    true => (Standstill::Slow, format!("worker {worker} has it in hand"), None),
+                    false => {
+                        let way_out = self.nobody(row).then(|| format!("redrive resume {}", row.id));
+                        (Standstill::Stuck, format!("worker {worker} vanished with it"), way_out)
+                    }
+                };
+                found.push(self.told(item, what, since, why, way_out).await?);
+            }
+        }
+    }
+
+    /// Items that are due and that nobody takes.
+    async fn due(&self, row: &RunRow, found: &mut Vec<StuckItem>) -> Result<()> {
+        let next = self.floor.store.next_due(row.id).await?.at;
+        if next.is_none_or(|next| next > self.before) {
+            return Ok(());
+        }
+        let filter =
+            ItemFilter { run: Some(row.id), state: Some(StateKind::Waiting), ..ItemFilter::default() };
+        let mut query = ItemQuery { filter, after: None, limit: PAGE };
+        let most = found.len() + self.limit + 1;
+        loop {
+            let page = self.floor.store.items(query.clone()).await?;
+            let Some(last) = page.last().map(|item| item.seq) else { return Ok(()) };
+            query.after = Some(last);
+            for item in &page {
+                let State::Waiting { due, .. } = item.state else { continue };
+                if due > self.before {
+                    continue;
+                }
+                let (why, way_out) = self.why_starved(row, item);
+                found.push(self.told(item, Standstill::Starved, due, why, way_out).await?);
+                if found.len() >= most {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn nobody(&self, row: &RunRow) -> bool {
+        !self.workers.iter().any(|worker| worker.attends(row.id, self.now))
+    }
+
+    fn why_starved(&self, row: &RunRow, item: &Item) -> (String, Option<String>) {
+        let run = row.id;
+        match row.control {
+            Control::Cancelled => return (format!("run {run} is being cancelled"), None),
+            Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
+                let why = row.reason.clone().unwrap_or_else(|| "somebody paused it".to_owned());
+                return (format!("run {run} is paused: {why}"), Some(format!("redrive resume {run}")));
+            }
+            Control::Go => {}
+        }
+        let gate = definition_of(row)
+            .and_then(|definition| definition.gate_names().into_iter().nth(item.stage.index()).flatten());
+        let closed = gate.and_then(|gate| self.gates.closed().find(|closed| closed.name == gate));
+        if let Some(gate) = closed {
+            return (
+                format!("gate {}: {}", gate.name, gate.why),
+                Some(format!("redrive gates resume {}", gate.name)),
+            );
+        }
+        match self.nobody(row) {
+            true => (format!("nobody works on run {run}"), Some(format!("redrive resume {run}"))),
+            false => ("others go first, or its stage has no place free".to_owned(), None),
+        }
+    }
+
+    async fn told(
+        &self,
+        item: &Item,
+        what: Standstill,
+        since: Timestamp,
+        why: String,
+        way_out: Option<String>,
+    ) -> Result<StuckItem> {
+        let stage = Runs::of(&*self.floor.store).stage_name(item.run, item.stage).await?;
+        let span: Duration = self.now.since(since);
+        Ok(StuckItem {
+            what,
+            id: item.id,
+            key: item.key.to_string(),
+            run: item.run,
+            stage,
+            since: since.to_string(),
+            for_ms: redrive_core::time::millis(span),
+            why,
+            way_out,
+        })
+    }
+}
