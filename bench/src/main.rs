@@ -98,6 +98,8 @@ enum Command {
     Latency(Common),
     /// Many small runs in one worker beside one large run
     Runs(Common),
+    /// What an operator waits for with 200,000 dead items: groups, export, check, purge, cancel, beside bare SQL
+    Triage(Common),
     /// How near to a provider's limits a run stays, beside what people use today
     Flow {
         #[command(flatten)]
@@ -137,6 +139,7 @@ fn main() -> ExitCode {
         Command::Restart(common) => measure::restart::run(&common),
         Command::Latency(common) => measure::latency::run(&common),
         Command::Runs(common) => measure::runs::run(&common),
+        Command::Triage(common) => measure::triage::run(&common),
         Command::Flow { common, options } => measure::flow::run(&common, &options),
         Command::Index { common, options } => measure::index::run(&common, &options),
         Command::Profile { common, failing } => measure::engine::profile(&common, failing),

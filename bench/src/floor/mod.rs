@@ -60,7 +60,7 @@ fn stretch(work: impl FnOnce() -> rusqlite::Result<u64>) -> Result<Stretch, Fail
 }
 
 /// The pragmas of the store's writing connection.
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
+pub fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let conn = Connection::open(path)?;
     conn.set_prepared_statement_cache_capacity(128);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;

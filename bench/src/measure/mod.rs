@@ -11,6 +11,7 @@ pub mod latency;
 pub mod memory;
 pub mod restart;
 pub mod runs;
+pub mod triage;
 mod verdict;
 
 use std::path::{Path, PathBuf};

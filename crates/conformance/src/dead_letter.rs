@@ -36,6 +36,50 @@ pub(crate) async fn groups_are_counted_largest_first(store: Arc<dyn Store>) {
     assert_eq!(world.store.groups(of_one, 9).await.expect("groups"), groups[1..2]);
 }
 
+pub(crate) async fn groups_are_those_of_the_items_that_match(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    let first = world.bury(&["a", "b", "c"], "disk broken").await;
+    world.advance(Duration::from_secs(5));
+    world.bury(&["d", "e"], "no such model").await;
+    world.admit(&["f"]).await;
+    let alive = world.claim_one(SPLIT).await;
+    world.happen(&alive, Event::Killed { why: "an operator".to_owned() }).await;
+    world.happen(&first[1], Event::Redriven { due: world.now, payload: None }).await;
+    let other = World::new(world.store.clone()).await;
+    other.bury(&["a"], "disk broken").await;
+    let none = ItemFilter::default;
+    let filters = [
+        none(),
+        ItemFilter { run: Some(world.run), ..none() },
+        ItemFilter { run: Some(other.run), ..none() },
+        ItemFilter { stages: vec![SPLIT], ..none() },
+        ItemFilter { stages: vec![STORE], ..none() },
+        ItemFilter { class: Some(Class::Final), ..none() },
+        ItemFilter { reason: Some(DeadReason::Operator), ..none() },
+        ItemFilter { since: Some(world.now), ..none() },
+        ItemFilter { until: Some(world.now), run: Some(world.run), ..none() },
+        ItemFilter { text: Some("broken".to_owned()), ..none() },
+        ItemFilter { top: true, ..none() },
+        ItemFilter { key: Some("a".to_owned()), ..none() },
+    ];
+    let all = page(&world, none()).await;
+    for filter in filters {
+        let dead = |item: &&Item| item.state.kind() == StateKind::Dead && filter.matches(item);
+        let mut expected = std::collections::BTreeMap::<String, u64>::new();
+        for item in all.iter().filter(dead) {
+            let group = item.last.as_ref().map(|last| last.group.to_string()).unwrap_or_default();
+            *expected.entry(group).or_default() += 1;
+        }
+        let groups = world.store.groups(filter.clone(), 9).await.expect("groups");
+        let found = groups.iter().map(|group| (group.group.clone(), group.items)).collect();
+        assert_eq!(expected, found, "{filter:?}");
+        for group in &groups {
+            let example = all.iter().find(|item| item.id == group.example).expect("an item");
+            assert!(dead(&example), "{filter:?}: {example:?}");
+        }
+    }
+}
+
 pub(crate) async fn filters_mean_what_matches_means(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
     let dead = world.bury(&["a", "b", "under_score"], "disk 100% broken").await;

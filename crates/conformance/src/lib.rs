@@ -78,17 +78,18 @@ const CASES: &[(&str, CaseFn)] = table! {
     children: children_come_with_their_parent, a_stale_parent_has_no_children, the_same_children_come_once,
         settled_are_those_without_live_children, a_tally_counts_how_children_ended,
         grandchildren_do_not_count_for_the_grandparent;
-    dead_letter: groups_are_counted_largest_first, filters_mean_what_matches_means, redriven_items_keep_their_history,
+    dead_letter: groups_are_counted_largest_first, groups_are_those_of_the_items_that_match, filters_mean_what_matches_means, redriven_items_keep_their_history,
         tries_are_counted_over_all_generations, text_is_searched_literally;
     outbox: nothing_is_kept_unless_facts_are_wanted, a_store_keeps_its_first_name, a_whole_life_is_told,
         every_other_end_and_beginning_is_told, a_refused_item_is_told_as_admitted_and_dead, a_run_tells_what_becomes_of_it,
         facts_come_in_order_until_passed_on, only_listed_facts_are_passed_on, a_stale_change_has_no_fact,
         a_commit_that_is_not_written_has_no_fact, numbers_of_facts_are_not_given_again;
     paging: pages_show_every_item_once_while_items_change, runs_come_newest_first, next_due_of_a_run_is_its_earliest,
-        counters_of_many_runs_are_those_of_each;
+        counters_of_many_runs_are_those_of_each, many_items_and_histories_come_as_one_by_one;
     retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
         a_purged_child_that_is_given_again_is_admitted_and_purged_anew, a_purge_takes_kept_outputs_with_it,
+        giving_room_back_changes_nothing_that_is_kept,
         prune_goes_in_pages, prune_leaves_young_and_unfinished_runs, prune_takes_one_run_when_it_is_named,
         prune_spares_runs_with_dead_items_unless_told, numbers_of_items_are_not_given_again,
         outputs_are_forgotten_with_the_run_that_wrote_them_last;

@@ -127,3 +127,25 @@ pub(crate) async fn counters_of_many_runs_are_those_of_each(store: Arc<dyn Store
     assert_eq!(store.counters_of_all(RunSet::Of(some)).await, Ok(vec![first, third]));
     assert_eq!(store.counters_of_all(RunSet::Of(Vec::new())).await, Ok(Vec::new()));
 }
+
+pub(crate) async fn many_items_and_histories_come_as_one_by_one(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.bury(&["a", "b"], "no").await;
+    world.admit(&["c"]).await;
+    let held = world.claim_one(SPLIT).await;
+    world.happen(&held, Event::Killed { why: "enough".to_owned() }).await;
+    let all = world.items().await;
+    let missing = redrive_core::id::ItemSeq(all.iter().map(|item| item.seq.0).max().unwrap_or(0) + 1);
+    // In no order of theirs, one of them twice, and one that is not there.
+    let asked = vec![all[2].seq, missing, all[0].seq, all[2].seq];
+    let found = world.store.items_of(asked.clone()).await.expect("items");
+    assert_eq!(found, [all[2].clone(), all[0].clone(), all[2].clone()]);
+    let histories = world.store.histories(asked.clone()).await.expect("histories");
+    assert_eq!(histories.len(), asked.len());
+    for (seq, history) in asked.into_iter().zip(&histories) {
+        assert_eq!(*history, world.store.history(seq).await.expect("history"));
+    }
+    assert!(histories[0].marks.len() == 1 && histories[2].attempts.len() == 1);
+    assert_eq!(world.store.items_of(Vec::new()).await.expect("items"), []);
+    assert_eq!(world.store.histories(Vec::new()).await.expect("histories"), []);
+}

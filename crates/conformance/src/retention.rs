@@ -188,6 +188,16 @@ pub(crate) async fn a_purge_takes_kept_outputs_with_it(store: Arc<dyn Store>) {
     assert!(outputs().await.expect("outputs")[1].is_some() && world.items().await.len() == 1);
 }
 
+pub(crate) async fn giving_room_back_changes_nothing_that_is_kept(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.bury(&["a", "b"], "no").await;
+    let before = world.items().await;
+    let scrubbed = world.store.scrub(Scrub::All).await.expect("scrubbed");
+    assert_eq!((scrubbed.left, scrubbed.free), (None, 0));
+    assert_eq!(world.items().await, before);
+    world.assert_counters().await;
+}
+
 pub(crate) async fn prune_spares_runs_with_dead_items_unless_told(store: Arc<dyn Store>) {
     let good = World::new(store.clone()).await;
     good.admit(&["a"]).await;

@@ -14,6 +14,7 @@ use redrive_core::draw::Draw;
 use redrive_core::time::{CLOCK_SLACK, Timestamp, millis};
 
 use crate::identity::{identity, is_gone};
+use crate::progress::{Progress, Unheard};
 
 /// The time, and waiting for it to pass.
 #[async_trait]
@@ -49,6 +50,8 @@ pub struct Env {
     pub dice: Arc<dyn Dice>,
     /// The processes beside this one.
     pub processes: Arc<dyn Processes>,
+    /// Who hears how far something long is.
+    pub progress: Arc<dyn Progress>,
 }
 
 impl Env {
@@ -67,6 +70,7 @@ impl Env {
             clock: Arc::new(SystemClock),
             dice: Arc::new(Seeded::new(RandomState::new().build_hasher().finish())),
             processes: Arc::new(SystemProcesses),
+            progress: Arc::new(Unheard),
         }
     }
 }

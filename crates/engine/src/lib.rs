@@ -19,6 +19,7 @@ pub mod handler;
 mod identity;
 pub mod maintain;
 mod patience;
+pub mod progress;
 pub mod recipe;
 pub mod report;
 mod shared;

@@ -16,7 +16,7 @@ use redrive_core::reading::Reading;
 use redrive_core::status::Thresholds;
 use redrive_core::time::Timestamp;
 use redrive_engine::admit::{Admission, Pace};
-use redrive_engine::env::{Clock, Env, Seeded, SystemClock, SystemProcesses};
+use redrive_engine::env::{Clock, Env, Seeded, SystemClock};
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::recipe::{Recipe, StageWork};
 use redrive_engine::source::{Piece, Source, SourceError};
@@ -127,8 +127,7 @@ fn new_run() -> NewRun {
 /// Works on a run of so many items to its end; returns how often a tick was waited for.
 async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
     let clock = Arc::new(Counting::default());
-    let env =
-        Env { clock: clock.clone(), dice: Arc::new(Seeded::new(1)), processes: Arc::new(SystemProcesses) };
+    let env = Env { clock: clock.clone(), dice: Arc::new(Seeded::new(1)), ..Env::system() };
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let row = store.begin_run(new_run(), false, clock.now()).await.expect("begun").row;
     let (recipe, wake) = (Arc::new(recipe), Arc::new(Notify::new()));

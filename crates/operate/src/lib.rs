@@ -12,6 +12,7 @@
 //! | operations on many items: who asked for what, and how far it is | [`operations`] |
 //! | gates: how fast each dependency is called, and what keeps it closed | [`gates`] |
 //! | what failed, how reliable stages are, whether the laws hold, what can be forgotten | [`reports`] |
+//! | give room back, copy the store | [`care`] |
 //! | make a directory searchable and keep it so | [`index`] |
 //! | find passages | [`search`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
@@ -22,6 +23,7 @@
 //! through [`Wiring`]. A request that cannot be answered ends with one [`Error`]: its kind, a message, and a hint.
 
 pub mod again;
+pub mod care;
 pub mod dead;
 mod error;
 pub mod gates;

@@ -10,6 +10,7 @@ use redrive_store::{RunRow, Scrub};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
+use crate::care::Room;
 use crate::error::Result;
 use crate::items::{self, ItemName};
 use crate::pipelines;
@@ -91,7 +92,7 @@ pub async fn failures(floor: &Floor, request: &Failures) -> Result<FailureReport
 pub async fn check(floor: &Floor, run: Option<RunId>) -> Result<CheckReport> {
     let wanted = run.map_or(report::Runs::All, report::Runs::One);
     let plan = |row: &RunRow| pipelines::definition_of(row).map(|definition| definition.plan());
-    Ok(report::check(&*floor.store, wanted, plan, floor.now()).await?)
+    Ok(report::check(&*floor.store, wanted, plan, floor.now(), &*floor.env.progress).await?)
 }
 
 /// Which runs to forget.
@@ -130,6 +131,9 @@ pub struct Pruned {
     pub given_back: u64,
     /// What was spared for its dead items.
     pub spared: Spared,
+    /// Room that is free in the store's file now, where it is much.
+    #[serde(skip)]
+    pub room: Option<Room>,
 }
 
 /// Runs that are spared because of their dead items.
@@ -177,5 +181,6 @@ pub async fn prune(floor: &Floor, request: Prune) -> Result<Pruned> {
         gone_files,
         given_back: scrubbed.given_back,
         spared: Spared { runs: left.spared_runs, dead: left.spared_dead },
+        room: Room::left(&scrubbed),
     })
 }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use redrive_core::draw::Draw;
 use redrive_core::time::{Timestamp, millis};
 use redrive_engine::env::{Clock, Dice, Env, Processes};
+use redrive_engine::progress::Unheard;
 
 use crate::hub::Hub;
 
@@ -47,5 +48,6 @@ pub fn env(hub: &Arc<Hub>, skew: &Arc<AtomicI64>, processes: Arc<dyn Processes>)
         clock: Arc::new(SkewedClock { hub: hub.clone(), skew: skew.clone() }),
         dice: Arc::new(SharedDice(hub.clone())),
         processes,
+        progress: Arc::new(Unheard),
     }
 }

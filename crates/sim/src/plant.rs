@@ -1,5 +1,6 @@
 //! Stores with a mistake in them, to show that the checks can fail.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,11 +13,11 @@ use redrive_core::item::{Item, Payload, State};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, GateRow, Group, GroupNote,
-    History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun, NewWorker, NextDue,
-    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
-    Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
-    WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, GateRow, Group,
+    GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun,
+    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone,
+    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -265,6 +266,14 @@ impl Store for Planted {
         self.inner.contents(items, most).await
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        self.inner.items_of(items).await
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        self.inner.histories(items).await
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
         self.inner.history(seq).await
     }
@@ -377,6 +386,10 @@ impl Store for Planted {
 
     async fn scrub(&self, how: Scrub) -> Result<Scrubbed> {
         self.inner.scrub(how).await
+    }
+
+    async fn copy_into(&self, file: PathBuf, heard: CopyHeard) -> Result<u64> {
+        self.inner.copy_into(file, heard).await
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

@@ -1,6 +1,7 @@
 //! The store as a simulated process sees it: slow, faulty, and watched by the oracle.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -10,11 +11,11 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, Damage, DamagedItem,
-    Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun,
-    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
-    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone,
-    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard, Damage,
+    DamagedItem, Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev,
+    KeptFact, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
+    RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted,
+    Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -338,6 +339,14 @@ impl Store for FaultyStore {
         self.read(self.inner.contents(items, most)).await
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        self.read(self.inner.items_of(items)).await
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        self.read(self.inner.histories(items)).await
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
         self.read(self.inner.history(seq)).await
     }
@@ -440,6 +449,10 @@ impl Store for FaultyStore {
 
     async fn scrub(&self, how: Scrub) -> Result<Scrubbed> {
         self.write(Verb::Other, "scrub", self.inner.scrub(how), |_, _, _| Ok(())).await
+    }
+
+    async fn copy_into(&self, file: PathBuf, heard: CopyHeard) -> Result<u64> {
+        self.read(self.inner.copy_into(file, heard)).await
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::look::beside;
+use crate::look::{Found, beside, look};
 
 /// The version of the SQLite library that is built in.
 #[must_use]
@@ -14,4 +14,10 @@ pub fn library_version() -> &'static str {
 #[must_use]
 pub fn log_bytes(path: &Path) -> u64 {
     std::fs::metadata(beside(path, "-wal")).map_or(0, |log| log.len())
+}
+
+/// Whether a file is a store, as far as its first bytes tell.
+#[must_use]
+pub fn is_store(path: &Path) -> bool {
+    look(path).is_ok_and(|found| found == Found::Ours)
 }

@@ -23,6 +23,6 @@ mod verb;
 mod way;
 mod writer;
 
-pub use health::{library_version, log_bytes};
+pub use health::{is_store, library_version, log_bytes};
 pub use options::{CRASH_POINTS, CrashHook, FaultHook, INDEX_WRITE, Options, Synchronous};
 pub use store::SqliteStore;

@@ -34,6 +34,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 14, sql: include_str!("../migrations/0014_work_list.sql") },
     Migration { number: 15, sql: include_str!("../migrations/0015_facts.sql") },
     Migration { number: 16, sql: include_str!("../migrations/0016_operators.sql") },
+    Migration { number: 17, sql: include_str!("../migrations/0017_groups.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
     use crate::open::{self, Missing};
     use crate::options::Options;
-    use crate::verb::{counter, gate, history, index, tombstone, worker};
+    use crate::verb::{counter, gate, history, index, query, tombstone, worker};
 
     const LAST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].number;
     const NEXT: Migration = Migration {
@@ -263,6 +264,30 @@ mod tests {
         };
         assert_eq!((ids(1).len(), ids(2).len()), (2, 1));
         assert_eq!((ids(1)[0].was, ids(1)[0].actor.as_deref()), (None, Some("ann")));
+    }
+
+    #[test]
+    fn dead_items_of_a_file_of_schema_15_are_grouped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fifteen.db");
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..15], Missing::Create).unwrap();
+        for (seq, group, at) in [(1_u8, "g", 30), (2, "h", 10), (3, "g", 20)] {
+            let key = format!("k{seq}");
+            old.execute(
+                "INSERT INTO item (seq, id, run, key, version, origin, stage, state, lane, generation, rev, attempt, failures,
+                                   throttles, crashes, dead_reason, class, kind, message, grp, shared, created_at,
+                                   updated_at, payload)
+                 VALUES (?1, ?5, 1, ?2, zeroblob(16), 0, 0, 7, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0, 'no', ?3, 0,
+                         0, ?4, x'00')",
+                (seq, key, group, at, [seq; 16]),
+            )
+            .unwrap_or_else(|error| panic!("{error}"));
+        }
+        drop(old);
+        let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
+        let groups = query::groups(&new, &redrive_store::ItemFilter::default(), 9).unwrap();
+        let told = groups.iter().map(|group| (&*group.group, group.items, group.first_at.0, group.last_at.0));
+        assert_eq!(told.collect::<Vec<_>>(), [("g", 2, 20, 30), ("h", 1, 10, 10)]);
     }
 
     #[test]

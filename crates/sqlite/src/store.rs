@@ -11,11 +11,11 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, Damage, Error, GateRow, Group,
-    GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker, NextDue,
-    Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
-    Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
-    WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error, GateRow,
+    Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker,
+    NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow,
+    RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
+    Turned, WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -25,8 +25,8 @@ use crate::open::{self, Missing};
 use crate::options::{FaultHook, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
-    claim, counter, damage, gate, history, item, note, operation, outbox, output, prune, purge, query, run,
-    scrub, submit, tombstone, turn, work, worker,
+    claim, copy, counter, damage, gate, history, item, note, operation, outbox, output, prune, purge, query,
+    run, scrub, submit, tombstone, turn, work, worker,
 };
 use crate::way::{Way, file_number, file_stamp};
 use crate::writer::{Refused, Writer, transact};
@@ -145,7 +145,7 @@ impl SqliteStore {
             }
             Side::Inline(conn) => {
                 let conn = conn.lock().unwrap_or_else(PoisonError::into_inner);
-                Side::Inline(Mutex::new(copy(&conn).map_err(|error| in_memory_error(error.into()))?))
+                Side::Inline(Mutex::new(copied(&conn).map_err(|error| in_memory_error(error.into()))?))
             }
         };
         Ok(Self { side, fault_hook: self.fault_hook, writes: AtomicU64::new(0) })
@@ -219,7 +219,7 @@ impl SqliteStore {
 }
 
 /// Copies a store that lives in memory; the copy is not to be written.
-fn copy(conn: &Connection) -> rusqlite::Result<Connection> {
+fn copied(conn: &Connection) -> rusqlite::Result<Connection> {
     let mut copied = Connection::open_in_memory()?;
     rusqlite::backup::Backup::new(conn, &mut copied)?.step(-1)?;
     copied.pragma_update(None, "query_only", true)?;
@@ -338,6 +338,14 @@ impl Store for SqliteStore {
         self.read(move |conn| history::of(conn, seq)).await
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        self.read(move |conn| item::some(conn, &items)).await
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        self.read(move |conn| items.iter().map(|seq| history::of(conn, *seq)).collect()).await
+    }
+
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
         self.read(move |conn| item::children(conn, parent)).await
     }
@@ -442,6 +450,13 @@ impl Store for SqliteStore {
             }
         }
         Ok(Scrubbed { contents, ..self.alone(move |conn| scrub::rewrite(conn, how)).await? })
+    }
+
+    async fn copy_into(&self, file: PathBuf, heard: CopyHeard) -> Result<u64> {
+        let written = file.clone();
+        // A reader of its own, whose snapshot nobody moves: a copy of what changes meanwhile would begin again and again.
+        self.frozen()?.read(move |conn| copy::into_file(conn, &written, &*heard)).await?;
+        copy::look_through(&file)
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

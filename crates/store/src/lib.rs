@@ -23,8 +23,8 @@ pub use query::{
     RunSet, Settled, Tombstone, TombstoneQuery,
 };
 pub use request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, Cursor, DamagedItem, ItemRev, KeptFact, OutputKey,
-    Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, CopyHeard, Cursor, DamagedItem, ItemRev, KeptFact,
+    OutputKey, Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
     BegunRun, ControlChange, GateRow, GroupNote, HANDED_OVER, NewRun, NewWorker, Operation, OperationKind,

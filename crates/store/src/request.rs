@@ -1,5 +1,7 @@
 //! What the writing verbs are asked and what they answer.
 
+use std::sync::Arc;
+
 use redrive_core::event::Transition;
 use redrive_core::fact::Fact;
 use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, Rev, RunId, StageNo, StoreId, WorkerId};
@@ -291,7 +293,13 @@ pub enum Scrub {
     Leftovers,
     /// Room in its file, where more than half of it is free.
     Room,
+    /// All the room that is free in its file, however little and however large the file is. It is refused where it cannot
+    /// be done.
+    All,
 }
+
+/// Hears how far a copy is: bytes that are written, and bytes in all.
+pub type CopyHeard = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// How scrubbing went.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -300,6 +308,10 @@ pub struct Scrubbed {
     pub contents: u64,
     /// Bytes by which the file is smaller.
     pub given_back: u64,
+    /// Bytes that it has now.
+    pub bytes: u64,
+    /// How many of them are free: rewriting the file would give them back.
+    pub free: u64,
     /// What could not be done, and what to do about it.
     pub left: Option<String>,
 }

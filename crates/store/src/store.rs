@@ -1,5 +1,6 @@
 //! The trait itself.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,8 +17,8 @@ use crate::query::{
     RunSet, Settled, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit,
-    Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
+    Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
     BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
@@ -106,8 +107,12 @@ pub trait Store: Send + Sync {
     /// Reads items with their contents, in the order asked for, each pair as it is at one moment. What is not there is left
     /// out. At least one is read, and no more after `most` bytes: ask for the rest again.
     async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>>;
+    /// Reads these items, in the order asked for. What is not there is left out.
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>>;
     /// Reads an item's history.
     async fn history(&self, seq: ItemSeq) -> Result<History>;
+    /// Reads the histories of many items at one moment, in the order asked for; that of an item that is not there is empty.
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>>;
     /// Counts an item's children by how they stand.
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally>;
     /// Reads the maintained counters of a run that are not zero, by stage and metric.
@@ -161,6 +166,10 @@ pub trait Store: Send + Sync {
     /// Sees to it that what was removed is in no file of the store any more, or that room is given back. Nothing that can be
     /// read changes; a store without files has nothing to do.
     async fn scrub(&self, how: Scrub) -> Result<Scrubbed>;
+    /// Writes all that the store holds, as it is at one moment, into this file, which has to be there and empty. Others may
+    /// write meanwhile. The copy is a store of its own, is looked through once and is on the disk when it answers `Ok`;
+    /// otherwise the file is worth nothing. Returns its bytes.
+    async fn copy_into(&self, file: PathBuf, heard: CopyHeard) -> Result<u64>;
     /// Forgets old finished runs, some items a call.
     async fn prune(&self, prune: Prune) -> Result<Pruned>;
 

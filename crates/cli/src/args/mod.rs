@@ -1,6 +1,7 @@
 //! What can be typed. Nothing here is looked up or opened.
 
 mod again;
+mod care;
 mod crew;
 mod dead;
 mod index;
@@ -17,6 +18,7 @@ use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
 pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
+pub use care::BackupArgs;
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
@@ -193,6 +195,10 @@ pub enum Command {
         #[arg(long, short)]
         yes: bool,
     },
+    /// Give room back to the disk that the store does not need any more
+    Compact,
+    /// Copy the whole store into a file, while others go on
+    Backup(BackupArgs),
     /// Look whether everything is in order here
     Doctor {
         /// A pipeline file to look at as well

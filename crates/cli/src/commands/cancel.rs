@@ -7,14 +7,18 @@ use redrive_operate::items::{self, ItemName};
 use redrive_operate::runs::{self, Runs};
 
 use super::{Answer, Context, explain, work};
+use crate::output::progress::Unit;
 
 /// Takes a run out for good.
 pub async fn cancel(context: &Context, run: RunId, yes: bool) -> Answer {
-    let floor = context.floor()?;
+    let mut floor = context.floor()?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     runs::refuse_finished(&known)?;
     context.confirm(&format!("Cancel run {run} of {}?", known.row.spec.pipeline), yes)?;
-    work::tell(context, &runs::cancel(&floor, run).await?)?;
+    let watch = context.watch(&mut floor, "cancelling", Unit::Items);
+    let report = runs::cancel(&floor, run).await?;
+    drop(watch);
+    work::tell(context, &report)?;
     Ok(ExitCode::SUCCESS)
 }
 

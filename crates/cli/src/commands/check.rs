@@ -8,6 +8,7 @@ use redrive_operate::reports;
 
 use super::{Answer, Context};
 use crate::exit;
+use crate::output::progress::Unit;
 use crate::output::text::{KEY, safe, short, things};
 use crate::output::{json, lines};
 
@@ -16,7 +17,10 @@ const WIDTH: usize = 80;
 
 /// Proves the laws over everything the store holds, and that all of it is as it was written.
 pub async fn check(context: &Context, run: Option<RunId>) -> Answer {
-    let report = reports::check(&context.floor_to_read()?, run).await?;
+    let mut floor = context.floor_to_read()?;
+    let watch = context.watch(&mut floor, "checking", Unit::Items);
+    let report = reports::check(&floor, run).await?;
+    drop(watch);
     if context.global.json {
         json(&report)?;
     } else {

@@ -2,6 +2,7 @@
 
 mod again;
 mod cancel;
+mod care;
 mod check;
 mod children;
 mod completions;
@@ -37,6 +38,7 @@ use redrive_operate::{Error, Floor};
 
 use crate::args::{Args, Command, Global};
 use crate::output::note;
+use crate::output::progress::{Unit, Watch};
 use crate::output::text::safe;
 use crate::wiring;
 
@@ -77,6 +79,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Prune { older_than, with_dead, yes } => {
             prune::prune(&context, older_than, with_dead, yes).await
         }
+        Command::Compact => care::compact(&context).await,
+        Command::Backup(args) => care::backup(&context, args).await,
         Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
@@ -111,6 +115,14 @@ impl Context {
             note(&format!("warning: {path} was there and empty (0 bytes): a new store begins in it"));
         }
         Ok(opened.floor)
+    }
+
+    /// Shows how far what is asked of the floor is, until what it answers with is dropped: on a terminal, unless nobody wants
+    /// to see it.
+    pub fn watch(&self, floor: &mut Floor, what: &'static str, unit: Unit) -> Watch {
+        let watch = Watch::new(what, unit, self.global.quiet);
+        floor.env.progress = watch.progress();
+        watch
     }
 
     /// Tells something on the way, unless nobody wants to hear it.

@@ -6,23 +6,27 @@ use std::time::Duration;
 use redrive_engine::maintain::Prunable;
 use redrive_operate::reports::{self, Prune, Pruned, Spared};
 
-use super::{Answer, Context};
+use super::{Answer, Context, care};
+use crate::output::progress::Unit;
 use crate::output::text::{bytes, count, things};
 use crate::output::{json, lines};
 
 /// Forgets runs that finished long ago, and vectors that nothing uses.
 pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes: bool) -> Answer {
-    let floor = context.floor()?;
+    let mut floor = context.floor()?;
     let older_than_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
     let request = Prune { older_than_ms, with_dead };
     let ahead = reports::prunable(&floor, request).await?;
     context.confirm(&question(&ahead, older_than), yes)?;
+    let watch = context.watch(&mut floor, "forgetting", Unit::Items);
     let pruned = reports::prune(&floor, request).await?;
+    drop(watch);
     if context.global.json {
         json(&pruned)?;
     } else {
         lines(&told(&pruned))?;
     }
+    care::hint_at(context, pruned.room);
     Ok(ExitCode::SUCCESS)
 }
 

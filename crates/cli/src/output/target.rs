@@ -28,6 +28,11 @@ pub enum Existing {
     ReplacedIfSvg,
     /// It is left as it is, unless `--overwrite` is said: somebody may have edited it.
     Kept,
+    /// A store is written: only a regular file is one, only its owner reads it, and only another store is replaced by it.
+    Store {
+        /// Whether a store that is there may be replaced.
+        overwrite: bool,
+    },
 }
 
 /// A file that somebody named for output.
@@ -94,7 +99,8 @@ impl Target {
     /// When it cannot be written any more.
     pub async fn open(&self) -> Result<Sink, Error> {
         let spot = self.allowed()?;
-        Sink::open(spot, self.shown()).await
+        let private = matches!(self.existing, Existing::Store { .. });
+        Sink::open(spot, self.shown(), private).await
     }
 
     /// Where it leads, if that is nothing that must stay as it is.
@@ -102,6 +108,9 @@ impl Target {
         let spot = Spot::of(&self.named).map_err(|refusal| self.refused(refusal))?;
         if let Some(what) = self.guard.keeps(&spot) {
             return Err(self.refused(Refusal::new(format!("it is {what}"), ELSEWHERE)));
+        }
+        if let Existing::Store { .. } = self.existing {
+            guard::takes_a_store(&spot).map_err(|refusal| self.refused(refusal))?;
         }
         if let Spot::File { path, there: Some(there) } = &spot {
             self.replaceable(path, there).map_err(|refusal| self.refused(refusal))?;
@@ -114,6 +123,9 @@ impl Target {
         if there.len() == 0 {
             return Ok(());
         }
+        if let Existing::Store { overwrite } = self.existing {
+            return guard::store_is_replaceable(path, overwrite);
+        }
         if let Some(what) = guard::known_by_content(path) {
             return Err(Refusal::new(format!("it is {what}"), ELSEWHERE));
         }
@@ -124,7 +136,7 @@ impl Target {
                 "it is there already and is no picture",
                 "name another file, or remove that one",
             )),
-            Existing::Kept => Err(Refusal::new(
+            Existing::Kept | Existing::Store { .. } => Err(Refusal::new(
                 "it is there already, and somebody may have edited it",
                 "name another file, or say --overwrite",
             )),

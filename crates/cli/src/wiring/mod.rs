@@ -70,6 +70,11 @@ pub fn is_missing(path: &Path) -> bool {
         .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
+/// Whether a file is a store, as far as its first bytes tell.
+pub fn is_store(path: &Path) -> bool {
+    redrive_sqlite::is_store(path)
+}
+
 /// The file a store's URL names.
 pub fn store_path(url: &str) -> Result<PathBuf, Error> {
     match url.split_once(':') {

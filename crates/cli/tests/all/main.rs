@@ -4,6 +4,7 @@ mod again;
 mod bad_handlers;
 mod bad_input;
 mod budget;
+mod care;
 mod children;
 mod clock;
 mod crash_points;

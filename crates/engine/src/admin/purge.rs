@@ -1,9 +1,12 @@
 //! Dead items are removed, with everything that came from them; a tombstone stays.
 
+use std::collections::BTreeSet;
+
+use redrive_core::id::ItemSeq;
 use redrive_core::item::{Item, State};
 use redrive_store::{ItemFilter, ItemQuery, ItemRev, Operation, Result, Store};
 
-use super::{Done, PAGE, Request, close, dead, is_open, open};
+use super::{Done, PAGE, Request, close, count_dead, dead, is_open, next_page, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -23,6 +26,7 @@ pub(super) async fn go_on(
     mut operation: Operation,
     env: &Env,
 ) -> Result<Done> {
+    let all = operation.changed + operation.skipped + count_dead(store, filter).await?;
     let mut query = ItemQuery { filter: dead(filter), after: operation.after, limit: PAGE };
     let mut again = operation.after.is_some();
     loop {
@@ -38,26 +42,36 @@ pub(super) async fn go_on(
             break;
         }
         query.after = Some(last);
-        let now = env.clock.now();
+        query.limit = next_page(query.limit);
         operation.after = Some(last);
-        operation.updated_at = now;
-        crash::point("purge.before_page");
-        let mut items = Vec::with_capacity(page.len());
-        for item in &page {
-            if awaited(store, item).await? {
-                operation.skipped += 1;
-            } else {
-                items.push(ItemRev::from(item));
-            }
-        }
-        operation.changed += store.purge(items, operation.clone(), now).await?;
-        crash::point("purge.after_page");
+        purge_page(store, &page, &mut operation, env).await?;
+        env.progress.reached(operation.changed + operation.skipped, Some(all));
     }
     close(store, operation, env.clock.now()).await
 }
 
-/// Whether somebody waits for how the item ended: its parent then still has to hear of it.
-async fn awaited(store: &dyn Store, item: &Item) -> Result<bool> {
-    let Some(parent) = item.parent else { return Ok(false) };
-    Ok(store.item(parent).await?.is_some_and(|parent| parent.state == State::Joining))
+async fn purge_page(store: &dyn Store, page: &[Item], operation: &mut Operation, env: &Env) -> Result<()> {
+    let now = env.clock.now();
+    operation.updated_at = now;
+    crash::point("purge.before_page");
+    let awaited = awaited(store, page).await?;
+    let gone = page.iter().filter(|item| !item.parent.is_some_and(|parent| awaited.contains(&parent)));
+    let items: Vec<ItemRev> = gone.map(ItemRev::from).collect();
+    operation.skipped += (page.len() - items.len()) as u64;
+    // Written with the page, so that one that is broken off after it has not forgotten it.
+    let before = operation.changed;
+    operation.changed += items.len() as u64;
+    operation.changed = before + store.purge(items, operation.clone(), now).await?;
+    crash::point("purge.after_page");
+    Ok(())
+}
+
+/// The parents of items that still have to hear how these ended: an item that somebody waits for stays.
+async fn awaited(store: &dyn Store, page: &[Item]) -> Result<BTreeSet<ItemSeq>> {
+    let parents: BTreeSet<ItemSeq> = page.iter().filter_map(|item| item.parent).collect();
+    if parents.is_empty() {
+        return Ok(parents);
+    }
+    let parents = store.items_of(parents.into_iter().collect()).await?;
+    Ok(parents.iter().filter(|parent| parent.state == State::Joining).map(|parent| parent.seq).collect())
 }

@@ -13,7 +13,7 @@ use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, R
 use serde::{Deserialize, Serialize};
 
 use super::selection::{Page, Selected};
-use super::{Done, PAGE, Plans, Request, by_run, close, dead, is_open, open};
+use super::{Done, PAGE, Plans, Request, by_run, close, count_dead, dead, is_open, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -105,6 +105,8 @@ pub(super) async fn go_on(
     mut operation: Operation,
     env: &Env,
 ) -> Result<Done> {
+    let left = count_dead(store, &request.filter).await?.min(request.left(operation.changed));
+    let all = operation.changed + operation.skipped + left;
     let mut query = ItemQuery { filter: dead(&request.filter), after: operation.after, limit: PAGE };
     // One that was broken off goes on, and then looks once more at what died behind it meanwhile.
     let mut again = operation.after.is_some();
@@ -138,6 +140,7 @@ pub(super) async fn go_on(
             }
         }
         operation.after = Some(last);
+        env.progress.reached(operation.changed + operation.skipped, Some(all));
     }
     close(store, operation, env.clock.now()).await
 }

@@ -64,6 +64,7 @@ pub async fn prunable(store: &dyn Store, keep: Duration, with_dead: bool, env: &
 /// When the store fails; what went before is gone.
 pub async fn prune(store: &dyn Store, keep: Duration, with_dead: bool, env: &Env) -> Result<Pruned> {
     let finished_before = finished_before(keep, env);
+    let all = prunable(store, keep, with_dead, env).await?.items;
     let mut total = Pruned::default();
     loop {
         let page = store.prune(Prune { finished_before, with_dead, only: None, limit: PAGE }).await?;
@@ -73,6 +74,7 @@ pub async fn prune(store: &dyn Store, keep: Duration, with_dead: bool, env: &Env
         total.tombstones += page.tombstones;
         total.runs += page.runs;
         total.contents += page.contents;
+        env.progress.reached(total.items, Some(all));
         if !page.more {
             return Ok(total);
         }

@@ -1,16 +1,20 @@
 //! Proves the laws over everything a store holds.
 
 use redrive_core::id::RunId;
-use redrive_core::item::StateKind;
+use redrive_core::item::{Item, StateKind};
 use redrive_core::laws::{Case, Census, Law, Violation, check_item, check_starved, left_its_source};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Damage, Error, Index, ItemFilter, ItemQuery, Result, RunFilter, RunRow, Snapshot, Store, TombstoneQuery,
+    Damage, Error, History, Index, ItemFilter, ItemQuery, Result, RunFilter, RunRow, RunSet, Snapshot, Store,
+    TombstoneQuery,
 };
 use serde::Serialize;
+
+use crate::counts::counts;
+use crate::progress::Progress;
 
 const PAGE: usize = 1_000;
 /// Violations of one law that are listed.
@@ -62,8 +66,8 @@ pub enum Runs {
 }
 
 /// Checks every law for the given runs, that nothing in the index hangs in the air, and that everything is as it was written.
-/// All of it is read from one snapshot: workers may go on meanwhile. `plan` gives a run's pipeline, where it can still be
-/// read.
+/// The laws are read from one snapshot, and what is written from another: workers may go on meanwhile. `plan` gives a run's
+/// pipeline, where it can still be read; `progress` hears of the items.
 ///
 /// # Errors
 /// When the store fails; `NotFound` for a run that is not there.
@@ -72,10 +76,19 @@ pub async fn check(
     wanted: Runs,
     plan: impl Fn(&RunRow) -> Option<Plan>,
     now: Timestamp,
+    progress: &dyn Progress,
 ) -> Result<CheckReport> {
-    let Snapshot { store, index } = store.snapshot().await?;
-    let mut found = Found { damage: store.damage(DAMAGE).await?, ..Found::default() };
-    let laws = check_laws(&*store, &*index, wanted, plan, now, &mut found).await;
+    let Snapshot { store: frozen, index } = store.snapshot().await?;
+    let looked = async {
+        let mut found = Found { all: items_of(&*frozen, wanted).await?, ..Found::default() };
+        let look = Look { store: &*frozen, now, progress };
+        let laws = check_laws(look, &*index, wanted, plan, &mut found).await;
+        Ok((laws, found))
+    };
+    // The file is read through by another reader meanwhile.
+    let (damage, looked) = tokio::join!(store.damage(DAMAGE), looked);
+    let (laws, mut found): (_, Found) = looked?;
+    found.damage = damage?;
     match laws {
         // What cannot be read is a part of what was found.
         Err(Error::Corrupt(what)) => found.damage.push(Damage { item: None, key: None, what }),
@@ -87,19 +100,42 @@ pub async fn check(
     Ok(CheckReport { ok, runs, items, attempts, laws, damage })
 }
 
+/// How many items there are to look at; none where that cannot be read.
+async fn items_of(store: &dyn Store, wanted: Runs) -> Result<u64> {
+    let wanted = match wanted {
+        Runs::All => RunSet::All,
+        Runs::One(run) => RunSet::Of(vec![run]),
+    };
+    let of = match store.counters_of_all(wanted).await {
+        Err(Error::Corrupt(_)) => Vec::new(),
+        of => of?,
+    };
+    let there =
+        of.iter().map(|of| counts(&of.counters, |_| true)).map(|of| of.admitted.saturating_sub(of.purged));
+    Ok(there.sum())
+}
+
+/// What is looked at, when, and who hears how far it is.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    store: &'a dyn Store,
+    now: Timestamp,
+    progress: &'a dyn Progress,
+}
+
 async fn check_laws(
-    store: &dyn Store,
+    look: Look<'_>,
     index: &dyn Index,
     wanted: Runs,
     plan: impl Fn(&RunRow) -> Option<Plan>,
-    now: Timestamp,
     found: &mut Found,
 ) -> Result<()> {
+    let store = look.store;
     match wanted {
         Runs::One(run) => {
             let missing = || Error::NotFound(format!("run {run}"));
             let row = store.run(run).await?.ok_or_else(missing)?;
-            check_run(store, &row, plan(&row).as_ref(), now, found).await?;
+            check_run(look, &row, plan(&row).as_ref(), found).await?;
         }
         Runs::All => {
             let mut before = None;
@@ -108,7 +144,7 @@ async fn check_laws(
                 let Some(last) = page.last() else { break };
                 before = Some(last.id);
                 for row in &page {
-                    check_run(store, row, plan(row).as_ref(), now, found).await?;
+                    check_run(look, row, plan(row).as_ref(), found).await?;
                 }
             }
         }
@@ -121,6 +157,8 @@ async fn check_laws(
 
 #[derive(Default)]
 struct Found {
+    /// Items that there are to look at.
+    all: u64,
     runs: u64,
     items: u64,
     attempts: u64,
@@ -143,23 +181,22 @@ impl Found {
     }
 }
 
-async fn check_run(
-    store: &dyn Store,
-    row: &RunRow,
-    plan: Option<&Plan>,
-    now: Timestamp,
-    found: &mut Found,
-) -> Result<()> {
+async fn check_run(look: Look<'_>, row: &RunRow, plan: Option<&Plan>, found: &mut Found) -> Result<()> {
+    let Look { store, now, progress } = look;
     found.runs += 1;
-    // A run nobody works on starves nothing: its items wait for a command, not for a lane.
-    let attended =
-        row.control == Control::Go && store.workers().await?.iter().any(|worker| worker.attends(row.id, now));
-    // A run is cancelled parents first, in several transactions: until that is done, children outlive them.
-    let under_way = row.control == Control::Cancelled && row.finished_at.is_none();
     let counters = store.counters(row.id).await?;
     // A successor may have gone.
     let gone = |metric: &Metric| matches!(metric, Metric::Purged(_) | Metric::Forgotten(_));
-    let purged = counters.iter().any(|counter| gone(&counter.metric) && counter.n > 0);
+    let run = Run {
+        row,
+        plan,
+        purged: counters.iter().any(|counter| gone(&counter.metric) && counter.n > 0),
+        // A run nobody works on starves nothing: its items wait for a command, not for a lane.
+        attended: row.control == Control::Go
+            && store.workers().await?.iter().any(|worker| worker.attends(row.id, now)),
+        // A run is cancelled parents first, in several transactions: until that is done, children outlive them.
+        under_way: row.control == Control::Cancelled && row.finished_at.is_none(),
+    };
     let mut census = Census::default();
     count_tombstones(store, row.id, &mut census).await?;
     let mut after = None;
@@ -168,33 +205,58 @@ async fn check_run(
         let page = store.items(ItemQuery { filter, after, limit: PAGE }).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.seq);
-        for item in &page {
-            let history = store.history(item.seq).await?;
-            let has_successor =
-                purged || (item.state.kind() == StateKind::Superseded && other_version(store, item).await?);
-            let has_children =
-                plan.is_none_or(|plan| plan.stages().any(|(_, stage)| stage.first_child.is_some()));
-            let children = if has_children { store.children(item.seq).await? } else { Default::default() };
-            let case = Case {
-                item,
-                attempts: &history.attempts,
-                marks: &history.marks,
-                plan,
-                children,
-                has_successor,
-            };
-            let broken = check_item(&case).into_iter();
-            found.violations.extend(broken.filter(|broken| !(under_way && broken.law == Law::L10)));
-            found
-                .violations
-                .extend(check_starved(item, now, 60_000 + row.pause.before_ms).filter(|_| attended));
+        let histories = store.histories(page.iter().map(|item| item.seq).collect()).await?;
+        for (item, history) in page.iter().zip(&histories) {
+            run.check(look, item, history, found).await?;
             census.observe(item, &history.attempts);
-            found.items += 1;
-            found.attempts += history.attempts.len() as u64;
         }
+        progress.reached(found.items, Some(found.all));
     }
     found.violations.extend(census.compare(row.id, &counters));
     Ok(())
+}
+
+/// A run whose items are looked at.
+struct Run<'a> {
+    row: &'a RunRow,
+    plan: Option<&'a Plan>,
+    purged: bool,
+    attended: bool,
+    under_way: bool,
+}
+
+impl Run<'_> {
+    async fn check(&self, look: Look<'_>, item: &Item, history: &History, found: &mut Found) -> Result<()> {
+        let Look { store, now, .. } = look;
+        let superseded = item.state.kind() == StateKind::Superseded;
+        let has_successor = self.purged || (superseded && other_version(store, item).await?);
+        let children = match self.may_have_children(item) {
+            true => store.children(item.seq).await?,
+            false => Default::default(),
+        };
+        let case = Case {
+            item,
+            attempts: &history.attempts,
+            marks: &history.marks,
+            plan: self.plan,
+            children,
+            has_successor,
+        };
+        let broken = check_item(&case).into_iter();
+        found.violations.extend(broken.filter(|broken| !(self.under_way && broken.law == Law::L10)));
+        let grace = 60_000 + self.row.pause.before_ms;
+        found.violations.extend(check_starved(item, now, grace).filter(|_| self.attended));
+        found.items += 1;
+        found.attempts += history.attempts.len() as u64;
+        Ok(())
+    }
+
+    /// Whether an item is among those that a stage can expand: the items of one owner pass the stages of that owner.
+    fn may_have_children(&self, item: &Item) -> bool {
+        let Some(plan) = self.plan else { return true };
+        let Some(here) = plan.stage(item.stage) else { return true };
+        plan.stages().any(|(_, stage)| stage.owner == here.owner && stage.first_child.is_some())
+    }
 }
 
 async fn count_tombstones(store: &dyn Store, run: RunId, census: &mut Census) -> Result<()> {
@@ -209,7 +271,7 @@ async fn count_tombstones(store: &dyn Store, run: RunId, census: &mut Census) ->
     }
 }
 
-async fn other_version(store: &dyn Store, item: &redrive_core::item::Item) -> Result<bool> {
+async fn other_version(store: &dyn Store, item: &Item) -> Result<bool> {
     let filter = ItemFilter { ids: Some(item.id.versions()), ..ItemFilter::default() };
     let versions = store.items(ItemQuery { filter, after: None, limit: PAGE }).await?;
     for version in versions.iter().filter(|version| version.id != item.id) {

@@ -1,5 +1,6 @@
 //! One item's whole life, and why it is not running now.
 
+mod life;
 mod sentence;
 
 use redrive_core::attempt::AttemptRecord;
@@ -12,6 +13,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::gates::gate_report;
+pub use life::{Life, explain_life, read_lives};
 use sentence::sentence;
 
 use super::usage::usd;
@@ -120,9 +122,9 @@ impl ItemView {
     }
 
     /// Adds the content, or what is wrong with it.
-    fn with_content(&mut self, content: Content) {
+    fn with_content(&mut self, content: &Content) {
         match content {
-            Content::Damaged(what) => self.damage = Some(what),
+            Content::Damaged(what) => self.damage = Some(what.clone()),
             Content::Whole(payload) => {
                 let text = String::from_utf8(payload.to_vec()).ok();
                 self.payload = text.and_then(|text| RawValue::from_string(text).ok());
@@ -216,27 +218,21 @@ pub async fn explain(
     gate: Option<&str>,
     now: Timestamp,
 ) -> Result<Explanation> {
-    let History { attempts, marks } = store.history(item.seq).await?;
-    let mut view = ItemView::new(item, plan);
-    if let Some(parent) = item.parent {
-        view.parent = store.item(parent).await?.map(|parent| parent.id);
-    }
-    if let Some(content) = store.payload(item.seq).await? {
-        view.with_content(content);
-    }
-    if let (None, Some(_)) = (&view.message, &item.last) {
-        let failed = attempts.iter().rev().find_map(|row| row.failure.as_ref());
-        view.message = failed.map(|failure| failure.message.to_string());
-    }
-    let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
-    shown.extend(running_attempt(item, plan));
-    let children = store.children(item.seq).await?;
+    let history = store.history(item.seq).await?;
+    let parent = match item.parent {
+        Some(parent) => store.item(parent).await?.map(|parent| parent.id),
+        None => None,
+    };
+    let content = store.payload(item.seq).await?;
     let sentence = match item.state {
-        State::Joining => format!(
-            "It waits for its children: {} of {} are not finished.",
-            children.live,
-            children.live + children.done + children.dead + children.gone
-        ),
+        State::Joining => {
+            let children = store.children(item.seq).await?;
+            format!(
+                "It waits for its children: {} of {} are not finished.",
+                children.live,
+                children.live + children.done + children.dead + children.gone
+            )
+        }
         _ => {
             let gates = if gate.is_some() { store.gates().await? } else { Vec::new() };
             let gate = gates.iter().find(|row| Some(row.name.as_str()) == gate);
@@ -244,12 +240,31 @@ pub async fn explain(
             sentence(item, row, plan, gate.as_ref(), now)
         }
     };
-    let marks = marks.iter().map(|mark| MarkView {
-        at: mark.at.to_string(),
-        what: mark.what.to_owned(),
-        detail: mark.detail.to_string(),
-    });
-    Ok(Explanation { item: view, attempts: shown, marks: marks.collect(), now: sentence })
+    Ok(Explanation::of(&Life { item: item.clone(), parent, content, history }, plan, sentence))
+}
+
+impl Explanation {
+    fn of(life: &Life, plan: &Plan, now: String) -> Self {
+        let Life { item, parent, content, history } = life;
+        let History { attempts, marks } = history;
+        let mut view = ItemView::new(item, plan);
+        view.parent = *parent;
+        if let Some(content) = content {
+            view.with_content(content);
+        }
+        if let (None, Some(_)) = (&view.message, &item.last) {
+            let failed = attempts.iter().rev().find_map(|row| row.failure.as_ref());
+            view.message = failed.map(|failure| failure.message.to_string());
+        }
+        let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
+        shown.extend(running_attempt(item, plan));
+        let marks = marks.iter().map(|mark| MarkView {
+            at: mark.at.to_string(),
+            what: mark.what.to_owned(),
+            detail: mark.detail.to_string(),
+        });
+        Self { item: view, attempts: shown, marks: marks.collect(), now }
+    }
 }
 
 pub(super) fn stage_name(plan: &Plan, no: redrive_core::id::StageNo) -> String {

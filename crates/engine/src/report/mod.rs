@@ -12,7 +12,9 @@ mod usage;
 
 pub use crate::counts::{all_counts, live_items};
 pub use check::{CheckReport, LawReport, Runs, check};
-pub use explain::{AttemptView, Explanation, ItemView, MarkView, explain, find_item};
+pub use explain::{
+    AttemptView, Explanation, ItemView, Life, MarkView, explain, explain_life, find_item, read_lives,
+};
 pub use failures::{FailedItem, FailureReport, failures};
 pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::Selection;
 use crate::Floor;
+use crate::care::Room;
 use crate::error::Result;
 
 /// How many items were changed, or would be.
@@ -20,6 +21,9 @@ pub struct Changed {
     /// Why bytes of what was removed may be left, and what to do about it.
     #[serde(skip)]
     pub left: Option<String>,
+    /// Room that is free in the store's file now, where it is much.
+    #[serde(skip)]
+    pub room: Option<Room>,
 }
 
 /// Says how many dead items [`purge`] would remove, without what came from them.
@@ -48,5 +52,6 @@ pub async fn purge(floor: &Floor, selection: &Selection) -> Result<Changed> {
     }
     // Also when nothing was left to remove: a purge that was broken off may have got no further than that.
     let scrubbed = floor.store.scrub(Scrub::Leftovers).await?;
-    Ok(Changed { dry_run: false, items, skipped, left: scrubbed.left })
+    let room = Room::left(&scrubbed);
+    Ok(Changed { dry_run: false, items, skipped, left: scrubbed.left, room })
 }

@@ -1,10 +1,13 @@
 //! Dead letters: what a preview names is what is done.
 
-use redrive_core::id::ItemId;
+use std::sync::{Arc, Mutex};
+
+use redrive_core::id::{ItemId, RunId};
 use redrive_core::status::RunStatus;
-use redrive_operate::Kind;
-use redrive_operate::dead::{self, Export, Import, Imported, List, Redrive, Selection, Which};
+use redrive_engine::progress::Progress;
+use redrive_operate::dead::{self, Export, Exported, Import, Imported, List, Redrive, Selection, Which};
 use redrive_operate::work::Unobserved;
+use redrive_operate::{Kind, reports, runs};
 
 use super::support::House;
 
@@ -78,7 +81,7 @@ async fn a_canary_goes_on_only_when_it_passes() {
 async fn what_was_exported_and_edited_comes_back() {
     let house = House::new(FLAT, LINES);
     house.run().await;
-    let mut export = Export::of(&house.floor, selection(&house).await);
+    let mut export = Export::of(&house.floor, selection(&house).await).await.expect("counted");
     let import = Import::of(&house.floor);
     let mut lines = 0;
     while let Some(exported) = export.next().await.expect("exported") {
@@ -90,6 +93,71 @@ async fn what_was_exported_and_edited_comes_back() {
     let left = import.line("no export").await.expect("looked at");
     assert!(matches!(left, Imported::LeftAlone { .. }), "{left:?}");
     assert_eq!(house.run().await.status, RunStatus::Completed);
+}
+
+#[derive(Default)]
+struct Heard(Mutex<Vec<(u64, Option<u64>)>>);
+
+impl Progress for Heard {
+    fn reached(&self, done: u64, all: Option<u64>) {
+        self.0.lock().expect("not poisoned").push((done, all));
+    }
+}
+
+impl Heard {
+    /// Fails unless it has heard of ever more, up to all of so many; forgets it then.
+    fn of_all(&self, what: &str, items: u64) {
+        let heard = std::mem::take(&mut *self.0.lock().expect("not poisoned"));
+        assert!(heard.iter().map(|(done, _)| done).is_sorted(), "{what}: {heard:?}");
+        assert_eq!(heard.last(), Some(&(items, Some(items))), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn what_takes_long_tells_how_far_it_is() {
+    let mut house = House::new(FLAT, LINES);
+    house.run().await;
+    let heard = Arc::new(Heard::default());
+    house.floor.env.progress = heard.clone();
+    let (floor, selection) = (&house.floor, selection(&house).await);
+    let mut export = Export::of(floor, selection.clone()).await.expect("counted");
+    while export.next().await.expect("exported").is_some() {}
+    heard.of_all("export", 2);
+    reports::check(floor, None).await.expect("checked");
+    heard.of_all("check", 3);
+    let one = Redrive { limit: Some(1), ..Redrive::default() };
+    dead::redrive(floor, &selection, one, &Unobserved).await.expect("sent back");
+    heard.of_all("redrive", 1);
+    dead::purge(floor, &selection).await.expect("purged");
+    heard.of_all("purge", 1);
+    runs::cancel(floor, RunId(1)).await.expect("cancelled");
+    heard.of_all("cancel", 1);
+    let request = reports::Prune { older_than_ms: 0, with_dead: true };
+    // It ended a millisecond ago at the earliest.
+    while reports::prunable(floor, request).await.expect("looked").runs == 0 {}
+    reports::prune(floor, request).await.expect("pruned");
+    heard.of_all("prune", 2);
+}
+
+#[tokio::test]
+async fn an_export_tells_what_each_item_came_from_and_skips_what_is_not_dead_any_more() {
+    let house = House::new(FAMILY, LINES);
+    house.run().await;
+    let selection = selection(&house).await;
+    let mut export = Export::of(&house.floor, selection.clone()).await.expect("counted");
+    let mut told = Vec::new();
+    while let Some(Exported(life)) = export.next().await.expect("exported") {
+        assert!(life.item.payload.is_some(), "{life:?}");
+        assert!(!life.attempts.is_empty() && life.now.contains("dead"), "{life:?}");
+        told.push((life.item.id, life.item.parent));
+    }
+    let parents: Vec<_> = told.iter().filter(|(_, parent)| parent.is_none()).map(|(id, _)| *id).collect();
+    let children = told.iter().filter_map(|(_, parent)| *parent);
+    assert_eq!(parents.len(), 2);
+    assert_eq!(children.filter(|parent| parents.contains(parent)).count(), 4);
+    let mut late = Export::of(&house.floor, selection.clone()).await.expect("counted");
+    dead::redrive(&house.floor, &selection, Redrive::default(), &Unobserved).await.expect("sent back");
+    assert!(late.next().await.expect("looked").is_none(), "nothing is dead any more");
 }
 
 #[tokio::test]

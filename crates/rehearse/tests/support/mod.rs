@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::time::{Timestamp, millis};
-use redrive_engine::env::{Clock, Env, Seeded, SystemProcesses};
+use redrive_engine::env::{Clock, Env, Seeded};
 use redrive_rehearse::{Plan, Rehearsal, Running};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -80,11 +80,7 @@ impl Stage {
     pub async fn with(plan: Plan) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let clock = Arc::new(Manual(watch::channel(1_700_000_000_000).0));
-        let env = Env {
-            clock: clock.clone(),
-            dice: Arc::new(Seeded::new(1)),
-            processes: Arc::new(SystemProcesses),
-        };
+        let env = Env { clock: clock.clone(), dice: Arc::new(Seeded::new(1)), ..Env::system() };
         let running = Rehearsal::start(plan, env, "127.0.0.1:0".parse().expect("an address"));
         let running = running.await.expect("a free port");
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");

@@ -8,6 +8,7 @@ use redrive_core::id::ItemId;
 use redrive_core::item::{Item, State};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
+use redrive_engine::progress::Unheard;
 use redrive_engine::report::Runs;
 use redrive_store::Store;
 
@@ -120,7 +121,8 @@ impl Oracle {
     /// `redrive check` says the same.
     fn engine_agrees(&self, store: &dyn Store, now: Timestamp) -> Verdict {
         let plan = self.recipe.plan.clone();
-        match at_once(redrive_engine::report::check(store, Runs::All, |_| Some(plan.clone()), now)) {
+        match at_once(redrive_engine::report::check(store, Runs::All, |_| Some(plan.clone()), now, &Unheard))
+        {
             Ok(report) => match report.laws.iter().flat_map(|law| &law.violations).next() {
                 Some(found) => broken("check", format!("{}: {}", found.law, found.what)),
                 None => Ok(()),

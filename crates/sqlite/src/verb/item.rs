@@ -27,6 +27,15 @@ pub(crate) fn one(conn: &Connection, seq: ItemSeq) -> Result<Option<Item>> {
     rows.next()?.map(row::item).transpose()
 }
 
+/// Reads these items.
+pub(crate) fn some(conn: &Connection, items: &[ItemSeq]) -> Result<Vec<Item>> {
+    let mut found = Vec::with_capacity(items.len());
+    for seq in items {
+        found.extend(one(conn, *seq)?);
+    }
+    Ok(found)
+}
+
 /// Reads one item's content.
 pub(crate) fn payload(conn: &Connection, seq: ItemSeq) -> Result<Option<Content>> {
     let mut select = conn.prepare_cached("SELECT payload, content, payload_sum FROM item WHERE seq = ?1")?;
@@ -36,14 +45,20 @@ pub(crate) fn payload(conn: &Connection, seq: ItemSeq) -> Result<Option<Content>
 
 /// Reads items with their contents, and no more after so many bytes.
 pub(crate) fn contents(conn: &Connection, items: &[ItemSeq], most: usize) -> Result<Vec<ItemContent>> {
+    let mut select = conn.prepare_cached(concat!(
+        "SELECT ",
+        item_columns!(),
+        ", payload, content, payload_sum FROM item WHERE seq = ?1"
+    ))?;
     let (mut found, mut bytes) = (Vec::with_capacity(items.len()), 0);
     for seq in items {
-        if let (Some(item), Some(content)) = (one(conn, *seq)?, payload(conn, *seq)?) {
-            bytes += content.bytes();
-            found.push(ItemContent { item, content });
-            if bytes >= most {
-                break;
-            }
+        let mut rows = select.query([seq.0])?;
+        let Some(row) = rows.next()? else { continue };
+        let (item, content) = (row::item(row)?, content::read(conn, row, row::ITEM_COLUMNS)?);
+        bytes += content.bytes();
+        found.push(ItemContent { item, content });
+        if bytes >= most {
+            break;
         }
     }
     Ok(found)

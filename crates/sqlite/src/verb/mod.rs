@@ -2,6 +2,7 @@
 
 pub(crate) mod claim;
 pub(crate) mod commit;
+pub(crate) mod copy;
 pub(crate) mod counter;
 pub(crate) mod damage;
 pub(crate) mod gate;

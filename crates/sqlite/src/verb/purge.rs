@@ -19,14 +19,12 @@ pub(crate) fn purge(tx: &Connection, items: &[ItemRev], by: &Operation, now: Tim
     let mut outbox = Outbox::of(tx)?;
     let mut gone = 0;
     for asked in items {
-        if !item::one(tx, asked.seq)?.is_some_and(|item| may_purge(&item, *asked)) {
-            continue;
-        }
-        for seq in family(tx, asked.seq)? {
-            let Some(item) = item::one(tx, seq)? else { continue };
+        let Some(head) = item::one(tx, asked.seq)?.filter(|item| may_purge(item, *asked)) else { continue };
+        let below = descendants(tx, head.seq)?;
+        for item in std::iter::once(head).chain(item::some(tx, &below)?) {
             tombstone::set(tx, &rule::item::tombstone(&item, by, now))?;
-            output::remove_of(tx, seq)?;
-            remove(tx, seq)?;
+            output::remove_of(tx, item.seq)?;
+            remove(tx, item.seq)?;
             deltas.purged(&item);
             outbox.tell(tx, Fact::of_purged(&item, now))?;
             gone += 1;
@@ -37,8 +35,8 @@ pub(crate) fn purge(tx: &Connection, items: &[ItemRev], by: &Operation, now: Tim
     Ok(gone)
 }
 
-/// An item and everything that came from it.
-fn family(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
+/// Everything that came from an item.
+fn descendants(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
     let mut select = tx.prepare_cached("SELECT seq FROM item WHERE parent = ?1 ORDER BY seq")?;
     let mut family = vec![head];
     let mut at = 0;
@@ -48,6 +46,7 @@ fn family(tx: &Connection, head: ItemSeq) -> Result<Vec<ItemSeq>> {
         family.extend(children);
         at += 1;
     }
+    family.remove(0);
     Ok(family)
 }
 

@@ -10,6 +10,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::error::Result;
 use crate::row::{self, item_columns, limit as sql_limit};
+use crate::verb::counter;
 use crate::verb::item::{collect, one};
 
 /// Reads a page of items.
@@ -51,19 +52,45 @@ fn index(filter: &ItemFilter, dead: bool) -> &'static str {
     }
 }
 
-/// Reads the largest groups of dead items.
-pub(crate) fn groups(conn: &Connection, filter: &ItemFilter, limit: usize) -> Result<Vec<Group>> {
+/// Runs with no more dead items than this are grouped along their own index, with a look at each item.
+const FEW: u64 = 20_000;
+
+/// The index to group along: the one that has all that is asked for, unless a run has few of all dead items.
+fn group_index(conn: &Connection, filter: &ItemFilter) -> Result<&'static str> {
+    let covered = filter.text.is_none()
+        && filter.key.is_none()
+        && filter.ids.is_none()
+        && filter.parent.is_none()
+        && filter.unseen.is_none()
+        && !filter.top
+        && !filter.failed;
+    let few = match filter.run {
+        Some(run) => counter::in_state(conn, run, StateKind::Dead)? <= FEW,
+        None => false,
+    };
+    Ok(if covered && !few { "INDEXED BY item_dead_group" } else { index(filter, true) })
+}
+
+/// The statement that counts groups. Those without a name are one, whether they have none or an empty one.
+fn counted(filter: &ItemFilter, index: &str) -> Result<(String, Vec<Value>)> {
     let mut conditions = Conditions::of(filter)?;
     conditions.parts.push(format!("state = {}", StateKind::Dead.code()));
     let sql = format!(
-        "SELECT coalesce(grp, '') AS name, count(*) AS n, min(seq), min(updated_at), max(updated_at)
-         FROM item {} {} GROUP BY name ORDER BY n DESC, name LIMIT ?",
-        index(filter, true),
+        "SELECT coalesce(grp, '') AS name, sum(n) AS n, min(least), min(first), max(last) FROM (
+             SELECT grp, count(*) AS n, min(seq) AS least, min(updated_at) AS first, max(updated_at) AS last
+             FROM item {index} {} GROUP BY grp)
+         GROUP BY name ORDER BY n DESC, name LIMIT ?",
         conditions.text()
     );
-    conditions.values.push(Value::from(sql_limit(limit)));
+    Ok((sql, conditions.values))
+}
+
+/// Reads the largest groups of dead items.
+pub(crate) fn groups(conn: &Connection, filter: &ItemFilter, limit: usize) -> Result<Vec<Group>> {
+    let (sql, mut values) = counted(filter, group_index(conn, filter)?)?;
+    values.push(Value::from(sql_limit(limit)));
     let mut select = conn.prepare_cached(&sql)?;
-    let mut rows = select.query(params_from_iter(conditions.values))?;
+    let mut rows = select.query(params_from_iter(values))?;
     let mut groups = Vec::new();
     while let Some(row) = rows.next()? {
         let example = ItemSeq(row.get(2)?);
@@ -176,6 +203,40 @@ mod tests {
     use crate::migrate::MIGRATIONS;
     use crate::open;
 
+    /// What SQLite would do for a statement, with the instructions of its program.
+    fn explained(conn: &Connection, how: &str, sql: &str, values: &[Value], column: usize) -> Vec<String> {
+        let mut explain = conn.prepare(&format!("{how} {sql}")).unwrap();
+        let rows = explain.query_map(params_from_iter(values), |row| row.get(column)).unwrap();
+        rows.map(std::result::Result::unwrap).collect()
+    }
+
+    #[test]
+    fn groups_are_counted_without_a_look_at_the_items() {
+        let conn = open::in_memory(MIGRATIONS).unwrap();
+        let filter = ItemFilter {
+            run: Some(RunId(1)),
+            stages: vec![StageNo(0)],
+            class: Some(redrive_core::failure::Class::Final),
+            reason: Some(DeadReason::Final),
+            since: Some(Timestamp(1)),
+            ..ItemFilter::default()
+        };
+        for filter in [ItemFilter::default(), filter] {
+            let (sql, mut values) = counted(&filter, "INDEXED BY item_dead_group").unwrap();
+            values.push(Value::from(9));
+            let plan = explained(&conn, "EXPLAIN QUERY PLAN", &sql, &values, 3).join("; ");
+            assert!(plan.contains("item_dead_group"), "{plan}");
+            let program = explained(&conn, "EXPLAIN", &sql, &values, 1);
+            let looks = |step: &String| matches!(step.as_str(), "SeekRowid" | "FinishSeek" | "NotExists");
+            assert!(!program.iter().any(looks), "{program:?}");
+        }
+        // One that has to look at the items, and one of a run that has next to no dead items, go by other indexes.
+        let text = ItemFilter { text: Some("x".to_owned()), ..ItemFilter::default() };
+        assert_eq!(group_index(&conn, &text).unwrap(), "INDEXED BY item_dead_any");
+        let run = ItemFilter { run: Some(RunId(1)), ..ItemFilter::default() };
+        assert_eq!(group_index(&conn, &run).unwrap(), "INDEXED BY item_dead");
+    }
+
     #[test]
     fn a_page_is_read_along_an_index_and_never_sorted() {
         let conn = open::in_memory(MIGRATIONS).unwrap();
@@ -202,13 +263,7 @@ mod tests {
         }
         for (filter, index) in filters {
             let (sql, values) = page(&ItemQuery { filter, after: Some(ItemSeq(5)), limit: 9 }).unwrap();
-            let mut explain = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            let plan: Vec<String> = explain
-                .query_map(params_from_iter(values), |row| row.get(3))
-                .unwrap()
-                .map(std::result::Result::unwrap)
-                .collect();
-            let plan = plan.join("; ");
+            let plan = explained(&conn, "EXPLAIN QUERY PLAN", &sql, &values, 3).join("; ");
             assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
         }
     }

@@ -15,11 +15,11 @@ const WORTHWHILE: i64 = 1 << 20;
 
 /// Writes the file anew where that is asked for, and empties the log. Runs outside any transaction.
 pub(crate) fn rewrite(conn: &Connection, how: Scrub) -> Result<Scrubbed> {
-    let before = bytes(conn)?;
-    let free = number(conn, "freelist_count")? * number(conn, "page_size")?;
+    let (before, free) = (bytes(conn)?, free(conn)?);
     let (wanted, too_large) = match how {
         Scrub::Leftovers => (before <= REWRITTEN, before > REWRITTEN),
         Scrub::Room => (free >= WORTHWHILE && free * 2 > before, false),
+        Scrub::All => (true, false),
     };
     let mut scrubbed = Scrubbed::default();
     if wanted {
@@ -27,15 +27,20 @@ pub(crate) fn rewrite(conn: &Connection, how: Scrub) -> Result<Scrubbed> {
         conn.pragma_update(None, "temp_store", "FILE")?;
         let written = conn.execute_batch("VACUUM");
         conn.pragma_update(None, "temp_store", "MEMORY")?;
-        if let Err(error) = written {
-            scrubbed.left =
-                Some(format!("the file could not be written anew ({error}); its free pages are overwritten"));
+        match written {
+            Ok(()) => {}
+            Err(error) if how == Scrub::All => return Err(error.into()),
+            Err(error) => {
+                scrubbed.left = Some(format!(
+                    "the file could not be written anew ({error}); its free pages are overwritten"
+                ));
+            }
         }
     }
     if too_large {
         scrubbed.left = Some(
             "the file is larger than 1 GiB and was not written anew: rows that were moved within it may have left bytes; \
-             `sqlite3 FILE VACUUM` removes them"
+             `redrive compact` removes them"
                 .to_owned(),
         );
     }
@@ -47,8 +52,15 @@ pub(crate) fn rewrite(conn: &Connection, how: Scrub) -> Result<Scrubbed> {
                 .to_owned(),
         );
     }
-    scrubbed.given_back = u64::try_from(before - bytes(conn)?).unwrap_or(0);
+    let now = bytes(conn)?;
+    scrubbed.given_back = u64::try_from(before - now).unwrap_or(0);
+    scrubbed.bytes = u64::try_from(now).unwrap_or(0);
+    scrubbed.free = u64::try_from(self::free(conn)?).unwrap_or(0);
     Ok(scrubbed)
+}
+
+fn free(conn: &Connection) -> Result<i64> {
+    Ok(number(conn, "freelist_count")? * number(conn, "page_size")?)
 }
 
 fn bytes(conn: &Connection) -> Result<i64> {

@@ -1,5 +1,6 @@
 //! What the store does when things go wrong around it.
 
+mod copy;
 mod crash;
 mod damage;
 mod file;

@@ -6,6 +6,7 @@ mod read;
 mod state;
 mod write;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -20,8 +21,8 @@ use crate::query::{
     RunSet, Settled, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed, Submit,
-    Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
+    Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
     BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
@@ -174,8 +175,18 @@ impl Store for MemoryStore {
         Ok(found)
     }
 
+    async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
+        let state = self.lock();
+        Ok(items.iter().filter_map(|seq| state.items.get(seq)).map(|kept| kept.item.clone()).collect())
+    }
+
     async fn history(&self, seq: ItemSeq) -> Result<History> {
-        Ok(self.lock().items.get(&seq).map(|kept| kept.history.clone()).unwrap_or_default())
+        Ok(self.lock().history(seq))
+    }
+
+    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+        let state = self.lock();
+        Ok(items.into_iter().map(|seq| state.history(seq)).collect())
     }
 
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
@@ -278,6 +289,11 @@ impl Store for MemoryStore {
     /// What is removed from memory is gone.
     async fn scrub(&self, _how: Scrub) -> Result<Scrubbed> {
         self.change().map(|_| Scrubbed::default())
+    }
+
+    /// There is no file of it that could be copied.
+    async fn copy_into(&self, file: PathBuf, _heard: CopyHeard) -> Result<u64> {
+        Err(Error::Open(format!("a store in memory cannot be copied into {}", file.display())))
     }
 
     async fn prune(&self, prune: Prune) -> Result<Pruned> {

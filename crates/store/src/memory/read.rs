@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 
 use super::state::State;
 use crate::query::{
-    ConfigCounter, Group, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, Tombstone,
+    ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, Tombstone,
     TombstoneQuery,
 };
 use crate::rule;
@@ -21,6 +21,10 @@ use crate::work::{OpenRun, RunState, WorkList, WorkPosition, WorkQuery};
 impl State {
     fn each(&self) -> impl Iterator<Item = &Item> {
         self.items.values().map(|kept| &kept.item)
+    }
+
+    pub(super) fn history(&self, seq: ItemSeq) -> History {
+        self.items.get(&seq).map(|kept| kept.history.clone()).unwrap_or_default()
     }
 
     pub(super) fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Vec<Item> {

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::commands::{Answer, Context};
 use crate::exit;
+use crate::output::progress::Unit;
 use crate::output::target::{Existing, Guard, Sink, Target};
 use crate::output::text::{safe, things};
 use crate::output::{json, note};
@@ -27,7 +28,7 @@ pub async fn export(context: &Context, which: &Which, output: Option<&Path>, ove
     let existing = if overwrite { Existing::Replaced } else { Existing::Kept };
     let guard = Guard::of_store(&context.global.store)?;
     let mut target = output.map(|path| Target::look("--output", path, existing, guard)).transpose()?;
-    let floor = context.floor_to_read()?;
+    let mut floor = context.floor_to_read()?;
     if let Some(target) = &mut target {
         target.spare_runs(&*floor.store).await?;
     }
@@ -37,7 +38,8 @@ pub async fn export(context: &Context, which: &Which, output: Option<&Path>, ove
         None => Sink::standard_output()?,
     };
     let (mut written, mut damaged) = (0, 0);
-    let mut export = Export::of(&floor, selection);
+    let watch = context.watch(&mut floor, "writing", Unit::Items);
+    let mut export = Export::of(&floor, selection).await?;
     while let Some(exported) = export.next().await? {
         let item = &exported.0.item;
         if let Some(damage) = &item.damage {
@@ -55,6 +57,7 @@ pub async fn export(context: &Context, which: &Which, output: Option<&Path>, ove
             break;
         }
     }
+    drop(watch);
     // What was edited is worth more than the news that nothing is dead.
     let untouched = written == 0 && target.as_ref().is_some_and(Target::holds_something);
     if !untouched {
@@ -71,7 +74,8 @@ pub async fn export(context: &Context, which: &Which, output: Option<&Path>, ove
 
 /// Sends dead items back with the content of an exported and edited file. Every line that cannot be used is told.
 pub async fn import(context: &Context, file: &str) -> Answer {
-    let floor = context.floor()?;
+    let mut floor = context.floor()?;
+    let watch = context.watch(&mut floor, "reading in", Unit::Items);
     let reader: Box<dyn BufRead> = if file == "-" {
         Box::new(std::io::stdin().lock())
     } else {
@@ -92,7 +96,9 @@ pub async fn import(context: &Context, file: &str) -> Answer {
                 note(&format!("{file}:{}: {why}", number + 1));
             }
         }
+        floor.env.progress.reached(changed.items + changed.skipped, None);
     }
+    drop(watch);
     super::told(context, &changed, "sent back")?;
     Ok(if changed.skipped == 0 { ExitCode::SUCCESS } else { exit::partial() })
 }

@@ -11,8 +11,9 @@ use redrive_operate::dead::{self, Changed, List, Note, Selection, Which};
 use redrive_operate::items::ItemName;
 use redrive_operate::operations;
 
-use super::{Answer, Context, explain};
+use super::{Answer, Context, care, explain};
 use crate::args::DeadCommand;
+use crate::output::progress::Unit;
 use crate::output::table::{Side, table};
 use crate::output::text::{count, short, things};
 use crate::output::{json, lines, note};
@@ -45,7 +46,7 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
 
 async fn purge(context: &Context, which: &Which, all: bool, dry_run: bool, yes: bool) -> Answer {
     Selection::said_which(which, all, "removed")?;
-    let floor = if dry_run { context.floor_to_read()? } else { context.floor()? };
+    let mut floor = if dry_run { context.floor_to_read()? } else { context.floor()? };
     let selection = Selection::of(&floor, which).await?;
     let ahead = dead::preview_purge(&floor, &selection).await?;
     if dry_run {
@@ -53,11 +54,15 @@ async fn purge(context: &Context, which: &Which, all: bool, dry_run: bool, yes: 
     }
     let (items, of) = (things(ahead.items, "dead item"), if ahead.items == 1 { "it" } else { "them" });
     context.confirm(&format!("Remove {items} and everything that came from {of}?"), yes)?;
+    let watch = context.watch(&mut floor, "removing", Unit::Items);
     let purged = dead::purge(&floor, &selection).await?;
+    drop(watch);
     if let Some(left) = &purged.left {
         note(&format!("bytes of what was removed may be left: {left}"));
     }
-    told(context, &purged, "removed")
+    let told = told(context, &purged, "removed")?;
+    care::hint_at(context, purged.room);
+    Ok(told)
 }
 
 /// Tells how many items an operation meant or changed.

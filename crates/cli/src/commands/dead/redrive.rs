@@ -9,6 +9,7 @@ use crate::args::RedriveArgs;
 use crate::commands::work::{self, Watching, write_results};
 use crate::commands::{Answer, Context};
 use crate::exit;
+use crate::output::progress::Unit;
 use crate::output::target::{Existing, Guard, Target};
 use crate::output::text::{count, things};
 use crate::output::{json, lines, note, summary};
@@ -25,7 +26,7 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
         }
         None => None,
     };
-    let floor = if args.dry_run { context.floor_to_read()? } else { context.floor()? };
+    let mut floor = if args.dry_run { context.floor_to_read()? } else { context.floor()? };
     if let Some(results) = &mut results {
         results.spare_runs(&*floor.store).await?;
     }
@@ -33,7 +34,9 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
     if args.dry_run {
         return planned(context, &dead::preview(&floor, &selection, request).await?);
     }
+    let watch = context.watch(&mut floor, "sending back", Unit::Items);
     let done = dead::redrive(&floor, &selection, request, &Watching::of(context)).await?;
+    drop(watch);
     if let Some(canary) = &done.canary {
         note(&canary_words(canary));
         if !canary.went_on {

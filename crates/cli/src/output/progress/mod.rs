@@ -1,6 +1,7 @@
 //! The live display: what is done, waiting, running, dead and filtered, each apart.
 
 mod parts;
+mod watch;
 
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, LazyLock};
@@ -16,6 +17,7 @@ use redrive_store::Store;
 
 use super::text::{count, short, span, things};
 use parts::Parts;
+pub use watch::{Unit, Watch};
 
 static BARS: LazyLock<MultiProgress> =
     LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));

@@ -14,6 +14,7 @@ use redrive_operate::sources::walk_options;
 use redrive_pipeline::{Definition, SourceKind, StageKind};
 use redrive_store::{RunFilter, Store};
 
+use super::Refusal;
 use super::spot::Spot;
 use crate::wiring;
 
@@ -183,6 +184,35 @@ fn is_item_but_for_its_state(why: &SkipReason) -> bool {
         | SkipReason::Special
         | SkipReason::Vanished => false,
     }
+}
+
+/// Refuses a place where a store cannot be put: what is no regular file, and what parts of another store are beside. SQLite
+/// would take those for parts of the new one.
+pub(super) fn takes_a_store(spot: &Spot) -> Result<(), Refusal> {
+    let Spot::File { path, .. } = spot else {
+        return Err(Refusal::new("it is no regular file", "name a file"));
+    };
+    for companion in COMPANIONS {
+        let mut name = path.clone().into_os_string();
+        name.push(companion);
+        let name = PathBuf::from(name);
+        if std::fs::symlink_metadata(&name).is_ok() {
+            let why = format!("{} is beside it, a part of another store", name.display());
+            return Err(Refusal::new(why, "name another file"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file that is there may be replaced by a copy of a store: if it is one itself, and that was said.
+pub(super) fn store_is_replaceable(path: &Path, overwrite: bool) -> Result<(), Refusal> {
+    if !overwrite {
+        return Err(Refusal::new("it is there already", "name another file, or say --overwrite"));
+    }
+    if wiring::is_store(path) {
+        return Ok(());
+    }
+    Err(Refusal::new("it is there already and is no store", "name another file, or remove that one"))
 }
 
 /// What a file must be from what is in it, or from its name: nobody means these by an output, whoever made them.

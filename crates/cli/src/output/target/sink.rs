@@ -47,7 +47,7 @@ impl Sink {
         Ok(Self::on(file, shown))
     }
 
-    pub(super) async fn open(spot: Spot, shown: String) -> Result<Self, Error> {
+    pub(super) async fn open(spot: Spot, shown: String, private: bool) -> Result<Self, Error> {
         match spot {
             Spot::Standard(stream) => {
                 let file = standard(stream).map_err(|error| broken(&shown, &error))?;
@@ -61,7 +61,7 @@ impl Sink {
                 Ok(sink)
             }
             Spot::File { path, there } => {
-                let mode = if there.is_some() { 0o600 } else { 0o666 };
+                let mode = if private || there.is_some() { 0o600 } else { 0o666 };
                 let (file, unfinished) =
                     create_beside(&path, "part", mode).map_err(|error| broken(&shown, &error))?;
                 let mut sink = Self::on(file, shown);
@@ -97,6 +97,11 @@ impl Sink {
         }
         let flushed = self.out.flush();
         self.settle(flushed)
+    }
+
+    /// The file beside the one that it takes the place of, where there is one.
+    pub fn unfinished(&self) -> Option<&Path> {
+        self.beside.as_ref().map(|beside| beside.unfinished.as_path())
     }
 
     /// Whether nobody reads it any more.
