@@ -194,6 +194,9 @@ impl Player<'_> {
             Close::Exact
         };
         let printed: Vec<&str> = printed.trim_end().lines().collect();
+        if !shown.is_empty() && shown.iter().all(|line| *line == "…") {
+            self.wrong(block.line, "an output of which nothing is shown says nothing");
+        }
         if !close.fits(shown, &printed) {
             self.wrong(
                 block.line,
@@ -227,6 +230,7 @@ fn a_page_that_is_not_so_is_told_of_it() {
         ("```console\n$ echo one\ntwo\n```\n", "the page has\ntwo\nand it prints\none"),
         ("```sh\nfalse\ntrue\n```\n", "`false` ends with 1, not with 0"),
         ("```sh exit=3\ntrue\n```\n", "`true` ends with 0, not with 3"),
+        ("```console\n$ echo one\n…\n```\n", "an output of which nothing is shown says nothing"),
         ("```text\nx\n```\n", "it is the output of no command"),
         ("```toml\nx = 1\n```\n", "`toml` needs one of the marks file, part, not-run"),
         ("```toml part\nx = 1\n```\n", "`redrive policy lint` says of it"),
