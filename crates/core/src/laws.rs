@@ -299,6 +299,10 @@ fn parent_as_children(case: &Case<'_>) -> Option<String> {
 fn waits_as_decided(case: &Case<'_>) -> Option<String> {
     let item = case.item;
     let State::Waiting { due, .. } = item.state else { return None };
+    // Somebody has told it when to go.
+    if case.marks.iter().any(|mark| mark.what == "rescheduled" && mark.at == item.updated_at) {
+        return None;
+    }
     let last = present(case).max_by_key(|row| row.attempt);
     let decided = match last {
         Some(row) => row.wait.map_or(Duration::ZERO, |(wait, _)| wait),

@@ -392,7 +392,7 @@ proptest! {
                 prop_assert!(due < Timestamp::MAX);
             }
             if before.state.kind().is_terminal() {
-                let way_out = ["redriven", "edited", "superseded", "restored", "reopened", "removed", "reconfigured"];
+                let way_out = ["rerun", "redriven", "edited", "superseded", "restored", "reopened", "removed", "reconfigured"];
                 prop_assert!(next.mark.as_ref().is_some_and(|mark| way_out.contains(&mark.what)));
             }
         }

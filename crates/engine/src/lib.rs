@@ -17,6 +17,7 @@ pub mod env;
 pub mod fault;
 pub mod handler;
 mod identity;
+pub mod last_words;
 pub mod maintain;
 mod patience;
 pub mod progress;

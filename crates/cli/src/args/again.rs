@@ -108,13 +108,13 @@ pub struct ItemsArgs {
     /// Those at this stage
     #[arg(long)]
     pub stage: Option<String>,
-    /// Those whose last failure is in this group of alike errors
+    /// Dead ones in this group of alike errors (see `dead groups`)
     #[arg(long)]
     pub group: Option<String>,
     /// Those whose last failure has this class: final, retryable, timeout, rate_limited, quota, oversized, crash
     #[arg(long, value_parser = class)]
     pub class: Option<Class>,
-    /// Those whose key or last failure contains this text
+    /// Those whose key, or what they died of, contains this text
     #[arg(long)]
     pub text: Option<String>,
     /// Those that changed within this time, for example 2h

@@ -52,7 +52,12 @@ fn only_those_go_that_are_meant() {
     let place = waiting(&server);
     place.run(&["retry"]).expect(2);
     place.run(&["retry", "--stage", "nowhere"]).expect(2);
-    let group = place.json(&["explain", "k0003"])["item"]["group"].clone();
+    let listed = place.json(&["items", "--state", "waiting"]);
+    let group = listed["items"][1]["group"].clone();
+    assert_eq!(
+        (&listed["items"][1]["key"], &listed["items"][1]["message"]),
+        (&json!("k0003"), &json!("no such model"))
+    );
     let ahead = place.json(&["retry", "--text", "model", "--dry-run"]);
     assert_eq!((&ahead["items"], &ahead["dry_run"]), (&json!(2), &json!(true)));
     assert_eq!(place.json(&["retry", "--class", "timeout"])["items"], 0);

@@ -417,8 +417,7 @@ fn retried(at: &str) -> bool {
     let args = ["retry", "--run", "r1", "--json"];
     let died = crash_in(&place, &args, at);
     place.check();
-    let told = place.run(&args).expect(0).json();
-    assert_eq!(count(&told["items"]) + count(&told["skipped"]), ITEMS as u64, "{told}");
+    place.run(&args).expect(0);
     place.run(&["resume", "r1", "--results", "out.jsonl", "--json"]).expect(0);
     assert_eq!(place.result_keys(), keys(ITEMS));
     assert_eq!(server.times_called().values().max(), Some(&2));

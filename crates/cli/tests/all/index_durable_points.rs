@@ -14,7 +14,7 @@ use redrive_engine::crash::POINTS;
 const FILES: usize = 12;
 
 /// What indexing never comes to: it writes no results, takes nothing from an inbox, and no operator acts. The lease is renewed every few seconds.
-const ELSEWHERE: [&str; 16] = [
+const ELSEWHERE: [&str; 21] = [
     "inbox.begun",
     "inbox.before_submit",
     "inbox.after_submit",
@@ -26,6 +26,11 @@ const ELSEWHERE: [&str; 16] = [
     "results.before_rename",
     "redrive.before_page",
     "redrive.after_page",
+    "retry.before_page",
+    "retry.after_page",
+    "rerun.reading_begun",
+    "rerun.before_page",
+    "rerun.after_page",
     "purge.before_page",
     "purge.after_page",
     "cancel.before_page",

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Done, PAGE, Plans, Request, by_run, close, is_open, open};
 use crate::crash;
 use crate::env::Env;
+use crate::last_words::{LastWords, last_words};
 
 /// Which waiting items go when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,7 +25,27 @@ pub struct Retry {
 
 impl Retry {
     fn filter(&self) -> ItemFilter {
-        ItemFilter { state: Some(StateKind::Waiting), ..self.filter.clone() }
+        ItemFilter { state: Some(StateKind::Waiting), group: None, text: None, ..self.filter.clone() }
+    }
+
+    /// Those of a run's items that are meant. What the last failure of one that waits said is in its attempt alone.
+    async fn meant(&self, store: &dyn Store, items: Vec<Item>, plan: Option<&Plan>) -> Result<Vec<Item>> {
+        let ItemFilter { group, text, .. } = &self.filter;
+        if group.is_none() && text.is_none() {
+            return Ok(items);
+        }
+        let stage = |item: &Item| {
+            plan.and_then(|plan| plan.stage(item.stage)).map_or(String::new(), |stage| stage.name.clone())
+        };
+        let words = last_words(store, &items, stage).await?;
+        let meant = |item: &Item, words: Option<&LastWords>| {
+            group.as_ref().is_none_or(|group| words.is_some_and(|words| *words.group == **group))
+                && text.as_ref().is_none_or(|text| {
+                    item.key.contains(&**text) || words.is_some_and(|words| words.message.contains(&**text))
+                })
+        };
+        let both = items.into_iter().zip(words);
+        Ok(both.filter(|(item, words)| meant(item, words.as_ref())).map(|(item, _)| item).collect())
     }
 
     /// What follows for an item; `None` when it stays as it is: it is due then already, or not worth a try any more.
@@ -53,6 +74,7 @@ pub async fn preview_retry(
         let now = env.clock.now();
         for (run, items) in by_run(page) {
             let plan = plans.plan(run).await?;
+            let items = request.meant(store, items, plan.as_ref()).await?;
             let goes = |item: &&Item| {
                 plan.as_ref().is_some_and(|plan| request.change(item, plan, env, now).is_some())
             };
@@ -104,6 +126,7 @@ pub(super) async fn go_on(
             }
             let goes_on = store.run(run).await?.is_some_and(|row| row.control != Control::Cancelled);
             let plan = plans.plan(run).await?.filter(|_| goes_on);
+            let items = request.meant(store, items, plan.as_ref()).await?;
             let changes: Vec<Change> = match &plan {
                 Some(plan) => items.iter().filter_map(|item| request.change(item, plan, env, now)).collect(),
                 None => Vec::new(),

@@ -1,8 +1,11 @@
 //! Items are listed, in any state, of any run.
 
+use std::collections::BTreeMap;
+
 use redrive_core::failure::Class;
-use redrive_core::id::{ItemId, ItemSeq, RunId};
+use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{DeadReason, Item, State, StateKind};
+use redrive_engine::last_words::{LastWords, last_words};
 use redrive_store::ItemQuery;
 use serde::{Deserialize, Serialize};
 
@@ -79,8 +82,9 @@ pub struct ItemRow {
 }
 
 impl ItemRow {
-    fn new(item: &Item, stage: String) -> Self {
+    fn new(item: &Item, stage: String, words: Option<LastWords>) -> Self {
         let last = item.last.as_ref();
+        let (message, group) = words.map(|words| (words.message, words.group)).unzip();
         Self {
             id: item.id,
             key: item.key.to_string(),
@@ -94,8 +98,8 @@ impl ItemRow {
                 _ => None,
             },
             class: last.map(|last| last.class),
-            message: last.map(|last| last.message.to_string()),
-            group: last.map(|last| last.group.to_string()).filter(|group| !group.is_empty()),
+            message: message.map(|message| message.to_string()),
+            group: group.map(|group| group.to_string()).filter(|group| !group.is_empty()),
             attempts: item.attempt,
             failures: item.failures,
             throttles: item.throttles,
@@ -132,11 +136,15 @@ pub async fn list(floor: &Floor, request: &List) -> Result<ItemList> {
     let next = (found.len() > limit).then(|| format!("{}.{}", found[limit - 1].0, found[limit - 1].1.seq.0));
     found.truncate(limit);
     let runs = Runs::of(&*floor.store);
-    let mut items = Vec::with_capacity(found.len());
-    for (_, item) in &found {
-        items.push(ItemRow::new(item, runs.stage_name(item.run, item.stage).await?));
+    let found: Vec<Item> = found.into_iter().map(|(_, item)| item).collect();
+    let mut stages: BTreeMap<(RunId, StageNo), String> = BTreeMap::new();
+    for item in &found {
+        stages.insert((item.run, item.stage), runs.stage_name(item.run, item.stage).await?);
     }
-    Ok(ItemList { items, next })
+    let stage = |item: &Item| stages.get(&(item.run, item.stage)).cloned().unwrap_or_default();
+    let words = last_words(&*floor.store, &found, stage).await?;
+    let rows = found.iter().zip(words).map(|(item, words)| ItemRow::new(item, stage(item), words));
+    Ok(ItemList { items: rows.collect(), next })
 }
 
 /// A cursor: the place of a filter among several, and the item that the page before ended with.

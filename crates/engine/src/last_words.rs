@@ -1,0 +1,49 @@
+//! What the last failures of items said. A dead item has it at hand; of one that goes on it is in the row of its attempt alone.
+
+use std::sync::Arc;
+
+use redrive_core::fingerprint::fingerprint;
+use redrive_core::item::Item;
+use redrive_store::{Result, Store};
+
+/// What the last failure of an item said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastWords {
+    /// The message.
+    pub message: Arc<str>,
+    /// The group of alike errors that it is in, or would be in if it died of it.
+    pub group: Arc<str>,
+}
+
+/// Reads what the last failure of each item at its present stage said; `None` where there was none. `stage` names an item's
+/// stage.
+///
+/// # Errors
+/// When the store fails.
+pub async fn last_words(
+    store: &dyn Store,
+    items: &[Item],
+    stage: impl Fn(&Item) -> String,
+) -> Result<Vec<Option<LastWords>>> {
+    let unsaid = |item: &&Item| item.last.as_ref().is_some_and(|last| last.message.is_empty());
+    let seqs: Vec<_> = items.iter().filter(unsaid).map(|item| item.seq).collect();
+    let mut histories = if seqs.is_empty() { Vec::new() } else { store.histories(seqs).await? }.into_iter();
+    let mut all = Vec::with_capacity(items.len());
+    for item in items {
+        let Some(last) = &item.last else {
+            all.push(None);
+            continue;
+        };
+        if !last.message.is_empty() {
+            all.push(Some(LastWords { message: last.message.clone(), group: last.group.clone() }));
+            continue;
+        }
+        let history = histories.next().unwrap_or_default();
+        let failed = history.attempts.iter().rev().find_map(|attempt| attempt.failure.clone());
+        all.push(failed.map(|failure| LastWords {
+            group: fingerprint(last.class, &stage(item), &failure.message).into(),
+            message: failure.message,
+        }));
+    }
+    Ok(all)
+}
