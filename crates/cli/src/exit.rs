@@ -39,12 +39,21 @@ pub fn of_work(
     interrupted: bool,
     results_are_whole: bool,
 ) -> ExitCode {
+    work_code(statuses, interrupted, results_are_whole).into()
+}
+
+/// The number of the exit code after work on runs.
+pub fn work_code(
+    statuses: impl IntoIterator<Item = RunStatus>,
+    interrupted: bool,
+    results_are_whole: bool,
+) -> u8 {
     match (interrupted, results_are_whole) {
-        (true, _) => of(RunStatus::Interrupted),
-        (false, false) => broken(),
+        (true, _) => INTERRUPTED,
+        (false, false) => INTERNAL,
         (false, true) => {
             let worst = statuses.into_iter().max_by_key(|status| severity(*status));
-            of(worst.unwrap_or(RunStatus::Completed))
+            status_code(worst.unwrap_or(RunStatus::Completed))
         }
     }
 }
@@ -56,7 +65,12 @@ pub fn interrupted() -> ExitCode {
 
 /// The exit code that goes with a run's status.
 pub fn of(status: RunStatus) -> ExitCode {
-    ExitCode::from(match status {
+    status_code(status).into()
+}
+
+/// The number of the exit code that goes with a run's status.
+pub fn status_code(status: RunStatus) -> u8 {
+    match status {
         RunStatus::Completed | RunStatus::Open => 0,
         RunStatus::PartialSuccess | RunStatus::PartiallyCompleted => PARTIAL,
         RunStatus::Failed | RunStatus::Cancelled => FAILED,
@@ -64,7 +78,12 @@ pub fn of(status: RunStatus) -> ExitCode {
             PAUSED
         }
         RunStatus::Running | RunStatus::Queued | RunStatus::Interrupted => INTERRUPTED,
-    })
+    }
+}
+
+/// Whether a run with this status waits for somebody.
+pub fn is_paused(status: RunStatus) -> bool {
+    status_code(status) == PAUSED
 }
 
 /// How bad a status is, for the worst of several.
@@ -80,9 +99,14 @@ fn severity(status: RunStatus) -> u8 {
 
 /// The exit code that goes with an error.
 pub fn code(error: &Error) -> ExitCode {
-    ExitCode::from(match error.kind {
+    error_code(error).into()
+}
+
+/// The number of the exit code that goes with an error.
+pub fn error_code(error: &Error) -> u8 {
+    match error.kind {
         Kind::NotFound | Kind::Refused | Kind::Wrong => USAGE_CODE,
         Kind::Paused => PAUSED,
         Kind::Busy | Kind::Internal => INTERNAL,
-    })
+    }
 }

@@ -14,23 +14,20 @@ use redrive_operate::Error;
 fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
-        Err(error) => {
-            // Help and version are answers, not errors. A closed pipe is nobody's problem.
-            let _ = error.print();
-            return if error.use_stderr() { exit::usage() } else { ExitCode::SUCCESS };
-        }
+        Err(error) => return unreadable(&error),
     };
     output::log::begin(&args.global);
+    let json = args.global.json;
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return failed(&Error::internal(format!("cannot start: {error}"))),
+        Err(error) => return failed(&Error::internal(format!("cannot start: {error}")), json),
     };
     let code = match runtime.block_on(async {
         bear_size_limits();
         commands::run(args).await
     }) {
         Ok(code) => code,
-        Err(error) => failed(&error),
+        Err(error) => failed(&error, json),
     };
     // What is left lets go of the store, so that its file is closed; a read from a terminal that never returns must not
     // keep the process.
@@ -38,10 +35,30 @@ fn main() -> ExitCode {
     code
 }
 
-/// Tells an error and gives its exit code.
-fn failed(error: &Error) -> ExitCode {
+/// Tells an error and gives its exit code. Who asked for a document gets one.
+fn failed(error: &Error, json: bool) -> ExitCode {
     output::error(error);
+    if json {
+        output::error_in_place_of_an_answer(error);
+    }
     exit::code(error)
+}
+
+/// Tells what is wrong with the command line, in the form that it asks for as far as can be seen.
+fn unreadable(error: &clap::Error) -> ExitCode {
+    let asked = args::Asked::of(std::env::args_os());
+    if !error.use_stderr() || (!asked.json && asked.log_format == args::LogFormat::Text) {
+        // Help and version are answers, not errors. A closed pipe is nobody's problem.
+        let _ = error.print();
+        return if error.use_stderr() { exit::usage() } else { ExitCode::SUCCESS };
+    }
+    output::aside::begin(asked.log_format);
+    if asked.log_format == args::LogFormat::Text {
+        let _ = error.print();
+        output::error_in_place_of_an_answer(&args::usage_error(error));
+        return exit::usage();
+    }
+    failed(&args::usage_error(error), asked.json)
 }
 
 /// Has a write beyond a limit on the size of files fail, with words and a hint, instead of ending the process.

@@ -101,7 +101,9 @@ impl Control {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    pub(crate) fn status(self) -> Option<RunStatus> {
+    /// The status of a run that this was asked of; `None` for one that goes on.
+    #[must_use]
+    pub fn status(self) -> Option<RunStatus> {
         match self {
             Self::Go => None,
             Self::Paused => Some(RunStatus::Paused),

@@ -7,6 +7,7 @@
 //! | a worker vanished, children finished, old runs | [`maintain`] |
 //! | redrive, purge, cancel, resume | [`admin`] |
 //! | what a person or a program is told | [`report`] |
+//! | what is logged | [`journal`] |
 //!
 //! What follows from what is not decided here but in [`redrive_core::decide`].
 pub mod admin;
@@ -17,6 +18,7 @@ pub mod env;
 pub mod fault;
 pub mod handler;
 mod identity;
+pub mod journal;
 pub mod last_words;
 pub mod maintain;
 mod patience;

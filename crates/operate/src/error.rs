@@ -1,9 +1,13 @@
 //! Why a request was not answered, by what whoever asked can do about it.
 
+mod code;
+
 use std::fmt;
 
 use redrive_pipeline::Problem;
 use serde::Serialize;
+
+pub use code::Code;
 
 /// What kind of refusal an [`Error`] is: the command line gives each an exit code, a server a status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -28,6 +32,8 @@ pub enum Kind {
 pub struct Error {
     /// What kind of refusal it is.
     pub kind: Kind,
+    /// What went wrong, for programs.
+    pub code: Code,
     /// What went wrong.
     pub message: String,
     /// What can be done about it, where that is known.
@@ -42,7 +48,22 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), hint: None, problems: Vec::new() }
+        let code = match kind {
+            Kind::NotFound => Code::NotFound,
+            Kind::Refused => Code::Refused,
+            Kind::Wrong => Code::InvalidRequest,
+            Kind::Paused => Code::RunPaused,
+            Kind::Busy => Code::StoreBusy,
+            Kind::Internal => Code::Internal,
+        };
+        Self { kind, code, message: message.into(), hint: None, problems: Vec::new() }
+    }
+
+    /// Says more exactly what went wrong.
+    #[must_use]
+    pub fn code(mut self, code: Code) -> Self {
+        self.code = code;
+        self
     }
 
     /// What was asked for does not exist.
@@ -80,6 +101,7 @@ impl Error {
     /// Adds what is wrong with a pipeline.
     #[must_use]
     pub fn with_problems(mut self, problems: Vec<Problem>) -> Self {
+        self.code = Code::InvalidPipeline;
         self.problems = problems;
         self
     }
@@ -99,29 +121,36 @@ impl From<redrive_store::Error> for Error {
         let message = error.to_string();
         match error {
             E::NotFound(_) => Self::not_found(message).hint("`redrive runs` lists the runs of this store"),
-            E::RunCancelled { .. } => Self::refused(message),
-            E::IndexReplaced => Self::refused(message).hint("run the same command again"),
-            E::Newer { .. } | E::Unreadable { .. } => {
-                Self::wrong(message).hint("use the version of redrive that made it, or a newer one")
+            E::RunCancelled { .. } => Self::refused(message).code(Code::RunCancelled),
+            E::IndexReplaced => {
+                Self::refused(message).code(Code::IndexReplaced).hint("run the same command again")
             }
+            E::Newer { .. } | E::Unreadable { .. } => Self::wrong(message)
+                .code(Code::StoreNewer)
+                .hint("use the version of redrive that made it, or a newer one"),
             E::Foreign(_) => Self::wrong(message)
+                .code(Code::StoreForeign)
                 .hint("name another file with --store sqlite:PATH; this one was left as it is"),
-            E::Open(_) => Self::wrong(message).hint("name another place with --store sqlite:PATH"),
-            E::ReadOnly(_) => Self::refused(message).hint(
+            E::Open(_) => Self::wrong(message)
+                .code(Code::StoreCannotOpen)
+                .hint("name another place with --store sqlite:PATH"),
+            E::ReadOnly(_) => Self::refused(message).code(Code::StoreReadOnly).hint(
                 "`check`, `runs`, `show`, `search` and the like work on it; to change it, its file and its folder have to be writable",
             ),
-            E::Corrupt(_) => Self::internal(message).hint(
+            E::Corrupt(_) => Self::internal(message).code(Code::StoreDamaged).hint(
                 "the file was left as it is; `redrive doctor` says more, `sqlite3 FILE .recover` may save what is left",
             ),
-            E::Full(_) => {
-                Self::internal(message).hint("make room; the same command then goes on, nothing is lost")
-            }
+            E::Full(_) => Self::internal(message)
+                .code(Code::StoreFull)
+                .hint("make room; the same command then goes on, nothing is lost"),
             E::Busy(_) | E::Overtaken { .. } => {
                 Self::new(Kind::Busy, message).hint("another process holds the store; try again")
             }
             E::Gone(_) => Self::internal(message)
+                .code(Code::StoreGone)
                 .hint("start it again; stop all that work on a store before its file is replaced"),
-            E::Unavailable(_) | E::Internal(_) => Self::internal(message),
+            E::Unavailable(_) => Self::internal(message).code(Code::StoreUnavailable),
+            E::Internal(_) => Self::internal(message),
         }
     }
 }
@@ -129,5 +158,25 @@ impl From<redrive_store::Error> for Error {
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         Self::internal(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_listed_once_and_is_snake_case() {
+        let names: std::collections::BTreeSet<String> = Code::ALL
+            .iter()
+            .filter_map(|code| Some(serde_json::to_value(code).ok()?.as_str()?.to_owned()))
+            .collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        assert!(
+            names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c == '_')),
+            "{names:?}"
+        );
+        // The list is as long as the last one's number says.
+        assert_eq!(Code::ALL.len(), Code::Internal as usize + 1);
     }
 }

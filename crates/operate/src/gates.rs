@@ -10,7 +10,7 @@ use redrive_store::RunFilter;
 use serde::Serialize;
 
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::pipelines;
 
 /// Runs that are looked at for a gate.
@@ -106,7 +106,9 @@ async fn change(floor: &Floor, name: &str, change: fn(&mut GateState, Timestamp)
 async fn unknown(floor: &Floor, name: &str) -> Result<Error> {
     let names: Vec<String> = floor.store.gates().await?.into_iter().map(|row| row.name).collect();
     let known = if names.is_empty() { "there are none yet".to_owned() } else { names.join(", ") };
-    Ok(Error::not_found(format!("there is no gate {name:?}")).hint(format!("known gates: {known}")))
+    Ok(Error::not_found(format!("there is no gate {name:?}"))
+        .code(Code::GateNotFound)
+        .hint(format!("known gates: {known}")))
 }
 
 async fn is_named_by_a_run(floor: &Floor, name: &str) -> Result<bool> {

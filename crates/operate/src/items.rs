@@ -6,7 +6,7 @@ mod stuck;
 use std::collections::BTreeSet;
 
 use redrive_core::id::RunId;
-use redrive_core::item::Item;
+use redrive_core::item::{DeadReason, Item, State};
 use redrive_engine::admin;
 use redrive_engine::report::{
     Epitaph, Explanation, epitaph, explain as tell_life, find_item, find_tombstones,
@@ -15,7 +15,7 @@ use redrive_store::{RunFilter, Store, Tombstone};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::runs::Runs;
 
 pub(crate) use list::read_cursor;
@@ -66,6 +66,7 @@ pub async fn find(store: &dyn Store, name: &ItemName) -> Result<Item> {
         Found::Tombstone(tombstone) => {
             let id = tombstone.id;
             Err(Error::not_found(format!("item {id} was purged at {}", tombstone.at))
+                .code(Code::ItemNotFound)
                 .hint(format!("`redrive explain {id}` tells what is left of it")))
         }
     }
@@ -88,7 +89,7 @@ async fn find_any(store: &dyn Store, name: &ItemName) -> Result<Found> {
             let some: Vec<String> = living.chain(gone).take(NAMED).collect();
             let message =
                 format!("several items are called {}:\n       {}", beginning(name), some.join("\n       "));
-            Err(Error::wrong(message).hint("give more of the id, or --run"))
+            Err(Error::wrong(message).code(Code::ItemAmbiguous).hint("give more of the id, or --run"))
         }
     }
 }
@@ -98,17 +99,21 @@ async fn nothing_called(store: &dyn Store, name: &str, within: Option<RunId>) ->
     if let Some(run) = within
         && store.run(run).await?.is_none()
     {
-        return Ok(Error::not_found(format!("run {run} does not exist")).hint(RUNS));
+        return Ok(Error::not_found(format!("run {run} does not exist")).code(Code::RunNotFound).hint(RUNS));
     }
     let message = format!("no item has the id or key {:?}", beginning(name));
     let Ok(run) = name.parse::<RunId>() else {
-        return Ok(Error::not_found(message).hint(
+        return Ok(Error::not_found(message).code(Code::ItemNotFound).hint(
             "ids are shown by `redrive dead list` and `redrive failures`; a key has to be given whole",
         ));
     };
     Ok(match store.run(run).await? {
-        Some(_) => Error::not_found(message).hint(format!("{run} is a run: `redrive show {run}` shows it")),
-        None => Error::not_found(format!("{message}, and run {run} does not exist")).hint(RUNS),
+        Some(_) => Error::not_found(message)
+            .code(Code::ItemNotFound)
+            .hint(format!("{run} is a run: `redrive show {run}` shows it")),
+        None => Error::not_found(format!("{message}, and run {run} does not exist"))
+            .code(Code::ItemNotFound)
+            .hint(RUNS),
     })
 }
 
@@ -196,9 +201,15 @@ async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
 pub async fn kill(floor: &Floor, name: &ItemName, why: &str) -> Result<Life> {
     let item = find(&*floor.store, name).await?;
     let known = Runs::of(&*floor.store).find(Some(item.run)).await?;
-    let why = floor.said(why);
+    let (why, id) = (floor.said(why), item.id);
     if !admin::kill(&*floor.store, &item, &known.plan, &why, &floor.env).await? {
-        return Err(Error::refused(format!("item {} is {} already", item.id, item.state.kind())));
+        // Whoever says it once more, because he does not know whether he was heard, is told the same.
+        let killed = State::Dead { reason: DeadReason::Operator };
+        let now = floor.store.item(item.seq).await?.unwrap_or(item);
+        if now.state != killed {
+            let message = format!("item {} is {} already", now.id, now.state.kind());
+            return Err(Error::refused(message).code(Code::ItemFinished));
+        }
     }
-    life(floor, &ItemName { item: item.id.to_string(), run: None }).await
+    life(floor, &ItemName { item: id.to_string(), run: None }).await
 }

@@ -29,6 +29,7 @@ mod error;
 pub mod gates;
 pub mod index;
 pub mod items;
+mod lines;
 pub mod operations;
 pub mod pipelines;
 pub mod policies;
@@ -47,7 +48,7 @@ use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
 use redrive_store::{Index, Store};
 
-pub use error::{Error, Kind, Result};
+pub use error::{Code, Error, Kind, Result};
 pub use wiring::Wiring;
 
 /// What requests are answered with: a store and the index in it, clock and dice, who asks, and who makes handlers.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_index::ParseHandler;
-use redrive_pipeline::{Definition, StageDef, StageKind};
+use redrive_pipeline::{Definition, Problem, StageDef, StageKind};
 use redrive_store::RunRow;
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
+use crate::lines::Lines;
 use crate::wiring::Wiring;
 
 /// Most bytes of a pipeline file. What is read may be a pipe or a device, whose length nobody knows before.
@@ -26,6 +27,8 @@ pub struct Pipeline {
     pub definition: Definition,
     /// The folder that relative paths in it start from.
     pub folder: PathBuf,
+    /// The file, as it was named.
+    pub file: String,
 }
 
 impl Pipeline {
@@ -35,11 +38,62 @@ impl Pipeline {
     /// When it cannot be read, or with every problem in it.
     pub fn read(file: &Path) -> Result<Self> {
         let text = read_text(file)?;
-        let definition = parse(&text, &file.display().to_string())?;
+        let name = file.display().to_string();
+        let definition = parse(&text, &name)?;
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::fs::canonicalize(folder.unwrap_or(Path::new(".")))?;
-        Ok(Self { text, definition, folder })
+        Ok(Self { text, definition, folder, file: name })
     }
+}
+
+/// What is wrong with the expressions of a pipeline, which only whoever wires it can read; `file` is what it is told for.
+#[must_use]
+pub fn wrong_expressions(
+    wiring: &dyn Wiring,
+    definition: &Definition,
+    text: &str,
+    file: &str,
+) -> Vec<Problem> {
+    let mut stages = Vec::new();
+    with_paths(&definition.stages, "", &mut stages);
+    let lines = Lines::of(text);
+    let wrong = stages.into_iter().filter_map(|(path, stage)| {
+        let StageKind::Filter { keep } = &stage.kind else { return None };
+        let message = wiring.check_filter(keep).err()?;
+        let key = format!("stage.{path}.keep");
+        let line = lines.line(&key).unwrap_or(1);
+        Some(Problem {
+            file: file.to_owned(),
+            line,
+            key,
+            message: format!("in the expression, {message}"),
+            hint: None,
+        })
+    });
+    let mut wrong: Vec<Problem> = wrong.collect();
+    wrong.sort_by_key(|problem| problem.line);
+    wrong
+}
+
+/// Refuses a pipeline with an expression that cannot be read.
+pub(crate) fn refuse_wrong_expressions(wiring: &dyn Wiring, pipeline: &Pipeline) -> Result<()> {
+    let Pipeline { text, definition, file, .. } = pipeline;
+    let wrong = wrong_expressions(wiring, definition, text, file);
+    if wrong.is_empty() { Ok(()) } else { Err(problems_in(file, wrong)) }
+}
+
+/// Every stage with the path it has in keys.
+pub(crate) fn with_paths<'a>(stages: &'a [StageDef], above: &str, all: &mut Vec<(String, &'a StageDef)>) {
+    for stage in stages {
+        let path = format!("{above}{}", stage.name);
+        with_paths(&stage.children, &format!("{path}.children."), all);
+        all.push((path, stage));
+    }
+}
+
+fn problems_in(file: &str, problems: Vec<Problem>) -> Error {
+    let n = problems.len();
+    Error::wrong(format!("{file} has {n} problem{}", if n == 1 { "" } else { "s" })).with_problems(problems)
 }
 
 /// Reads a pipeline file's text.
@@ -50,7 +104,8 @@ pub fn read_text(file: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     let read = std::fs::File::open(file).and_then(|open| open.take(LARGEST + 1).read_to_end(&mut bytes));
     read.map_err(|error| {
-        let error = Error::wrong(format!("cannot read {}: {error}", file.display()));
+        let error =
+            Error::wrong(format!("cannot read {}: {error}", file.display())).code(Code::UnreadableFile);
         match Path::new(EXAMPLE).exists() {
             true => error.hint(format!("{EXAMPLE} is one to begin with")),
             false => error,
@@ -58,11 +113,16 @@ pub fn read_text(file: &Path) -> Result<String> {
     })?;
     if bytes.len() as u64 > LARGEST {
         let message = format!("{} is larger than a pipeline may be ({} MiB)", file.display(), LARGEST >> 20);
-        return Err(Error::wrong(message));
+        return Err(Error::wrong(message).code(Code::UnreadableFile));
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        Error::wrong(format!("{} is not UTF-8 text (byte {valid})", file.display()))
+        let line = error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let file = file.display().to_string();
+        let message = "the line is not UTF-8 text".to_owned();
+        let hint = Some("save the file as UTF-8".to_owned());
+        let problem = Problem { file: file.clone(), line, key: String::new(), message, hint };
+        Error::wrong(format!("{file} has 1 problem")).with_problems(vec![problem])
     })
 }
 
@@ -71,11 +131,7 @@ pub fn read_text(file: &Path) -> Result<String> {
 /// # Errors
 /// With every problem in it.
 pub fn parse(text: &str, file: &str) -> Result<Definition> {
-    redrive_pipeline::parse(text, file).map_err(|problems| {
-        let n = problems.len();
-        Error::wrong(format!("{file} has {n} problem{}", if n == 1 { "" } else { "s" }))
-            .with_problems(problems)
-    })
+    redrive_pipeline::parse(text, file).map_err(|problems| problems_in(file, problems))
 }
 
 /// The pipeline of a run, where this version can still read it.
@@ -112,7 +168,7 @@ pub fn recipe(
         }
     }
     if !problems.is_empty() {
-        return Err(Error::wrong(problems.join("\n       ")));
+        return Err(Error::wrong(problems.join("\n       ")).code(Code::StageNotReady));
     }
     Ok(Recipe {
         plan: definition.plan(),

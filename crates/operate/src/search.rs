@@ -65,7 +65,7 @@ use redrive_store::index::Collection;
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::index::Reached;
 
 /// How long a model may take to embed a query.
@@ -152,7 +152,9 @@ fn chosen(all: &[Collection], request: &Request) -> Result<Vec<Collection>> {
             let (_, root) = canonical_root(dir).map_err(Error::wrong)?;
             let of_dir: Vec<Collection> = all.iter().filter(|one| one.spec.root == root).cloned().collect();
             if of_dir.is_empty() {
-                return Err(Error::not_found(format!("there is no index of {root}")).hint(MAKE_ONE));
+                return Err(Error::not_found(format!("there is no index of {root}"))
+                    .code(Code::IndexNotFound)
+                    .hint(MAKE_ONE));
             }
             of_dir
         }
@@ -164,7 +166,7 @@ fn chosen(all: &[Collection], request: &Request) -> Result<Vec<Collection>> {
             .hint("leave --model out, or make the index anew: `redrive index DIR --rebuild`"));
     }
     let Some(first) = chosen.first() else {
-        return Err(Error::not_found("this store has no index").hint(MAKE_ONE));
+        return Err(Error::not_found("this store has no index").code(Code::IndexNotFound).hint(MAKE_ONE));
     };
     if request.mode != Mode::Words && chosen.iter().any(|one| one.model_no != first.model_no) {
         let roots: Vec<String> =

@@ -8,7 +8,7 @@ use redrive_ingest::walk::WalkOptions;
 use redrive_pipeline::{Definition, FilesDef, LineFormat, SourceKind};
 use redrive_store::{NewRun, RunRow};
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::wiring::Wiring;
 
@@ -122,6 +122,7 @@ impl SourceName {
         }
         let lines = Lines::open(spec, position).map_err(|error| {
             Error::wrong(error.to_string())
+                .code(Code::UnreadableSource)
                 .hint("name the source with --input FILE, or in the pipeline's [source] path")
         })?;
         Ok(Box::new(lines))
@@ -130,8 +131,11 @@ impl SourceName {
     fn listing(&self, files: &FilesDef) -> Result<Listing> {
         let spec =
             ListingSpec { root: PathBuf::from(self.name()), options: walk_options(files), text: files.text };
-        Listing::open(spec)
-            .map_err(|error| Error::wrong(error.to_string()).hint("name a directory with --input DIR"))
+        Listing::open(spec).map_err(|error| {
+            Error::wrong(error.to_string())
+                .code(Code::UnreadableSource)
+                .hint("name a directory with --input DIR")
+        })
     }
 }
 
@@ -149,6 +153,7 @@ fn whole_name(path: &Path, files: bool) -> Result<String> {
     };
     let whole = whole.map_err(|error| {
         Error::wrong(format!("cannot read the source {text}: {error}"))
+            .code(Code::UnreadableSource)
             .hint("say --input FILE, or mend path in the pipeline's [source]")
     })?;
     Ok(whole.display().to_string())

@@ -23,6 +23,14 @@ pub trait Wiring: Send + Sync {
         index: Option<&IndexTarget>,
     ) -> Result<Arc<dyn Handler>, String>;
 
+    /// Reads the expression of a filter.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words that go on from "in the expression,".
+    fn check_filter(&self, _keep: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Looks whether a model's key and headers are there.
     ///
     /// # Errors

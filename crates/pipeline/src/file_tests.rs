@@ -392,7 +392,10 @@ fn what_is_probably_not_meant_is_a_warning() {
             "retry = { preset = \"daemon\", max_attempts = 100 }",
             "p.toml:5: stage.s.retry.max_attempts: the waits alone",
         ),
-        ("retry = { max_attempts = 1 }", "p.toml:5: stage.s.retry.backoff: never used"),
+        (
+            "retry = { max_attempts = 1, backoff = { kind = \"fixed\", delay = \"1s\" } }",
+            "p.toml:5: stage.s.retry.backoff: never used",
+        ),
         ("on_child_failure = \"dead\"", "p.toml:5: stage.s.on_child_failure: never used"),
     ];
     for (text, expected) in table {
@@ -401,6 +404,13 @@ fn what_is_probably_not_meant_is_a_warning() {
     }
     let endless = "name = \"p\"\ndeadline = \"none\"\n[[stage]]\nname = \"s\"\nkind = \"pass\"\nretry.preset = \"index\"\n";
     assert_eq!(warned(parse(endless, "p.toml")).len(), 1);
+}
+
+#[test]
+fn a_backoff_that_nobody_wrote_is_not_told_to_be_never_used() {
+    for text in ["retry = { max_attempts = 1 }", "retry = { preset = \"interactive\", max_attempts = 1 }"] {
+        assert_eq!(warned(pass(text)), Vec::<String>::new(), "{text}");
+    }
 }
 
 #[test]

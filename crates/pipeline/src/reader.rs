@@ -163,6 +163,11 @@ impl<'a, 'i> Node<'a, 'i> {
         matches!(self.value, DeValue::Integer(_) | DeValue::Float(_))
     }
 
+    /// Whether it is a table with this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        matches!(self.value, DeValue::Table(entries) if entries.keys().any(|name| name.get_ref() == key))
+    }
+
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value, DeValue::Table(_))
     }

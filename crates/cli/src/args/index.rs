@@ -8,7 +8,7 @@ use redrive_operate::Error;
 use redrive_operate::index::{self, Begin, IndexSettings};
 use redrive_operate::work::WorkSettings;
 
-use super::{duration, lease};
+use super::{EndArgs, duration, lease};
 
 /// Options of `index`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -76,6 +76,9 @@ pub struct IndexArgs {
     /// How long work is held without a sign of life before others may take it over
     #[arg(long, value_parser = lease, default_value = "30s", value_name = "SPAN")]
     pub lease: Duration,
+    /// What follows the end
+    #[command(flatten)]
+    pub end: EndArgs,
 }
 
 /// Who makes the vectors.

@@ -1,12 +1,14 @@
 //! What can be typed. Nothing here is looked up or opened.
 
 mod again;
+mod asked;
 mod care;
 mod crew;
 mod dead;
 mod index;
 mod policy;
 mod rehearse;
+mod schema;
 mod search;
 mod submit;
 
@@ -18,12 +20,14 @@ use redrive_core::id::RunId;
 use redrive_operate::work::WorkSettings;
 
 pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
+pub use asked::{Asked, usage_error};
 pub use care::BackupArgs;
 pub use crew::CrewArgs;
 pub use dead::{DeadCommand, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
+pub use schema::SchemaArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
 
@@ -57,7 +61,7 @@ pub struct Global {
     /// No progress display and no hints
     #[arg(long, short, global = true)]
     pub quiet: bool,
-    /// Form of the logs on standard error
+    /// Form of everything on standard error: text for people, or one JSON object a line
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub log_format: LogFormat,
 }
@@ -216,6 +220,8 @@ pub enum Command {
         /// Settings, as JSON
         settings: String,
     },
+    /// Print what a command's --json prints, as JSON Schema
+    Schema(SchemaArgs),
     /// Print shell completions
     Completions {
         /// The shell
@@ -286,6 +292,17 @@ pub struct WorkArgs {
     /// How long work is held without a sign of life before others may take it over
     #[arg(long, value_parser = lease, default_value = "30s", value_name = "SPAN")]
     pub lease: Duration,
+    /// What follows the end
+    #[command(flatten)]
+    pub end: EndArgs,
+}
+
+/// What follows the end of work.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct EndArgs {
+    /// Start this by `sh -c` when the work ends, whatever the end: the run report is its standard input
+    #[arg(long, value_name = "COMMAND")]
+    pub on_end: Option<String>,
 }
 
 impl WorkArgs {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use redrive_core::id::RunId;
+use redrive_core::status::Control;
 use redrive_operate::items::{self, ItemName};
 use redrive_operate::runs::{self, Runs};
 
@@ -13,8 +14,12 @@ use crate::output::progress::Unit;
 pub async fn cancel(context: &Context, run: RunId, yes: bool) -> Answer {
     let mut floor = context.floor()?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
-    runs::refuse_finished(&known)?;
-    context.confirm(&format!("Cancel run {run} of {}?", known.row.spec.pipeline), yes)?;
+    runs::refuse_cancelling(&known)?;
+    if known.row.control == Control::Cancelled {
+        context.say(&format!("run {run} was cancelled already"));
+    } else {
+        context.confirm(&format!("Cancel run {run} of {}?", known.row.spec.pipeline), yes)?;
+    }
     let watch = context.watch(&mut floor, "cancelling", Unit::Items);
     let report = runs::cancel(&floor, run).await?;
     drop(watch);

@@ -7,6 +7,7 @@ use redrive_operate::work::{Served, serve};
 use redrive_operate::{Error, Floor};
 use redrive_store::RunFilter;
 
+use super::on_end::OnEnd;
 use super::work::Watching;
 use super::{Answer, Context};
 use crate::args::CrewArgs;
@@ -18,7 +19,11 @@ use crate::output::{json, lines};
 pub async fn work(context: &Context, args: CrewArgs) -> Answer {
     // A worker that waits for work may come up before anybody handed something over.
     let floor = if args.until_idle { context.floor()? } else { context.floor_to_make()? };
-    let served = serve(&floor, args.serve(), Arc::new(Watching::of(context))).await?;
+    let on_end = OnEnd::of(context, args.end.on_end.as_deref());
+    let watching = Arc::new(Watching::of(context).with_end(on_end));
+    let served = serve(&floor, args.serve(), watching.clone()).await;
+    watching.finish().await;
+    let served = served?;
     match context.global.json {
         true => json(&served)?,
         false => lines(&words(&served))?,

@@ -15,14 +15,17 @@ mod failures;
 mod gates;
 mod index;
 mod items;
+mod on_end;
 mod policy;
 mod prune;
 mod rehearse;
 mod results;
 mod run;
 mod runs;
+mod schema;
 mod search;
 mod show;
+mod signals;
 mod stats;
 mod submit;
 mod work;
@@ -34,12 +37,12 @@ use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
 use redrive_operate::reports::Failures;
 use redrive_operate::runs::List;
-use redrive_operate::{Error, Floor};
+use redrive_operate::{Code, Error, Floor};
 
 use crate::args::{Args, Command, Global};
-use crate::output::note;
 use crate::output::progress::{Unit, Watch};
 use crate::output::text::safe;
+use crate::output::{aside, note};
 use crate::wiring;
 
 /// What a command answers with.
@@ -84,6 +87,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
+        Command::Schema(args) => schema::schema(&context, &args),
         Command::Completions { shell } => completions::completions(shell),
     }
 }
@@ -120,7 +124,7 @@ impl Context {
     /// Shows how far what is asked of the floor is, until what it answers with is dropped: on a terminal, unless nobody wants
     /// to see it.
     pub fn watch(&self, floor: &mut Floor, what: &'static str, unit: Unit) -> Watch {
-        let watch = Watch::new(what, unit, self.global.quiet);
+        let watch = Watch::new(what, unit, self.global.quiet || aside::for_machines());
         floor.env.progress = watch.progress();
         watch
     }
@@ -144,23 +148,33 @@ impl Context {
         }
         let stdin = std::io::stdin();
         if !stdin.is_terminal() {
-            return Err(Error::wrong(format!("{question} Nobody is there to ask")).hint("say --yes"));
+            return Err(Error::wrong(format!("{question} Nobody is there to ask"))
+                .code(Code::NotConfirmed)
+                .hint("say --yes"));
         }
-        let mut err = std::io::stderr().lock();
-        let _ = write!(err, "{question} [y/N] ");
-        let _ = err.flush();
+        if aside::for_machines() {
+            note(&format!("{question} [y/N]"));
+        } else {
+            let mut err = std::io::stderr().lock();
+            let _ = write!(err, "{question} [y/N] ");
+            let _ = err.flush();
+        }
         let mut answer = String::new();
         stdin.lock().read_line(&mut answer)?;
         match answer.trim() {
             "y" | "Y" | "yes" => Ok(()),
-            _ => Err(Error::wrong("not done")),
+            _ => Err(Error::wrong("not done").code(Code::NotConfirmed)),
         }
     }
 }
 
-/// Who is asking, for the record; empty where nothing tells.
+/// Who is asking, for the record: by name or, as in a container or a cron job, by number; empty where nothing tells.
 fn actor() -> String {
     let named = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
-    let name = named("USER").or_else(|| named("LOGNAME")).unwrap_or_default();
+    let number = || {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata("/proc/self").ok().map(|own| format!("uid {}", own.uid()))
+    };
+    let name = named("USER").or_else(|| named("LOGNAME")).or_else(number).unwrap_or_default();
     name.chars().take(64).collect()
 }

@@ -16,6 +16,7 @@ use crate::output;
 use crate::output::plot::exact;
 use crate::output::table::{Side, table};
 use crate::output::target::{Existing, Guard, Target};
+use crate::wiring::Handlers;
 
 /// Runs one of the commands. None of them opens the store.
 pub async fn run(global: &Global, command: PolicyCommand) -> Result<ExitCode, Error> {
@@ -37,7 +38,7 @@ pub async fn run(global: &Global, command: PolicyCommand) -> Result<ExitCode, Er
             }
             print(global, &shown)
         }
-        PolicyCommand::Lint { policies } => lint(global, &policies::lint(&policies)?),
+        PolicyCommand::Lint { policies } => lint(global, &policies::lint(&Handlers::new(), &policies)?),
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::{Answer, Context};
 use crate::args::RehearseArgs;
 use crate::output::text::safe;
-use crate::output::{lines, note};
+use crate::output::{aside, lines, note};
 
 /// Plays a plan until told to stop, and tells what happened.
 pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
@@ -84,7 +84,7 @@ async fn follow(
     [interrupt, terminate]: [std::io::Result<Signal>; 2],
 ) -> Result<(), Error> {
     let (mut interrupt, mut terminate) = (interrupt?, terminate?);
-    let shows = !context.global.quiet && std::io::stderr().is_terminal();
+    let shows = !context.global.quiet && std::io::stderr().is_terminal() && !aside::for_machines();
     let mut before = 0;
     loop {
         tokio::select! {

@@ -5,9 +5,11 @@ use redrive_operate::runs::{self, Begin, Next, Other, Resume};
 use redrive_operate::sources::SourceName;
 use redrive_pipeline::Problem;
 
+use super::on_end::{End, OnEnd};
 use super::work::{results_target, tell, work};
 use super::{Answer, Context, edit};
 use crate::args::{ResumeArgs, RunArgs};
+use crate::exit;
 use crate::output::note;
 use crate::output::target::Guard;
 use crate::wiring::Handlers;
@@ -38,6 +40,9 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
         Next::Paused(report) => {
             note(&format!("run {run} of this pipeline and source is paused; nothing was done{way_out}"));
             let told = tell(context, &report);
+            if let Some(on_end) = OnEnd::of(context, args.work.end.on_end.as_deref()) {
+                on_end.start(&End::of(&report, exit::status_code(report.status))).await;
+            }
             if begun.edited_while_paused {
                 let file = args.file.display();
                 context.hint(&format!(

@@ -13,8 +13,10 @@ use redrive_engine::worker::Stop;
 use redrive_operate::work::{self, Notice, Observer, UnderWay, Work};
 use redrive_operate::{Error, Floor, results};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
+use super::on_end::{End, OnEnd};
+use super::signals::Signals;
 use super::{Answer, Context};
 use crate::args::WorkArgs;
 use crate::exit;
@@ -23,7 +25,7 @@ use crate::output::progress::Progress;
 use crate::output::results::{Form, Writer};
 use crate::output::target::{Existing, Guard, Target};
 use crate::output::text::things;
-use crate::output::{json, lines, note, summary};
+use crate::output::{aside, json, lines, note, summary};
 
 /// Works on a run until it ends, and tells how it stands.
 pub async fn work(
@@ -33,13 +35,25 @@ pub async fn work(
     args: &WorkArgs,
     results: Option<Target>,
 ) -> Answer {
-    let worked = work::work(floor, ready, args.settings(), &Watching::of(context)).await?;
-    let whole = match &results {
-        Some(target) => write_results(context, floor, &[worked.report.run], target).await?,
-        None => true,
+    let (run, pipeline) = (ready.row.id, ready.row.spec.pipeline.clone());
+    let done = async {
+        let worked = work::work(floor, ready, args.settings(), &Watching::of(context)).await?;
+        let whole = match &results {
+            Some(target) => write_results(context, floor, &[worked.report.run], target).await?,
+            None => true,
+        };
+        tell(context, &worked.report)?;
+        Ok((exit::work_code([worked.report.status], worked.interrupted, whole), worked.report))
     };
-    tell(context, &worked.report)?;
-    Ok(exit::of_work([worked.report.status], worked.interrupted, whole))
+    let done = done.await;
+    if let Some(on_end) = OnEnd::of(context, args.end.on_end.as_deref()) {
+        let end = match &done {
+            Ok((code, report)) => End::of(report, *code),
+            Err(error) => End::broken(run.to_string(), pipeline, error),
+        };
+        on_end.start(&end).await;
+    }
+    done.map(|(code, _)| code.into())
 }
 
 /// Looks at where results are to go, before the work. `guard` spares what the command itself names.
@@ -87,6 +101,10 @@ pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Error> {
 pub struct Watching {
     env: Env,
     quiet: bool,
+    /// What is started when a run among others ends.
+    on_end: Option<OnEnd>,
+    /// Those that were started.
+    started: Mutex<JoinSet<()>>,
     /// How runs were left that were left unfinished, as was told of them.
     told: Mutex<BTreeMap<RunId, RunStatus>>,
 }
@@ -94,14 +112,43 @@ pub struct Watching {
 impl Watching {
     /// Shows what the context lets be shown.
     pub fn of(context: &Context) -> Self {
-        Self { env: context.env.clone(), quiet: context.global.quiet, told: Mutex::default() }
+        Self {
+            env: context.env.clone(),
+            quiet: context.global.quiet,
+            on_end: None,
+            started: Mutex::default(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// The same, and something is started whenever a run among others ends.
+    pub fn with_end(self, on_end: Option<OnEnd>) -> Self {
+        Self { on_end, ..self }
+    }
+
+    /// Waits for what was started.
+    pub async fn finish(&self) {
+        let started = std::mem::take(&mut *self.started.lock().unwrap_or_else(PoisonError::into_inner));
+        started.join_all().await;
+    }
+
+    /// Starts what is to be started when a run ends or is paused.
+    fn run_ended(&self, report: &RunReport) {
+        let over = report.finished_at.is_some() || exit::is_paused(report.status);
+        if let Some(on_end) = self.on_end.clone().filter(|_| over) {
+            let end = End::of(report, exit::status_code(report.status));
+            let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
+            while started.try_join_next().is_some() {}
+            started.spawn(async move { on_end.start(&end).await });
+        }
     }
 }
 
 impl Observer for Watching {
     fn begins(&self, work: UnderWay) -> Box<dyn Any + Send> {
         let UnderWay { store, run, recipe, stop } = work;
-        let progress = Progress::follow(store.clone(), run, &recipe, self.env.clone(), self.quiet);
+        let unseen = self.quiet || aside::for_machines();
+        let progress = Progress::follow(store.clone(), run, &recipe, self.env.clone(), unseen);
         let asleep = Asleep::follow(store, run, &recipe, self.env.clone(), self.quiet);
         Box::new((progress, asleep, Listening(tokio::spawn(listen(stop)))))
     }
@@ -152,10 +199,15 @@ impl Observer for Watching {
             }
             false => told.insert(report.run, report.status),
         };
+        drop(told);
         // One that waits is looked at again and again.
-        if !self.quiet && before != Some(report.status) {
+        if before == Some(report.status) {
+            return;
+        }
+        if !self.quiet {
             note(&summary::one_line(report));
         }
+        self.run_ended(report);
     }
 }
 
@@ -170,37 +222,12 @@ impl Drop for Listening {
 
 /// The first signal drains, the second breaks off; a closed terminal is as good as a word to stop.
 async fn listen(stop: watch::Sender<Stop>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
-    // Whoever started it with hangups ignored, as `nohup` does, wants it to go on.
-    let mut hangup = if hangups_are_ignored() { None } else { signal(SignalKind::hangup()).ok() };
+    let Ok(mut signals) = Signals::listen() else { return };
     for told in [Stop::Drain, Stop::Now] {
-        let hung_up = async {
-            match &mut hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hung_up => {}
-        }
+        signals.next().await;
         stop.send_replace(told);
         if told == Stop::Drain {
             note("stopping: what runs is finished and recorded; once more breaks it off");
         }
     }
-}
-
-/// Whether the process was started with hangups ignored. Where that cannot be read, it was not.
-fn hangups_are_ignored() -> bool {
-    const HANGUP: u64 = 1;
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & HANGUP != 0)
 }

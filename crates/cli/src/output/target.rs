@@ -11,7 +11,7 @@ mod spot;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
-use redrive_operate::Error;
+use redrive_operate::{Code, Error};
 use redrive_store::Store;
 use rustix::fs::{Access, access};
 
@@ -169,6 +169,6 @@ impl Target {
 
     fn refused(&self, refusal: Refusal) -> Error {
         let message = format!("{} {} cannot be written: {}", self.option, self.shown(), refusal.why);
-        Error::wrong(message).hint(refusal.remedy)
+        Error::wrong(message).code(Code::OutputRefused).hint(refusal.remedy)
     }
 }

@@ -42,6 +42,10 @@ impl Wiring for Handlers {
         handler(stage, folder, index)
     }
 
+    fn check_filter(&self, keep: &str) -> Result<(), String> {
+        FilterHandler::new(keep).map(drop)
+    }
+
     fn check_model(&self, def: &ModelDef) -> Result<(), String> {
         model(def, 1).map(drop)
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use redrive_engine::env::Env;
 use redrive_engine::{crash, fault};
-use redrive_operate::{Error, Floor};
+use redrive_operate::{Code, Error, Floor};
 use redrive_sqlite::{Options, SqliteStore};
 
 pub use children::{EmbedSettings, ParseSettings};
@@ -59,6 +59,7 @@ fn there(url: &str) -> Result<PathBuf, Error> {
     let path = store_path(url)?;
     if is_missing(&path) {
         return Err(Error::wrong(format!("there is no store at {}", path.display()))
+            .code(Code::StoreNotFound)
             .hint("`redrive run` and `redrive submit PIPELINE.toml` make one, and so does `redrive index DIR`; or name another with --store sqlite:PATH"));
     }
     Ok(path)
@@ -97,9 +98,4 @@ pub fn store_library() -> String {
 /// How large the log beside a store's file is, in bytes.
 pub fn log_bytes(path: &Path) -> u64 {
     redrive_sqlite::log_bytes(path)
-}
-
-/// What is wrong with a filter's expression.
-pub fn check_filter(keep: &str) -> Result<(), String> {
-    redrive_stages::FilterHandler::new(keep).map(drop)
 }

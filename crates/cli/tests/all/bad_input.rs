@@ -145,7 +145,7 @@ fn wrong_usage_is_told() {
     let table: &[(&[&str], &[&str])] = &[
         (&["run", "nowhere.toml"], &["nowhere.toml"]),
         (&["run", "folder"], &["folder"]),
-        (&["run", "binary.toml"], &["not UTF-8", "byte 0"]),
+        (&["run", "binary.toml"], &["binary.toml:1: ", "not UTF-8"]),
         (&["run", "missing.toml"], &["missing.jsonl", "hint"]),
         (&["run", "none.toml"], &["names no source", "--input"]),
         (&["run", "p.toml", "--input", "nowhere.jsonl"], &["nowhere.jsonl"]),

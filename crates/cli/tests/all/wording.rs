@@ -26,14 +26,16 @@ fn one_is_not_counted_as_several_and_nothing_is_said_to_be_nothing() {
 }
 
 #[test]
-fn a_pause_by_nobody_known_is_a_pause() {
+fn a_pause_by_somebody_without_a_name_is_by_a_number() {
     let place = Place::with(&pass(), &samples(1));
     place.run(&["submit", "p.toml"]).expect(0);
     let nobody = [("USER", ""), ("LOGNAME", "")];
     place.run_with(&["pause", "r1"], &nobody).expect(0);
-    assert_eq!(place.json(&["show"])["reason"], "paused");
+    let reason = text(&place.json(&["show"])["reason"]);
+    assert!(reason.starts_with("paused by uid "), "{reason}");
     place.run_with(&["cancel", "r1", "--yes"], &nobody).expect(0);
-    assert_eq!(place.json(&["show"])["reason"], "cancelled");
+    let reason = text(&place.json(&["show"])["reason"]);
+    assert!(reason.starts_with("cancelled by uid "), "{reason}");
     let told = Place::with(&pass(), &samples(1));
     told.run(&["submit", "p.toml"]).expect(0);
     told.run_with(&["pause", "r1"], &[("USER", ""), ("LOGNAME", "ann")]).expect(0);

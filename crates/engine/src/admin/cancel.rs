@@ -10,8 +10,8 @@ use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, R
 
 use super::{Done, PAGE, Request, close, next_page, open};
 use crate::counts::{all_counts, live_items};
-use crate::crash;
 use crate::env::Env;
+use crate::{crash, journal};
 
 /// Cancels a run. Doing it again after a crash goes on where it was.
 ///
@@ -19,8 +19,10 @@ use crate::env::Env;
 /// When the store fails; the run is cancelled all the same once the first step is done.
 pub async fn cancel(store: &dyn Store, run: RunId, plan: &Plan, actor: &str, env: &Env) -> Result<Done> {
     let by = if actor.is_empty() { String::new() } else { format!(" by {actor}") };
-    let reason = Some(format!("cancelled{by}"));
-    store.change_run(run, RunChange::ask(Control::Cancelled, reason, env.clock.now())).await?;
+    let reason = format!("cancelled{by}");
+    let ask = RunChange::ask(Control::Cancelled, Some(reason.clone()), env.clock.now());
+    store.change_run(run, ask).await?;
+    journal::run_halted(run, Control::Cancelled, &reason);
     let operation = open(store, &Request::Cancel { run }, actor, env.clock.now()).await?;
     go_on(store, run, plan, operation, env).await
 }

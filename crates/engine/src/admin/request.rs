@@ -107,7 +107,7 @@ mod tests {
             Request::Purge { filter: some_filter() },
             Request::Purge { filter: ItemFilter::default() },
             Request::Cancel { run: RunId(12) },
-            Request::Retry(Retry { filter: some_filter(), due: Some(redrive_core::time::Timestamp(7)) }),
+            Request::Retry(Retry { filter: some_filter(), due: Some(Timestamp(7)) }),
             Request::Rerun(Rerun {
                 run: RunId(3),
                 key: None,

@@ -6,7 +6,7 @@ use redrive_core::status::Control;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Error, Pause, Result, RunChange, RunRow, Store};
 
-use crate::shared;
+use crate::{journal, shared};
 
 /// How often a change is tried again because a worker wrote at the same moment.
 const TRIES: u32 = 20;
@@ -31,7 +31,9 @@ pub async fn resume(store: &dyn Store, run: RunId, now: Timestamp) -> Result<Run
         budget.forgive();
         let forgiven = budget.save();
         if row.budget.is_none() || forgiven == row.budget {
-            return store.change_run(run, go_on).await;
+            let row = store.change_run(run, go_on).await?;
+            journal::run_halted(run, Control::Go, "somebody resumed it");
+            return Ok(row);
         }
         let change = forgiven.map(|becomes| BudgetChange { was: row.budget.clone(), becomes });
         row = store.change_run(run, RunChange { budget: change, ..RunChange::default() }).await?;

@@ -250,6 +250,12 @@ async fn own_items(store: &dyn Store, recipe: &Recipe, run: RunId) -> Result<u64
     Ok(counts.admitted.saturating_sub(counts.superseded + counts.cancelled + counts.purged))
 }
 
+/// Logs that a run's source was read to its end.
+fn log_read(run: RunId, reading: u32, news: &News) {
+    let News { new, changed, back, removed, refused, .. } = news;
+    tracing::info!(target: "redrive::run", %run, reading, new, changed, back, removed, refused, "source read");
+}
+
 /// Somebody who reads.
 struct Reader<'a> {
     admission: &'a Admission,
@@ -264,7 +270,13 @@ impl Reader<'_> {
         loop {
             let read = match begun {
                 Begun::Nothing => Read::Whole,
-                Begun::Reading(reading) => self.read(reading).await?,
+                Begun::Reading(reading) => {
+                    let read = self.read(reading).await?;
+                    if matches!(read, Read::Whole) {
+                        log_read(self.admission.run, reading.number, &self.news);
+                    }
+                    read
+                }
                 Begun::Overtaken => Read::Overtaken,
             };
             match read {

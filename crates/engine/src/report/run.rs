@@ -136,7 +136,7 @@ pub async fn run_report(
     thresholds: Thresholds,
     now: Timestamp,
 ) -> Result<RunReport> {
-    report_on_leaving(store, row, plan, thresholds, None, now).await
+    read_report(store, row, plan, thresholds, None, now).await
 }
 
 /// Reports on a run to whoever worked on it and left it like this.
@@ -151,10 +151,49 @@ pub async fn report_on_leaving(
     left: Option<Left>,
     now: Timestamp,
 ) -> Result<RunReport> {
+    let report = read_report(store, row, plan, thresholds, left, now).await?;
+    log_left(&report);
+    Ok(report)
+}
+
+async fn read_report(
+    store: &dyn Store,
+    row: &RunRow,
+    plan: &Plan,
+    thresholds: Thresholds,
+    left: Option<Left>,
+    now: Timestamp,
+) -> Result<RunReport> {
     let (counters, workers) = (store.counters(row.id).await?, store.workers().await?);
     let next_due = store.next_due(row.id).await?;
     let seen = Seen { counters: &counters, workers: &workers, next_due };
     Ok(report(row, plan, thresholds, left, seen, now))
+}
+
+/// Logs that somebody leaves a run, which has ended or not.
+fn log_left(report: &RunReport) {
+    let (run, status, counts) = (report.run, report.status, &report.counts);
+    let event = if report.finished_at.is_some() { "run ended" } else { "run left" };
+    tracing::info!(
+        target: "redrive::run",
+        %run,
+        pipeline = %report.pipeline,
+        %status,
+        why = report.reason.as_deref(),
+        admitted = counts.admitted,
+        succeeded = counts.succeeded,
+        filtered = counts.filtered,
+        dead = counts.dead,
+        waiting = counts.waiting,
+        superseded = counts.superseded,
+        cancelled = counts.cancelled,
+        attempts = report.attempts.total,
+        failures = report.attempts.failures,
+        throttles = report.attempts.throttles,
+        crashes = report.attempts.crashes,
+        elapsed_ms = report.elapsed_ms,
+        "{event}"
+    );
 }
 
 /// Reports on many runs, each with its plan and thresholds. What can be is read once for all of them.

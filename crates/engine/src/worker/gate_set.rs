@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redrive_core::gate::{Gate, GateSpec, GateState, Notice};
+use redrive_core::gate::{Gate, GateSpec, GateState, Notice, Standing};
 use redrive_core::time::{Steps, Timestamp};
 use redrive_store::{Applied, GateRow, Result};
 
@@ -23,6 +23,8 @@ pub(super) struct SharedGate {
     in_save: Option<GateState>,
     /// What may have been written: the answer was lost.
     in_doubt: Option<GateState>,
+    /// How it stood when that was last asked for.
+    stood: &'static str,
 }
 
 /// What a worker knows of gates.
@@ -187,6 +189,17 @@ impl GateSet {
         gates.list.iter_mut().map(leave).collect()
     }
 
+    /// The gates that stand otherwise than when this was last asked.
+    pub(super) fn changed_standings(&self, now: Timestamp) -> Vec<(Arc<str>, Standing)> {
+        let mut gates = self.lock();
+        let changed = gates.list.iter_mut().filter_map(|shared| {
+            let standing = shared.gate.shared().standing(now);
+            let before = std::mem::replace(&mut shared.stood, standing.state);
+            (before != standing.state).then(|| (shared.name.clone(), standing))
+        });
+        changed.collect()
+    }
+
     /// What people should know about the gates since this was last asked.
     #[must_use]
     pub fn take_notices(&self) -> Vec<(Arc<str>, Notice)> {
@@ -210,6 +223,7 @@ impl Gates {
             rev: 0,
             in_save: None,
             in_doubt: None,
+            stood: "open",
         };
         if let Some(row) = rows.iter().find(|row| *row.name == *work.name) {
             let mut state = shared::gate(row, now)?;

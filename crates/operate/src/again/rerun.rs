@@ -7,7 +7,7 @@ use redrive_engine::report::RunReport;
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::runs::{KnownRun, Runs};
 use crate::sources::SourceName;
@@ -111,6 +111,7 @@ impl Asked {
         let run = known.row.id;
         if known.row.control == Control::Cancelled {
             return Err(Error::refused(format!("run {run} was cancelled"))
+                .code(Code::RunCancelled)
                 .hint("`redrive run FILE --new` starts another run"));
         }
         let (stage, name) = find_stage(&known, &request.stage)?;

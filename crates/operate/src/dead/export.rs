@@ -1,7 +1,7 @@
 //! Dead items are written out, and sent back with the content that somebody gave them.
 
 use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::StateKind;
+use redrive_core::item::{Item, StateKind};
 use redrive_engine::admin::{count_dead, redrive_edited};
 use redrive_engine::report::{Explanation, Life, explain_life, read_lives};
 use redrive_store::{ItemFilter, ItemQuery};
@@ -109,6 +109,8 @@ struct Line {
 struct LineItem {
     id: ItemId,
     payload: Box<RawValue>,
+    /// How often it had been sent back when it was written out.
+    generation: Option<u32>,
 }
 
 /// Exported and edited items on their way in, line by line.
@@ -123,6 +125,8 @@ pub struct Import<'a> {
 pub enum Imported {
     /// The item was sent back with the line's content.
     SentBack,
+    /// It was sent back like this before, since the line was written out.
+    SentBackBefore,
     /// Nothing was done.
     LeftAlone {
         /// Why.
@@ -154,6 +158,9 @@ impl<'a> Import<'a> {
             return left_alone(format!("item {id} is not in this store"));
         };
         if item.state.kind() != StateKind::Dead {
+            if self.is_sent_back(&item, parsed.item.generation).await? {
+                return Ok(Imported::SentBackBefore);
+            }
             return left_alone(format!("item {id} is {}, not dead", item.state.kind()));
         }
         let known = match self.runs.known(item.run).await? {
@@ -165,5 +172,16 @@ impl<'a> Import<'a> {
             true => Ok(Imported::SentBack),
             false => left_alone(format!("item {id} changed meanwhile, or what it came from was taken out")),
         }
+    }
+
+    /// Whether an item is on its way back with the content that somebody gave it since a line of this generation was
+    /// written out.
+    async fn is_sent_back(&self, item: &Item, generation: Option<u32>) -> Result<bool> {
+        if generation.is_none_or(|generation| generation.saturating_add(1) != item.generation) {
+            return Ok(false);
+        }
+        let marks = self.floor.store.history(item.seq).await?.marks;
+        let sent_back = marks.iter().rfind(|mark| ["edited", "redriven"].contains(&mark.what));
+        Ok(sent_back.is_some_and(|mark| mark.what == "edited"))
     }
 }

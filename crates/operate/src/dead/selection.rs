@@ -8,7 +8,7 @@ use redrive_store::{ItemFilter, RunFilter};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::items::{self, ItemName};
 use crate::pipelines;
 use crate::runs::Runs;
@@ -81,6 +81,13 @@ impl Selection {
         which: &Which,
         state: impl Into<Option<StateKind>>,
     ) -> Result<Self> {
+        if let Some(run) = which.run
+            && floor.store.run(run).await?.is_none()
+        {
+            return Err(Error::not_found(format!("run {run} does not exist"))
+                .code(Code::RunNotFound)
+                .hint("`redrive runs` lists the runs of this store"));
+        }
         let mut base = ItemFilter {
             run: which.run,
             state: state.into(),
@@ -144,6 +151,7 @@ impl Selection {
                 which.stage.as_ref().map(|name| format!(" with a stage {name:?}")).unwrap_or_default();
             let pipeline = which.pipeline.as_ref().map(|name| format!(" of {name:?}")).unwrap_or_default();
             return Err(Error::not_found(format!("there is no run{pipeline}{stage}"))
+                .code(Code::RunNotFound)
                 .hint("`redrive runs` lists the runs"));
         }
         Ok(Self { run: which.run, filters })

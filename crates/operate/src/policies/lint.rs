@@ -10,9 +10,11 @@ use redrive_core::policy::{self, LintContext, presets};
 use redrive_pipeline::{Definition, Problem, StageDef, StageKind};
 use serde::Serialize;
 
-use super::lines::Lines;
 use super::subject::{Named, Subject, named, wrong};
+use crate::Wiring;
 use crate::error::Result;
+use crate::lines::Lines;
+use crate::pipelines::{with_paths, wrong_expressions};
 
 /// What a pipeline file has unless it says otherwise; presets are looked at within it.
 const USUAL: LintContext = LintContext {
@@ -50,7 +52,7 @@ pub struct Warning {
 ///
 /// # Errors
 /// When a name is neither, or with every problem in the files.
-pub fn lint(words: &[String]) -> Result<LintReport> {
+pub fn lint(wiring: &dyn Wiring, words: &[String]) -> Result<LintReport> {
     let all = presets().iter().map(|preset| preset.name.to_owned());
     let checked = if words.is_empty() { all.collect() } else { words.to_vec() };
     let mut warnings = Vec::new();
@@ -59,6 +61,7 @@ pub fn lint(words: &[String]) -> Result<LintReport> {
         match named(word)? {
             Named::Preset(subject) => warnings.extend(of_preset(&subject)),
             Named::File(definition, text) => {
+                problems.extend(wrong_expressions(wiring, &definition, &text, word));
                 let mut found = of_gates(word, &definition, &text);
                 found.extend(definition.warnings.into_iter().map(of_file));
                 found.sort_by_key(|found| found.line);
@@ -119,15 +122,6 @@ fn of_gates(file: &str, definition: &Definition, text: &str) -> Vec<Warning> {
         })
     });
     found.collect()
-}
-
-/// Every stage with the path it has in keys.
-fn with_paths<'a>(stages: &'a [StageDef], above: &str, all: &mut Vec<(String, &'a StageDef)>) {
-    for stage in stages {
-        let path = format!("{above}{}", stage.name);
-        with_paths(&stage.children, &format!("{path}.children."), all);
-        all.push((path, stage));
-    }
 }
 
 fn passing<'a>(path: &'a str, stage: &'a StageDef) -> Passing<'a> {

@@ -3,7 +3,6 @@
 //! A word names a preset or a pipeline file, whose stages have a policy each. Nothing here needs a store.
 
 mod forecast;
-mod lines;
 mod lint;
 mod passage;
 mod subject;

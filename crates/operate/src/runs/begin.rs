@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::edit::{Changed, Edit, compare, refuse_other_stages, take_over};
 use super::{KnownRun, Runs, report};
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
-use crate::pipelines::{Pipeline, recipe};
+use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
 use crate::sources::{Reopened, SourceName, reopen};
 use crate::wiring::Wiring;
 use crate::work::Work;
@@ -89,6 +89,7 @@ pub struct Other {
 /// # Errors
 /// When a stage cannot be built or the source cannot be read.
 pub fn prepare(wiring: &dyn Wiring, pipeline: Pipeline, source: SourceName) -> Result<Prepared> {
+    refuse_wrong_expressions(wiring, &pipeline)?;
     let ready = match pipeline.definition.source.kind {
         SourceKind::Lines(_) | SourceKind::Inbox => Some(ready(wiring, &pipeline, &source, None)?),
         SourceKind::Files(_) => None,
@@ -286,10 +287,12 @@ pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
     let KnownRun { mut row, mut definition, .. } = Runs::of(&*floor.store).find(Some(request.run)).await?;
     if row.control == Control::Cancelled {
         return Err(Error::refused(format!("run {} was cancelled", row.id))
+            .code(Code::RunCancelled)
             .hint("`redrive run PIPELINE.toml --new` starts anew"));
     }
     let (mut folder, mut edit) = (PathBuf::from(&row.spec.folder), None);
     if let Some(pipeline) = request.pipeline {
+        refuse_wrong_expressions(&*floor.wiring, &pipeline)?;
         (row, edit) = take_over(floor, row, &pipeline, request.keep_passed).await?;
         (definition, folder) = (pipeline.definition, pipeline.folder);
     }

@@ -3,12 +3,12 @@
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_engine::admin;
-use redrive_engine::report::RunReport;
+use redrive_engine::report::{RunReport, live_items};
 
 use super::show::report_changed;
 use super::{KnownRun, Runs};
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// Refuses what makes no sense for a finished run.
 ///
@@ -16,19 +16,34 @@ use crate::error::{Error, Result};
 /// When the run is finished.
 pub fn refuse_finished(known: &KnownRun) -> Result<()> {
     match known.row.finished_at {
-        Some(_) => Err(Error::refused(format!("run {} is finished already", known.row.id))),
+        Some(_) => {
+            let message = format!("run {} is finished already", known.row.id);
+            Err(Error::refused(message).code(Code::RunFinished))
+        }
         None => Ok(()),
     }
 }
 
-/// Takes a run out for good: nothing new begins, everything unfinished is cancelled.
+/// Refuses to take out a run that ended in another way.
+///
+/// # Errors
+/// When the run is finished, and not because it was cancelled.
+pub fn refuse_cancelling(known: &KnownRun) -> Result<()> {
+    if known.row.control == Control::Cancelled { Ok(()) } else { refuse_finished(known) }
+}
+
+/// Takes a run out for good: nothing new begins, everything unfinished is cancelled. One that was taken out already stays so,
+/// and what a broken-off cancelling left is taken out now.
 ///
 /// # Errors
 /// When there is no such run, it is finished, or the store fails.
 pub async fn cancel(floor: &Floor, run: RunId) -> Result<RunReport> {
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
-    refuse_finished(&known)?;
-    cancel_known(floor, &known).await?;
+    refuse_cancelling(&known)?;
+    let ended = known.row.control == Control::Cancelled && live_items(&*floor.store, run).await? == 0;
+    if !ended {
+        cancel_known(floor, &known).await?;
+    }
     let row = floor.store.run(run).await?.unwrap_or_else(|| known.row.clone());
     report_changed(floor, known, row).await
 }
@@ -47,7 +62,7 @@ pub async fn pause(floor: &Floor, run: RunId) -> Result<RunReport> {
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     refuse_finished(&known)?;
     if known.row.control == Control::Cancelled {
-        return Err(Error::refused(format!("run {run} is finished already")));
+        return Err(Error::refused(format!("run {run} was cancelled")).code(Code::RunCancelled));
     }
     let why = format!("paused{}", floor.by());
     let row = admin::pause(&*floor.store, run, why, floor.now()).await?;

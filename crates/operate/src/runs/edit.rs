@@ -92,7 +92,7 @@ pub(super) async fn take_over(
     pipeline: &Pipeline,
     keep_passed: bool,
 ) -> Result<(RunRow, Option<Edit>)> {
-    let Pipeline { text, definition, folder } = pipeline;
+    let Pipeline { text, definition, folder, .. } = pipeline;
     let folder = folder.display().to_string();
     if row.spec.definition == *text && row.spec.folder == folder {
         return finish_edit(floor, row, definition).await;

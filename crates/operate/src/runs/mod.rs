@@ -76,7 +76,7 @@ mod show;
 pub use begin::{Begin, Begun, Next, Other, Prepared, Resume, Resumed, begin, prepare, resume};
 pub(crate) use begin::{Standing, standing};
 pub(crate) use control::cancel_known;
-pub use control::{cancel, pause, refuse_finished};
+pub use control::{cancel, pause, refuse_cancelling, refuse_finished};
 pub use edit::Edit;
 pub(crate) use edit::edited_to_the_end;
 pub use reader::{KnownRun, Runs};

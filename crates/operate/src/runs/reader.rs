@@ -10,7 +10,7 @@ use redrive_engine::admin::Plans;
 use redrive_pipeline::Definition;
 use redrive_store::{RunFilter, RunRow, Store};
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::pipelines;
 
 /// Runs that are remembered at a time.
@@ -56,7 +56,7 @@ impl<'a> Runs<'a> {
                 || "this store has no runs".to_owned(),
                 |run| format!("run {run} does not exist"),
             );
-            Error::not_found(what).hint("`redrive runs` lists the runs of this store")
+            Error::not_found(what).code(Code::RunNotFound).hint("`redrive runs` lists the runs of this store")
         })?;
         let definition = pipelines::parse(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
         let plan = definition.plan();

@@ -7,7 +7,7 @@ use redrive_engine::report::RunReport;
 use serde::Serialize;
 
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::runs::{KnownRun, Runs, report};
 
 /// A standing run that takes nothing more.
@@ -31,7 +31,8 @@ pub async fn close(floor: &Floor, run: RunId) -> Result<Closed> {
             .hint(format!("`redrive cancel {run}` takes it out before that")));
     }
     if known.row.control == Control::Cancelled {
-        return Err(Error::refused(format!("run {run} was cancelled; it takes nothing already")));
+        return Err(Error::refused(format!("run {run} was cancelled; it takes nothing already"))
+            .code(Code::RunCancelled));
     }
     let before = known.row.admitted_all;
     let row = admit::close(&*floor.store, run, floor.now()).await?;

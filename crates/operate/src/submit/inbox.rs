@@ -18,7 +18,7 @@ use super::run::note;
 use super::stream::Stream;
 use crate::Floor;
 use crate::error::{Error, Result};
-use crate::pipelines::{Pipeline, recipe};
+use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
 use crate::runs::{Begin, Standing, standing};
 use crate::wiring::Wiring;
 
@@ -62,6 +62,7 @@ pub fn prepare(wiring: &dyn Wiring, pipeline: Pipeline, request: HandIn) -> Resu
     if let Some(category) = &request.category {
         title(category).map_err(Error::wrong)?;
     }
+    refuse_wrong_expressions(wiring, &pipeline)?;
     let recipe = recipe(wiring, &pipeline.definition, &pipeline.folder, None)?;
     Ok(Ready { pipeline, recipe, request })
 }

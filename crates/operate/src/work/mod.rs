@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::pipelines::{definition_of, recipe};
 use crate::runs::{Runs, edited_to_the_end};
@@ -378,6 +378,7 @@ fn paused(row: &RunRow) -> Duration {
 pub(crate) fn refused(error: AdmitError) -> Error {
     match error {
         AdmitError::Source(error) => Error::internal(error.to_string())
+            .code(Code::UnreadableSource)
             .hint("what was read before is admitted; the same command goes on once the source can be read"),
         AdmitError::Store(error) => error.into(),
     }

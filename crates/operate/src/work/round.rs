@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redrive_engine::admit::{Admission, AdmitError, Admitted, News, Pace};
 use redrive_engine::env::Env;
+use redrive_engine::journal;
 use redrive_engine::recipe::Recipe;
 use redrive_engine::source::{Source, SourceError};
 use redrive_engine::worker::{Among, Ending, Session, Settings, Stop};
@@ -38,6 +39,7 @@ impl Round<'_> {
         &self,
         source: Option<Box<dyn Source>>,
     ) -> (redrive_store::Result<Ending>, Option<Admitted>) {
+        journal::run_begins(self.row);
         let admitting = Arc::new(AtomicBool::new(source.is_some()));
         let wake = self.among.map_or_else(Arc::default, |among| among.rings.of(self.row.id));
         // Reading ends with the session, and for nobody else's sake.

@@ -81,6 +81,10 @@ impl Wiring for SharedHandlers {
         Ok(self.lock().entry(key).or_insert(made).clone())
     }
 
+    fn check_filter(&self, keep: &str) -> Result<(), String> {
+        self.inner.check_filter(keep)
+    }
+
     fn check_model(&self, model: &ModelDef) -> Result<(), String> {
         self.inner.check_model(model)
     }

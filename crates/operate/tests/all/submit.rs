@@ -14,7 +14,7 @@ const STAGES: &str = "[[stage]]\nname = \"call\"\nkind = \"filter\"\nkeep = \"tr
 fn pipeline() -> Pipeline {
     let text = format!("name = \"p\"\n[source]\nkind = \"inbox\"\nkey = \"/id\"\n{STAGES}");
     let definition = parse(&text, "p.toml").expect("valid");
-    Pipeline { text, definition, folder: std::env::temp_dir() }
+    Pipeline { text, definition, folder: std::env::temp_dir(), file: "p.toml".to_owned() }
 }
 
 fn given(texts: &[&str]) -> Vec<Given> {

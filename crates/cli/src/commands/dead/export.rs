@@ -4,8 +4,8 @@ use std::io::BufRead;
 use std::path::Path;
 use std::process::ExitCode;
 
-use redrive_operate::Error;
 use redrive_operate::dead::{Changed, Export, Import, Imported, Selection, Which};
+use redrive_operate::{Code, Error};
 use serde::Serialize;
 
 use crate::commands::{Answer, Context};
@@ -79,11 +79,12 @@ pub async fn import(context: &Context, file: &str) -> Answer {
     let reader: Box<dyn BufRead> = if file == "-" {
         Box::new(std::io::stdin().lock())
     } else {
-        let opened = std::fs::File::open(file)
-            .map_err(|error| Error::wrong(format!("cannot read {file}: {error}")))?;
+        let opened = std::fs::File::open(file).map_err(|error| {
+            Error::wrong(format!("cannot read {file}: {error}")).code(Code::UnreadableFile)
+        })?;
         Box::new(std::io::BufReader::new(opened))
     };
-    let (import, mut changed) = (Import::of(&floor), Changed::default());
+    let (import, mut changed, mut before) = (Import::of(&floor), Changed::default(), 0);
     for (number, line) in reader.lines().enumerate() {
         let line = line?;
         if line.trim().is_empty() {
@@ -91,6 +92,8 @@ pub async fn import(context: &Context, file: &str) -> Answer {
         }
         match import.line(&line).await? {
             Imported::SentBack => changed.items += 1,
+            // The same command after one that was broken off.
+            Imported::SentBackBefore => before += 1,
             Imported::LeftAlone { why } => {
                 changed.skipped += 1;
                 note(&format!("{file}:{}: {why}", number + 1));
@@ -99,6 +102,9 @@ pub async fn import(context: &Context, file: &str) -> Answer {
         floor.env.progress.reached(changed.items + changed.skipped, None);
     }
     drop(watch);
+    if before > 0 {
+        context.say(&format!("{} sent back before", things(before, "item")));
+    }
     super::told(context, &changed, "sent back")?;
     Ok(if changed.skipped == 0 { ExitCode::SUCCESS } else { exit::partial() })
 }

@@ -7,7 +7,7 @@ use redrive_operate::dead::{self, DeadGroup, DeadItem, List, Note, Which};
 
 use crate::commands::{Answer, Context};
 use crate::output::table::{Side, table};
-use crate::output::text::{count, short, when};
+use crate::output::text::{KEY, count, short, when};
 use crate::output::{json, lines};
 
 /// Lists dead items.
@@ -19,7 +19,15 @@ pub async fn list(context: &Context, request: &List) -> Answer {
     }
     lines(&listing(&found.items))?;
     if let Some(next) = found.next {
-        context.hint(&format!("there are more: --after {next}"));
+        let most = if request.limit > found.items.len() {
+            format!(" (at most {} at a time)", count(found.items.len() as u64))
+        } else {
+            String::new()
+        };
+        context.hint(&format!("there are more: --after {next}{most}"));
+    } else if let Some(group) = request.which.group.as_ref().filter(|_| found.items.is_empty()) {
+        let group = short(group, KEY);
+        context.hint(&format!("nothing dead is in group {group}; `redrive dead groups` lists the groups"));
     } else if !found.items.is_empty() {
         context.hint("`redrive dead groups` groups them; `redrive dead show ITEM` tells one's life; `redrive dead redrive` sends them back");
     }

@@ -18,7 +18,10 @@ pub fn look_at(file: &Path) -> Vec<Finding> {
     let name = file.display().to_string();
     let text = match pipelines::read_text(file) {
         Ok(text) => text,
-        Err(failure) => return vec![bad("pipeline", &failure.message)],
+        Err(failure) if failure.problems.is_empty() => return vec![bad("pipeline", &failure.message)],
+        Err(failure) => {
+            return failure.problems.iter().map(|problem| bad("pipeline", problem.to_string())).collect();
+        }
     };
     let definition = match redrive_pipeline::parse(&text, &name) {
         Ok(definition) => definition,
@@ -26,6 +29,10 @@ pub fn look_at(file: &Path) -> Vec<Finding> {
             return problems.iter().map(|problem| bad("pipeline", problem.to_string())).collect();
         }
     };
+    let wrong = pipelines::wrong_expressions(&Handlers::new(), &definition, &text, &name);
+    if !wrong.is_empty() {
+        return wrong.iter().map(|problem| bad("pipeline", problem.to_string())).collect();
+    }
     let stages = things(definition.all_stages().count() as u64, "stage");
     let mut findings = vec![good("pipeline", format!("{name}: {stages}"))];
     findings.extend(definition.warnings.iter().map(|warning| good("warning", warning.to_string())));
@@ -69,10 +76,7 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
                 let place = wiring::command_folder(cwd.as_deref(), folder);
                 findings.extend(look_at_command(&what, command, &place));
             }
-            StageKind::Filter { keep } => findings.push(match wiring::check_filter(keep) {
-                Ok(()) => good(&what, keep.as_str()),
-                Err(problem) => bad(&what, problem),
-            }),
+            StageKind::Filter { keep } => findings.push(good(&what, keep.as_str())),
             StageKind::EmbedBuiltin { .. }
             | StageKind::Parse { .. }
             | StageKind::Upsert

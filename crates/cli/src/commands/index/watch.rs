@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,9 +12,10 @@ use redrive_operate::Error;
 use redrive_operate::index::{Indexer, Pass};
 use tokio::sync::{Notify, watch};
 
-use super::summary;
+use super::{Ended, summary};
 use crate::args::IndexArgs;
 use crate::commands::Context;
+use crate::commands::signals::Signals;
 use crate::commands::work::Watching;
 use crate::exit;
 use crate::output::note;
@@ -36,7 +36,7 @@ pub(super) async fn stay(
     context: &Context,
     args: &IndexArgs,
     indexer: &mut Indexer<'_>,
-) -> Result<ExitCode, Error> {
+) -> Result<Ended, Error> {
     let ear = Arc::new(Ear::default());
     let own = own_files(context)?;
     // It hears for as long as it is kept.
@@ -61,8 +61,8 @@ struct Watch<'a, 'f> {
 
 impl Watch<'_, '_> {
     /// Passes until told to stop.
-    async fn follow(mut self) -> Result<ExitCode, Error> {
-        let mut first = true;
+    async fn follow(mut self) -> Result<Ended, Error> {
+        let (mut first, mut last) = (true, None);
         let mut passes = 0_u32;
         loop {
             if let Some(pass) = self.pass(first).await? {
@@ -71,20 +71,15 @@ impl Watch<'_, '_> {
                 }
                 passes = passes.wrapping_add(1);
                 if pass.worked.interrupted || *self.told.borrow() {
-                    return Ok(exit::of(RunStatus::Interrupted));
+                    return Ok(Ended::of(RunStatus::Interrupted, Some(pass.worked.report)));
                 }
                 if first || has_news(&pass) {
                     summary::tell(self.context, self.args, self.indexer, &pass).await?;
                 }
                 let status = pass.worked.report.status;
-                if matches!(
-                    status,
-                    RunStatus::PausedBudget
-                        | RunStatus::PausedQuota
-                        | RunStatus::PausedOutage
-                        | RunStatus::Paused
-                ) {
-                    return Ok(exit::of(status));
+                last = Some(pass.worked.report);
+                if exit::is_paused(status) {
+                    return Ok(Ended::of(status, last));
                 }
             }
             if first {
@@ -99,7 +94,7 @@ impl Watch<'_, '_> {
                 _ = self.told.wait_for(|told| *told) => {}
             }
             if *self.told.borrow() {
-                return Ok(exit::of(RunStatus::Interrupted));
+                return Ok(Ended::of(RunStatus::Interrupted, last));
             }
         }
     }
@@ -207,16 +202,8 @@ fn listen(root: &Path, ear: &Arc<Ear>, own: PathBuf) -> notify::Result<notify::R
 
 /// Tells when somebody says to stop.
 async fn stop(teller: watch::Sender<bool>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
+    let Ok(mut signals) = Signals::listen() else { return };
+    signals.next().await;
     teller.send_replace(true);
 }
 

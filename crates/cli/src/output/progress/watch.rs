@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive_engine::progress::{Progress, Unheard};
 
 /// What is counted.
@@ -56,13 +56,14 @@ impl Line {
         self.bar.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begun(&self, all: Option<u64>) -> ProgressBar {
-        let bar = self.bars.add(ProgressBar::new(0));
+    /// A bar that is shown with its first figures, not before.
+    fn begun(&self, done: u64, all: Option<u64>) -> ProgressBar {
+        let bar = ProgressBar::with_draw_target(all, ProgressDrawTarget::hidden()).with_prefix(self.what);
         if let Ok(style) = ProgressStyle::with_template(template(self.unit, all)) {
             bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
         }
-        bar.set_prefix(self.what);
-        bar
+        bar.set_position(done);
+        self.bars.add(bar)
     }
 }
 
@@ -88,7 +89,7 @@ impl Progress for Line {
             }
             return;
         }
-        let bar = shown.get_or_insert_with(|| self.begun(all));
+        let bar = shown.get_or_insert_with(|| self.begun(done, all));
         match all {
             Some(all) => bar.set_length(all),
             None => bar.enable_steady_tick(super::EVERY),

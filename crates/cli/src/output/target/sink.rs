@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use redrive_engine::crash;
-use redrive_operate::Error;
+use redrive_operate::{Code, Error};
 use rustix::fs::OFlags;
 use tokio::task::JoinHandle;
 
@@ -247,5 +247,5 @@ fn leave_when_asked() -> JoinHandle<()> {
 }
 
 fn broken(shown: &str, error: &std::io::Error) -> Error {
-    Error::internal(format!("cannot write {shown}: {error}"))
+    Error::internal(format!("cannot write {shown}: {error}")).code(Code::OutputFailed)
 }

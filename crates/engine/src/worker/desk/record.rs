@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Change, Commit, ControlChange, OutputKey, Pause, Result, RunChange, RunRow};
 
 use super::{Desk, Ended, Halt, Sent};
-use crate::shared;
+use crate::{journal, shared};
 
 /// Most items in one commit; what is left goes into the next.
 const COMMIT_LIMIT: usize = 2_000;
@@ -91,6 +91,12 @@ impl Desk {
         self.spend(transition);
     }
 
+    /// Takes in a transition that whoever looks after the run has committed.
+    pub fn hear_of(&mut self, transition: &Transition) {
+        journal::committed(&self.plan, transition);
+        self.spend(transition);
+    }
+
     /// Takes a transition into account that was committed, here or by whoever looks after the run, in the budget of the
     /// stage it is from.
     pub fn spend(&mut self, transition: &Transition) {
@@ -102,13 +108,9 @@ impl Desk {
     }
 
     fn halting(&mut self, now: Timestamp) -> RunChange {
-        let control = match &self.halt {
-            Some(Halt::Budget(breach)) => Some((Control::PausedBudget, Some(breach.to_string()))),
-            Some(Halt::Quota(reason)) => Some((Control::PausedQuota, Some(reason.clone()))),
-            Some(Halt::Outage(reason)) => Some((Control::PausedOutage, Some(reason.clone()))),
-            Some(Halt::Asked(_) | Halt::Outdated | Halt::Stopping) | None => None,
-        };
-        let control = control.map(|(control, reason)| ControlChange { control, reason, at: now });
+        let control = self.halt.as_ref().and_then(pauses);
+        let control =
+            control.map(|(control, reason)| ControlChange { control, reason: Some(reason), at: now });
         let pause = Some(Pause { since: Some(now), before_ms: self.paused_ms });
         RunChange { control, budget: self.save_budget(), pause, ..RunChange::default() }
     }
@@ -137,9 +139,28 @@ impl Desk {
 
     /// The commit was written. Stale items belong to somebody else now and are dropped; returns how many.
     pub fn committed(&mut self, applied: &[Applied]) -> usize {
-        self.halt_saved = true;
+        if !std::mem::replace(&mut self.halt_saved, true)
+            && let Some((control, why)) = self.halt.as_ref().and_then(pauses)
+        {
+            journal::run_halted(self.run, control, &why);
+        }
+        for (sent, applied) in self.in_commit.iter().zip(applied) {
+            if *applied == Applied::Done {
+                journal::committed(&self.plan, &sent.change.transition);
+            }
+        }
         self.budget_sent = None;
         self.in_commit.clear();
         applied.iter().filter(|applied| **applied == Applied::Stale).count()
+    }
+}
+
+/// What is asked of a run that is halted like this, and why; `None` where it is not the worker that asks.
+fn pauses(halt: &Halt) -> Option<(Control, String)> {
+    match halt {
+        Halt::Budget(breach) => Some((Control::PausedBudget, breach.to_string())),
+        Halt::Quota(reason) => Some((Control::PausedQuota, reason.clone())),
+        Halt::Outage(reason) => Some((Control::PausedOutage, reason.clone())),
+        Halt::Asked(_) | Halt::Outdated | Halt::Stopping => None,
     }
 }

@@ -10,10 +10,10 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Claim, Claimed, ClaimedItem, Commit, Error, Slot, Turn, Turned};
 
 use super::WorkerLoop;
-use crate::crash;
 use crate::worker::desk::Halt;
 use crate::worker::driver::{Driver, Part, Step};
 use crate::worker::places::Wish;
+use crate::{crash, journal};
 
 /// A worker that is nearly fully busy gathers free places this long before it claims again, instead of claiming singly.
 pub(super) const GATHER: Duration = Duration::from_millis(3);
@@ -168,6 +168,7 @@ impl<D: Driver> WorkerLoop<D> {
             tracing::warn!(%item, %key, what, "the content of an item is damaged; it is dead");
         }
         self.desk.accept_damaged(claimed.damaged);
+        journal::claimed(self.desk.plan(), claimed.items.iter().map(|claimed| &claimed.item));
         // Stages that were not asked may have something later.
         let unasked = self.next_due.filter(|due| !self.quiet.is_empty() && *due > now);
         self.next_due = claimed.next_due.into_iter().chain(unasked).min();

@@ -7,6 +7,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Error, GateRow, Store};
 
 use super::WorkerLoop;
+use crate::journal;
 use crate::worker::driver::{Driver, Step};
 use crate::worker::gate_set::GateSet;
 
@@ -60,11 +61,20 @@ impl<D: Driver> WorkerLoop<D> {
                 Notice::Away => {
                     tracing::warn!(%gate, "calls fail; the gate is away, and tried out with one call at a time");
                 }
-                Notice::Back => tracing::info!(%gate, "calls pass again"),
+                // What is logged of gates that stand otherwise tells it.
+                Notice::Back => {}
                 Notice::Parked(asked) => {
                     tracing::warn!(%gate, ?asked, "the service asks to be left alone for longer than hint_cap; the gate is parked");
                 }
             }
+        }
+    }
+
+    /// Logs how the gates stand, where that has changed.
+    pub(super) fn log_gates(&self) {
+        if journal::tells_gates() {
+            let changed = self.desk.gates().changed_standings(self.env.clock.now());
+            changed.iter().for_each(|(gate, standing)| journal::gate_stands(gate, standing));
         }
     }
 

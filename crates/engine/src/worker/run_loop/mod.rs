@@ -271,10 +271,11 @@ impl<D: Driver> WorkerLoop<D> {
         self.hear_gates(now).await?;
         self.record_and_claim().await?;
         self.tell_notices();
+        self.log_gates();
         let bereft = self.desk.take_bereft();
         if !bereft.is_empty() {
             let plan = self.desk.plan().clone();
-            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let told = &mut |transition: &Transition| self.desk.hear_of(transition);
             let joined = maintain::join_among(&*self.store, bereft, &plan, &self.env, told).await?;
             // Parents that go on were not there to be claimed a moment ago: without another look they, and the end of
             // the run, would wait for the next tick.
@@ -315,7 +316,7 @@ impl<D: Driver> WorkerLoop<D> {
         maintain::take_over(&*store, &env).await?;
         let (plan, jumped) = (self.desk.plan().clone(), self.clock.jumped(lease, &env));
         if !self.driver.omits(Part::Reap) {
-            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let told = &mut |transition: &Transition| self.desk.hear_of(transition);
             let reaped = maintain::reap(&*store, run, &plan, &env, jumped, told).await?;
             if reaped > 0 {
                 tracing::warn!(items = reaped, "took back items whose worker vanished");
@@ -326,7 +327,7 @@ impl<D: Driver> WorkerLoop<D> {
         // What this worker's own children settle is joined at once; this finds what others left behind.
         if has_children && due && !self.driver.omits(Part::Sweep) {
             self.swept_at = now;
-            let told = &mut |transition: &Transition| self.desk.spend(transition);
+            let told = &mut |transition: &Transition| self.desk.hear_of(transition);
             maintain::join(&*store, run, &plan, &env, told).await?;
         }
         if self.must_reconcile {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::WorkerLoop;
 use super::claim::GATHER;
+use crate::journal;
 use crate::worker::driver::{Driver, Part, Step};
 
 /// Longer than anything lasts.
@@ -12,6 +13,7 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 40);
 impl<D: Driver> WorkerLoop<D> {
     pub(super) fn start_calls(&mut self) {
         for call in self.desk.next_calls(self.env.clock.now()) {
+            journal::started(self.desk.run(), self.desk.plan(), &call.request);
             self.driver.start(call);
         }
     }

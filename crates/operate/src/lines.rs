@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 /// Where keys are written.
-pub(super) struct Lines {
+pub(crate) struct Lines {
     /// Keys as dotted paths, stages by their names: `stage.llm_call.retry.hint_cap`.
     lines: BTreeMap<String, usize>,
 }
 
 impl Lines {
     /// Looks through the text of a file.
-    pub(super) fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut scan =
             Scan { text, at: 0, found: Vec::new(), names: BTreeMap::new(), elements: BTreeMap::new() };
         scan.document();
@@ -23,7 +23,7 @@ impl Lines {
     }
 
     /// The line of a key, from 1.
-    pub(super) fn line(&self, key: &str) -> Option<usize> {
+    pub(crate) fn line(&self, key: &str) -> Option<usize> {
         self.lines.get(key).copied()
     }
 }
