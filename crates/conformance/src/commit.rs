@@ -281,7 +281,7 @@ pub(crate) async fn counters_equal_a_recount_after_every_step(store: Arc<dyn Sto
         .counters()
         .await
         .iter()
-        .filter(|((_, metric), _)| matches!(metric, redrive_core::tally::Metric::HealedWithin(_)))
+        .filter(|((_, metric), _)| matches!(metric, redrive_core::tally::Metric::HealedIn(_)))
         .map(|(_, n)| n)
         .sum();
     assert!(healed > 0, "an item that failed and passed is counted as healed");

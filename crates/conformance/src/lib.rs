@@ -84,7 +84,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         every_other_end_and_beginning_is_told, a_refused_item_is_told_as_admitted_and_dead, a_run_tells_what_becomes_of_it,
         facts_come_in_order_until_passed_on, only_listed_facts_are_passed_on, a_stale_change_has_no_fact,
         a_commit_that_is_not_written_has_no_fact, numbers_of_facts_are_not_given_again;
-    paging: pages_show_every_item_once_while_items_change, runs_come_newest_first, next_due_of_a_run_is_its_earliest,
+    paging: pages_show_every_item_once_while_items_change, items_come_by_when_they_changed_last, runs_come_newest_first, next_due_of_a_run_is_its_earliest,
         counters_of_many_runs_are_those_of_each, many_items_and_histories_come_as_one_by_one;
     retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,

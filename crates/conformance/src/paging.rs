@@ -7,9 +7,11 @@ use std::time::Duration;
 use redrive_core::event::Event;
 use redrive_core::failure::Class;
 use redrive_core::id::RunId;
+use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_store::{
-    ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, Store, Submit,
+    ChangeQuery, ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, StageDue, Store,
+    Submit,
 };
 
 use crate::world::{SPLIT, START, World, failed, new_run, passed, split};
@@ -42,6 +44,33 @@ pub(crate) async fn pages_show_every_item_once_while_items_change(store: Arc<dyn
     assert_eq!(seen.len(), 40);
     assert!(seen.values().all(|times| *times == 1));
     world.assert_counters().await;
+}
+
+pub(crate) async fn items_come_by_when_they_changed_last(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    world.admit(&["a", "b", "c", "d", "e"]).await;
+    // The last that was submitted dies first, two of them at one moment.
+    for (n, claimed) in world.claim(SPLIT, 5).await.into_iter().rev().enumerate() {
+        if n != 2 {
+            world.advance(Duration::from_secs(1));
+        }
+        world.happen(&claimed.item, failed(Class::Final, "no")).await;
+    }
+    let dead = ItemFilter { state: Some(StateKind::Dead), ..ItemFilter::default() };
+    let in_pages = async |filter: &ItemFilter, newest_first: bool| {
+        let (mut keys, mut after) = (Vec::new(), None);
+        loop {
+            let query = ChangeQuery { filter: filter.clone(), newest_first, after, limit: 2 };
+            let page = world.store.items_by_change(query).await.expect("items");
+            let Some(last) = page.last() else { return keys.join(" ") };
+            after = Some((last.updated_at, last.seq));
+            keys.extend(page.iter().map(|item| item.key.to_string()));
+        }
+    };
+    assert_eq!(in_pages(&dead, true).await, "a b d c e");
+    assert_eq!(in_pages(&dead, false).await, "e c d b a");
+    let elsewhere = ItemFilter { run: Some(RunId(99)), ..dead };
+    assert_eq!(in_pages(&elsewhere, true).await, "");
 }
 
 pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {
@@ -94,13 +123,17 @@ pub(crate) async fn next_due_of_a_run_is_its_earliest(store: Arc<dyn Store>) {
         "only a retry is left"
     );
     world.advance(Duration::from_millis(10));
-    world.happen(&held[1].item, passed()).await;
+    let passed_on = world.happen(&held[1].item, passed()).await;
     assert_eq!(
         world.store.next_due(world.run).await,
         Ok(NextDue { at: Some(world.now), any_fresh: true }),
         "at any stage"
     );
+    let of = |stage, at| StageDue { stage, at };
+    let each = world.store.due_by_stage(world.run).await.expect("due by stage");
+    assert_eq!(each, [of(later.stage, due), of(passed_on.stage, world.now)], "each stage has its own");
     let other = world.store.create_run(new_run("other"), START).await.expect("run").id;
+    assert_eq!(world.store.due_by_stage(other).await, Ok(Vec::new()));
     assert_eq!(world.store.next_due(other).await, Ok(NextDue { at: None, any_fresh: false }));
 }
 

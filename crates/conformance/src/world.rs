@@ -278,7 +278,7 @@ impl World {
         }
         counted.retain(|_, n| *n != 0);
         kept.retain(|(_, metric), _| {
-            !matches!(metric, Metric::Admitted | Metric::HealMillis | Metric::HealedWithin(_))
+            !matches!(metric, Metric::Admitted | Metric::HealMillis | Metric::HealedIn(_))
         });
         assert_eq!(kept, counted, "counters and a recount");
         let kept = self.store.config_counters(self.run).await.expect("counters");

@@ -200,3 +200,24 @@ impl fmt::Display for Failure {
         write!(f, "{}/{}: {}", self.class, self.kind, self.message)
     }
 }
+
+/// The line of an error that tells most: the first, or the last of a traceback, which ends with what was wrong.
+#[must_use]
+pub fn headline(message: &str) -> &str {
+    let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    if first.starts_with("Traceback") { lines.next_back().unwrap_or(first) } else { first }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_traceback_is_told_by_its_last_line() {
+        let trace = "Traceback (most recent call last):\n  File \"w.py\", line 3\n    go()\nValueError: no such unit\n";
+        assert_eq!(headline(trace), "ValueError: no such unit");
+        assert_eq!(headline("\n HTTP 422: not like this.\nbody"), "HTTP 422: not like this.");
+        assert_eq!((headline("Traceback"), headline("")), ("Traceback", ""));
+    }
+}

@@ -12,6 +12,10 @@ const MESSAGE_MAX: usize = 1_024;
 const NORMALISED_MAX: usize = 512;
 /// A word of letters and digits this long is an identifier.
 const ID_LENGTH: usize = 16;
+/// A word of hexadecimal digits this long is a number: a shorter one may be a word, such as `a100`.
+const HEX_LENGTH: usize = 6;
+/// The same for one that has no digit from 0 to 9: no word that people write is as long and has no other letter.
+const HEX_LETTERS_LENGTH: usize = 8;
 
 /// Everything that varies between items, most specific first. A JSON string under a telling key is normalised
 /// inside instead of being replaced: it *is* the message.
@@ -97,17 +101,19 @@ fn placeholder(found: &Captures<'_>, outer: bool) -> String {
     .to_owned()
 }
 
-/// A word without digits is text; one with digits all over is an identifier; else only its digits vary.
+/// A word without digits is text; one with digits all over is an identifier; else only its digits vary. A number may be
+/// written in hexadecimal digits, and then happen to have no letter, or nothing else.
 fn word_replaced(word: &str) -> String {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    let least = if digits == 0 { HEX_LETTERS_LENGTH } else { HEX_LENGTH };
+    let hex = word.len() >= least && word.bytes().all(|b| b.is_ascii_hexdigit());
+    if hex || (digits > 0 && digits == word.len()) {
+        return "<n>".to_owned();
+    }
     if digits == 0 {
         return word.to_owned();
     }
-    if digits == word.len() {
-        return "<n>".to_owned();
-    }
-    let hex = word.len() >= 8 && word.trim_start_matches("0x").bytes().all(|b| b.is_ascii_hexdigit());
-    if hex || word.starts_with("0x") || digit_runs(word) > 2 || word.len() >= ID_LENGTH {
+    if word.starts_with("0x") || digit_runs(word) > 2 || word.len() >= ID_LENGTH {
         return "<id>".to_owned();
     }
     digits_replaced(word)
@@ -157,6 +163,10 @@ mod tests {
                 r#"HTTP 500: {"error": "no row 12", "id": "abc"}"#,
                 r#"HTTP 500: {"error": "no row <n>", <s>: <s>}"#,
             ),
+            ("request 000000d3 refused", "request <n> refused"),
+            ("request 00000279 refused", "request <n> refused"),
+            ("request deadbeef refused", "request <n> refused"),
+            ("a GPU a100 is added", "a GPU a<n> is added"),
             ("sample@example.test bounced", "<email> bounced"),
             ("", ""),
         ];
@@ -187,6 +197,13 @@ mod tests {
         fn numbers_never_split_a_group(a in 0_u64..1_000_000, b in 0_u64..1_000_000) {
             let of = |n| fingerprint(Class::Final, "s", &format!("row {n} of file /data/{n}.csv is bad ({n}.{n})"));
             prop_assert_eq!(of(a), of(b));
+        }
+
+        #[test]
+        fn hexadecimal_ids_never_split_a_group(a in any::<u32>(), b in any::<u32>(), long in any::<u64>()) {
+            let of = |id: &str| fingerprint(Class::Final, "s", &format!("request {id} refused"));
+            prop_assert_eq!(of(&format!("{a:08x}")), of(&format!("{b:08X}")));
+            prop_assert_eq!(of(&format!("{a:08x}")), of(&format!("{long:016x}")));
         }
 
         #[test]

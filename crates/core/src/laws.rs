@@ -420,6 +420,7 @@ impl Census {
             | Metric::Status(_)
             | Metric::PassedAfter(_)
             | Metric::HealedWithin(_)
+            | Metric::HealedIn(_)
             | Metric::HealMillis
             | Metric::FirstTry
             | Metric::FirstPass => false,

@@ -39,6 +39,23 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// Every status, in a fixed order.
+    pub const ALL: [Self; 13] = [
+        Self::Running,
+        Self::Open,
+        Self::Queued,
+        Self::Interrupted,
+        Self::Completed,
+        Self::PartialSuccess,
+        Self::PartiallyCompleted,
+        Self::Failed,
+        Self::PausedBudget,
+        Self::PausedQuota,
+        Self::PausedOutage,
+        Self::Paused,
+        Self::Cancelled,
+    ];
+
     /// The name used in JSON and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -169,6 +186,23 @@ impl Counts {
             StateKind::Superseded => &mut self.superseded,
             StateKind::Cancelled => &mut self.cancelled,
             StateKind::Dead => &mut self.dead,
+        }
+    }
+
+    /// Both, added up.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            admitted: self.admitted + other.admitted,
+            succeeded: self.succeeded + other.succeeded,
+            filtered: self.filtered + other.filtered,
+            superseded: self.superseded + other.superseded,
+            cancelled: self.cancelled + other.cancelled,
+            dead: self.dead + other.dead,
+            waiting: self.waiting + other.waiting,
+            running: self.running + other.running,
+            joining: self.joining + other.joining,
+            purged: self.purged + other.purged,
         }
     }
 

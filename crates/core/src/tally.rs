@@ -3,6 +3,8 @@
 //! Every store gets its counters from the functions here, so there is one author of what is counted; `redrive check`
 //! compares them with the items themselves.
 
+mod span;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -13,6 +15,8 @@ use crate::id::{RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
 use crate::time::millis;
 use crate::usage::Usage;
+
+pub use span::HealSpan;
 
 /// Highest number of attempts that has a counter of its own; more are counted there.
 pub const MAX_ATTEMPT_BUCKET: u16 = 50;
@@ -36,7 +40,8 @@ pub enum Metric {
     Status(u16),
     /// Items that passed the stage at this try; 0: without a call. Attempts that were turned away or broken off are no tries.
     PassedAfter(u16),
-    /// Items that passed after failing, by the power of two of the milliseconds from first failure to success.
+    /// Items that passed after failing, by the power of two of the milliseconds from first failure to success. Versions before
+    /// [`Metric::HealedIn`] counted by it; it is read and not written.
     HealedWithin(u16),
     /// Sum of the milliseconds from first failure to success.
     HealMillis,
@@ -60,6 +65,8 @@ pub enum Metric {
     FirstTry,
     /// Items that passed here at the first try.
     FirstPass,
+    /// Items that passed after failing, by the [`HealSpan`] of the time from first failure to success.
+    HealedIn(u16),
 }
 
 impl Metric {
@@ -87,6 +94,7 @@ impl Metric {
             Self::OpenAfter(tries) => (15, i64::from(tries)),
             Self::FirstTry => (16, 0),
             Self::FirstPass => (16, 1),
+            Self::HealedIn(span) => (17, i64::from(span)),
         };
         family * 100_000 + value
     }
@@ -118,6 +126,7 @@ impl Metric {
             15 => small.map(Self::OpenAfter),
             16 if value == 0 => Some(Self::FirstTry),
             16 if value == 1 => Some(Self::FirstPass),
+            17 => small.map(Self::HealedIn),
             _ => None,
         }
     }
@@ -255,8 +264,7 @@ impl Deltas {
 
     fn healed(&mut self, run: RunId, stage: StageNo, took: Duration) {
         let ms = millis(took);
-        let power = u16::try_from(64 - ms.leading_zeros()).unwrap_or(64);
-        self.add(run, stage, Metric::HealedWithin(power), 1);
+        self.add(run, stage, Metric::HealedIn(HealSpan::number(ms.unsigned_abs())), 1);
         self.add(run, stage, Metric::HealMillis, ms);
     }
 
@@ -328,6 +336,7 @@ mod tests {
         all.extend([1, 50].map(Metric::DeadAfter));
         all.extend([1, 50].map(Metric::OpenAfter));
         all.extend([Metric::FirstTry, Metric::FirstPass]);
+        all.extend([0, 16, 487].map(Metric::HealedIn));
         let codes: std::collections::BTreeSet<_> = all.iter().map(|m| m.code()).collect();
         assert_eq!(codes.len(), all.len(), "codes are distinct");
         for metric in all {

@@ -27,4 +27,5 @@ pub mod recipe;
 pub mod report;
 mod shared;
 pub mod source;
+pub mod tap;
 pub mod worker;

@@ -142,6 +142,7 @@ async fn ticks_waited_for(recipe: Recipe, items: u8) -> u32 {
         wake: wake.clone(),
         admitting: admitting.clone(),
         stop: stop.clone(),
+        part: None,
         pace: Pace::Working,
     };
     let admitted = tokio::spawn(admission.admit(Box::new(Items(items))));

@@ -18,7 +18,6 @@ use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::runs::Runs;
 
-pub(crate) use list::read_cursor;
 pub use list::{ItemList, ItemRow, List, list};
 pub use stuck::{Standstill, Stuck, StuckItem, StuckList, stuck};
 

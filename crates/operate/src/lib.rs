@@ -5,10 +5,12 @@
 //! | begin, find, edit, pause, resume and cancel runs, say how they stand | [`runs`] |
 //! | hand work over: a run, or items for a run that stays open | [`submit`] |
 //! | work on a run until it ends | [`work`] |
+//! | one call of one stage, to see what it does | [`tryout`] |
 //! | what became of a run's items | [`results`] |
 //! | one item's life, and its end by an operator's word | [`items`] |
 //! | items that go again: waiting ones now, ended ones from a stage | [`again`] |
 //! | dead letters: list, groups, preview, redrive with a canary, export, import, purge | [`dead`] |
+//! | everything that goes on, at one look, and what follows from several | [`overview`] |
 //! | operations on many items: who asked for what, and how far it is | [`operations`] |
 //! | gates: how fast each dependency is called, and what keeps it closed | [`gates`] |
 //! | what failed, how reliable stages are, whether the laws hold, what can be forgotten | [`reports`] |
@@ -31,6 +33,7 @@ pub mod index;
 pub mod items;
 mod lines;
 pub mod operations;
+pub mod overview;
 pub mod pipelines;
 pub mod policies;
 pub mod reports;
@@ -39,6 +42,7 @@ pub mod runs;
 pub mod search;
 pub mod sources;
 pub mod submit;
+pub mod tryout;
 mod wiring;
 pub mod work;
 

@@ -2,7 +2,9 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use redrive_engine::handler::Handler;
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_index::ParseHandler;
 use redrive_pipeline::{Definition, Problem, StageDef, StageKind};
@@ -150,12 +152,23 @@ pub fn recipe(
     folder: &Path,
     index: Option<&IndexTarget>,
 ) -> Result<Recipe> {
+    recipe_with(definition, |def| wiring.handler(def, folder, index))
+}
+
+/// Makes a pipeline ready to run with handlers that somebody else makes.
+///
+/// # Errors
+/// With everything that keeps a stage from being built.
+pub(crate) fn recipe_with(
+    definition: &Definition,
+    handler: impl Fn(&StageDef) -> std::result::Result<Arc<dyn Handler>, String>,
+) -> Result<Recipe> {
     let mut problems = Vec::new();
     let mut stages = Vec::new();
     let mut gates: Vec<GateWork> = Vec::new();
     for def in definition.all_stages() {
         let gate = def.gate_name().map(|name| gate_place(&mut gates, definition, name));
-        match wiring.handler(def, folder, index) {
+        match handler(def) {
             Ok(handler) => stages.push(StageWork {
                 handler,
                 batch: def.batch as usize,

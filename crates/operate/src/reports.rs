@@ -1,89 +1,26 @@
-//! Reports: what failed in a run, how reliable its stages are, whether the laws hold, and what can be forgotten.
+//! Reports: what failed, how reliable stages are, whether the laws hold, and what can be forgotten.
+
+mod failures;
+mod stats;
 
 use std::time::Duration;
 
 use redrive_core::id::RunId;
 use redrive_engine::maintain::{self, Prunable};
-use redrive_engine::report::{self, CheckReport, FailureReport, Stats};
-use redrive_store::index::IndexSize;
+use redrive_engine::report::{self, CheckReport};
 use redrive_store::{RunRow, Scrub};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
 use crate::care::Room;
 use crate::error::Result;
-use crate::items::{self, ItemName};
 use crate::pipelines;
-use crate::runs::Runs;
+
+pub use failures::{Failures, failures};
+pub use stats::{Compared, IndexStats, OverRuns, Statistics, StatsOf, stats};
 
 /// Vectors, and files that are gone, are forgotten this many at a time.
 const PAGE: usize = 5_000;
-
-/// Statistics of a run, and of every index in the store.
-#[derive(Debug, Serialize)]
-pub struct Statistics {
-    /// Of the run.
-    #[serde(flatten)]
-    pub run: Stats,
-    /// Of each index.
-    pub indexes: Vec<IndexStats>,
-}
-
-/// How much is in an index.
-#[derive(Debug, Serialize)]
-pub struct IndexStats {
-    /// The directory.
-    pub root: String,
-    /// The model that made its vectors.
-    pub model: String,
-    /// How much.
-    #[serde(flatten)]
-    pub size: IndexSize,
-}
-
-/// Says how reliable the stages of a run are, and how large every index is.
-///
-/// # Errors
-/// When there is no such run or the store fails.
-pub async fn stats(floor: &Floor, run: Option<RunId>) -> Result<Statistics> {
-    let known = Runs::of(&*floor.store).find(run).await?;
-    let (id, pipeline) = (known.row.id, &known.row.spec.pipeline);
-    let run = report::stats(&*floor.store, id, pipeline, &known.plan).await?;
-    let mut indexes = Vec::new();
-    for collection in floor.index.collections().await? {
-        let size = floor.index.size(collection.no).await?;
-        indexes.push(IndexStats { root: collection.spec.root, model: collection.spec.model, size });
-    }
-    Ok(Statistics { run, indexes })
-}
-
-/// Which failed items of a run to tell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failures {
-    /// The run; `None`: the newest.
-    pub run: Option<RunId>,
-    /// At most so many.
-    pub limit: usize,
-    /// Goes on after this item, from `next` of the page before.
-    pub after: Option<String>,
-}
-
-/// Says what failed in a run: items sorted, error history, retries, next time.
-///
-/// # Errors
-/// When there is no such run or item, or the store fails.
-pub async fn failures(floor: &Floor, request: &Failures) -> Result<FailureReport> {
-    let known = Runs::of(&*floor.store).find(request.run).await?;
-    let after = match &request.after {
-        None => None,
-        Some(item) => {
-            let name = ItemName { item: item.clone(), run: Some(known.row.id) };
-            Some(items::find(&*floor.store, &name).await?)
-        }
-    };
-    let (limit, now) = (request.limit, floor.now());
-    Ok(report::failures(&*floor.store, &known.row, &known.plan, now, limit, after.as_ref()).await?)
-}
 
 /// Proves the laws over one run or everything the store holds, and that all of it is as it was written.
 ///

@@ -197,6 +197,10 @@ pub fn reopen(
     index: Option<&IndexTarget>,
 ) -> Result<Reopened> {
     let name = SourceName::of(row);
+    if row.is_part() {
+        // Only whoever names the source again takes in the rest of it.
+        return Ok(Reopened { source: None, unreadable: None });
+    }
     // An index knows itself what has changed.
     if !row.admitted_all || !name.can_be_read_again() || index.is_some() {
         let source = open_left(wiring, row, definition, index)?;

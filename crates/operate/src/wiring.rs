@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redrive_engine::handler::Handler;
+use redrive_engine::tap::Tap;
 use redrive_pipeline::{ModelDef, StageDef};
 
 use crate::index::{IndexTarget, ServiceModel};
@@ -29,6 +30,20 @@ pub trait Wiring: Send + Sync {
     /// What is wrong with it, in words that go on from "in the expression,".
     fn check_filter(&self, _keep: &str) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Makes the handler of a stage for somebody who wants to see what goes over the wire: it tells `tap`, where there is a
+    /// wire at all.
+    ///
+    /// # Errors
+    /// What is wrong with the stage or its environment, in words.
+    fn tapped_handler(
+        &self,
+        stage: &StageDef,
+        folder: &Path,
+        _tap: Arc<Tap>,
+    ) -> Result<Arc<dyn Handler>, String> {
+        self.handler(stage, folder, None)
     }
 
     /// Looks whether a model's key and headers are there.

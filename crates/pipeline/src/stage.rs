@@ -88,9 +88,17 @@ impl Stages {
         let retry = table.take("retry");
         let policy = retry.as_ref().map_or_else(Policy::default, |node| retry::read(node, report));
         let at = retry.as_ref().map_or(table.at, |node| node.at);
-        // What a preset or a default brings with it is not told to be never used.
-        let waits = retry.as_ref().is_some_and(|node| node.has("backoff") || node.has("tiers"));
-        self.lint(&policy, timeout, at, &join(&table.path, "retry"), waits, report);
+        let waits_given = retry.as_ref().is_some_and(|node| node.has("backoff") || node.has("tiers"));
+        let context = LintContext {
+            timeout: Some(timeout),
+            deadline: self.deadline,
+            waits_given,
+            ..LintContext::default()
+        };
+        let key = join(&table.path, "retry");
+        for warning in lint(&policy, &context) {
+            report.warn(at, &join(&key, &warning.key), warning.message);
+        }
         let children = table.take("children");
         let nested = children.as_ref().map_or_else(Vec::new, |node| self.list(node, report));
         if let (Some(StageKind::Parse { .. }), None) = (&kind, &children) {
@@ -138,25 +146,6 @@ impl Stages {
         self.names.insert(name.clone(), node.at);
         table.path = join(&list.path, &name);
         Some(name)
-    }
-
-    /// Warns of what is odd about a policy; `waits` says whether the file names its backoff.
-    fn lint(
-        &self,
-        policy: &Policy,
-        timeout: Duration,
-        at: usize,
-        key: &str,
-        waits: bool,
-        report: &mut Report<'_>,
-    ) {
-        let context =
-            LintContext { timeout: Some(timeout), deadline: self.deadline, ..LintContext::default() };
-        let first_only = policy.max_attempts().is_some_and(|max| max.get() == 1);
-        let found = lint(policy, &context).into_iter();
-        for warning in found.filter(|warning| waits || !(first_only && warning.key == "backoff")) {
-            report.warn(at, &join(key, &warning.key), warning.message);
-        }
     }
 }
 

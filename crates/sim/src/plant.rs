@@ -13,11 +13,11 @@ use redrive_core::item::{Item, Payload, State};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, GateRow, Group,
-    GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore, NewRun,
-    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
-    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone,
-    TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage,
+    GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore,
+    NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
+    Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -254,6 +254,10 @@ impl Store for Planted {
         self.inner.items(query).await
     }
 
+    async fn items_by_change(&self, query: ChangeQuery) -> Result<Vec<Item>> {
+        self.inner.items_by_change(query).await
+    }
+
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {
         self.inner.item(seq).await
     }
@@ -309,6 +313,10 @@ impl Store for Planted {
 
     async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.inner.next_due(run).await
+    }
+
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>> {
+        self.inner.due_by_stage(run).await
     }
 
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {

@@ -11,11 +11,11 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard, Damage,
-    DamagedItem, Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev,
-    KeptFact, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
-    RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted,
-    Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard,
+    Damage, DamagedItem, Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery,
+    ItemRev, KeptFact, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired,
+    RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store,
+    Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -327,6 +327,10 @@ impl Store for FaultyStore {
         self.read(self.inner.items(query)).await
     }
 
+    async fn items_by_change(&self, query: ChangeQuery) -> Result<Vec<Item>> {
+        self.read(self.inner.items_by_change(query)).await
+    }
+
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {
         self.read(self.inner.item(seq)).await
     }
@@ -373,6 +377,10 @@ impl Store for FaultyStore {
 
     async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.read(self.inner.next_due(run)).await
+    }
+
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>> {
+        self.read(self.inner.due_by_stage(run)).await
     }
 
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {

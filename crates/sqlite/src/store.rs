@@ -11,11 +11,11 @@ use redrive_core::item::{Item, Payload};
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error, GateRow,
-    Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun, NewWorker,
-    NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow,
-    RunSet, Scrub, Scrubbed, Settled, Snapshot, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error,
+    GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun,
+    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
+    Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -322,6 +322,10 @@ impl Store for SqliteStore {
         self.read(move |conn| query::items(conn, &query)).await
     }
 
+    async fn items_by_change(&self, query: ChangeQuery) -> Result<Vec<Item>> {
+        self.read(move |conn| query::items_by_change(conn, &query)).await
+    }
+
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {
         self.read(move |conn| item::one(conn, seq)).await
     }
@@ -368,6 +372,10 @@ impl Store for SqliteStore {
 
     async fn next_due(&self, run: RunId) -> Result<NextDue> {
         self.read(move |conn| item::next_due(conn, run)).await
+    }
+
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>> {
+        self.read(move |conn| item::due_by_stage(conn, run)).await
     }
 
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {

@@ -22,12 +22,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use async_trait::async_trait;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
+use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
 use tokio::sync::Semaphore;
 
 use crate::protocol::{self, Decoder};
@@ -66,6 +67,8 @@ pub struct CommandSpec {
     pub output: Option<String>,
     /// How many items a child answers before it is ended and another takes its place. `None`: no end.
     pub recycle_after: Option<u64>,
+    /// Where somebody looks on.
+    pub tap: Option<Arc<Tap>>,
 }
 
 impl CommandSpec {
@@ -79,6 +82,7 @@ impl CommandSpec {
             processes: 1,
             output: None,
             recycle_after: None,
+            tap: None,
         }
     }
 }
@@ -96,6 +100,7 @@ pub struct CommandHandler {
     room: Room,
     idle: Mutex<Vec<Worker>>,
     groups: Mutex<Vec<Weak<Group>>>,
+    tap: Option<Arc<Tap>>,
 }
 
 impl CommandHandler {
@@ -137,6 +142,7 @@ impl CommandHandler {
             room: Room::new(spec.processes.max(1)),
             idle: Mutex::default(),
             groups: Mutex::default(),
+            tap: spec.tap,
         })
     }
 
@@ -173,7 +179,7 @@ impl CommandHandler {
         self.starts.fetch_add(1, Ordering::Relaxed);
         let mut groups = lock(&self.groups);
         groups.retain(|group| group.strong_count() > 0);
-        groups.push(std::sync::Arc::downgrade(&worker.process.group));
+        groups.push(Arc::downgrade(&worker.process.group));
         Ok(worker)
     }
 
@@ -192,6 +198,14 @@ impl CommandHandler {
         if !self.slots.is_closed() && worker.is_ready() {
             idle.push(worker);
         }
+    }
+
+    /// What a child is asked, as it may be shown.
+    fn shown(&self, line: &[u8]) -> Wire {
+        let clean = |text: &[u8]| self.decoder.secrets.clean(text, MOST_SHOWN);
+        let words = std::iter::once(&self.launch.program).chain(&self.launch.arguments);
+        let to: Vec<String> = words.map(|word| clean(word.as_bytes())).collect();
+        Wire { to: to.join(" "), headers: Vec::new(), body: clean(line), bytes: line.len(), answer: None }
     }
 
     fn not_started(&self, error: &std::io::Error) -> Failure {
@@ -297,6 +311,9 @@ impl Handler for CommandHandler {
         };
         let mut line = protocol::encode(&request);
         line.push(b'\n');
+        if let Some(tap) = &self.tap {
+            tap.sent(self.shown(&line));
+        }
         let mut worker = match self.take().await {
             Ok(worker) => worker,
             Err(failure) => return Reply::Whole(failure).into(),
@@ -305,6 +322,10 @@ impl Handler for CommandHandler {
             Ok(answer) => answer,
             Err(trouble) => return Reply::Whole(self.failure(worker, trouble).await).into(),
         };
+        if let Some(tap) = &self.tap {
+            let body = self.decoder.secrets.clean(&answer, MOST_SHOWN);
+            tap.came(Came { status: None, body, bytes: answer.len() });
+        }
         let decoded = self.decoder.read(&answer, &request.items);
         let reply = match decoded.reply {
             Reply::Whole(failure) => Reply::Whole(self.with_last_words(failure, worker).await),

@@ -3,6 +3,7 @@
 //! One request per call: no redirects, no proxies from the environment, no tries of its own. Of an answer no more is
 //! read than may be kept. Dropping the call's future closes its connection.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,6 +11,7 @@ use redrive_core::classify;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
+use redrive_engine::tap::Tap;
 
 use crate::protocol;
 use crate::service::{self, Fault, Now, Service, ServiceSpec};
@@ -44,6 +46,8 @@ pub struct HttpSpec {
     pub concurrency: usize,
     /// How long making a connection may take.
     pub connect_timeout: Duration,
+    /// Where somebody looks on.
+    pub tap: Option<Arc<Tap>>,
 }
 
 impl HttpSpec {
@@ -58,6 +62,7 @@ impl HttpSpec {
             output: None,
             concurrency: 1,
             connect_timeout: Duration::from_secs(10),
+            tap: None,
         }
     }
 }
@@ -83,6 +88,7 @@ impl HttpHandler {
             output: spec.output,
             concurrency: spec.concurrency,
             connect_timeout: spec.connect_timeout,
+            tap: spec.tap,
         };
         Ok(Self { service: Service::new(service, now)?, body: spec.body })
     }

@@ -24,7 +24,10 @@ mod profile;
 mod prompt;
 mod vector;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use redrive_engine::tap::Tap;
 
 pub use chat::{ChatHandler, ChatSpec};
 pub use embed::{EmbedHandler, EmbedSpec};
@@ -61,6 +64,8 @@ pub struct ModelSpec {
     pub concurrency: usize,
     /// How long making a connection may take.
     pub connect_timeout: Duration,
+    /// Where somebody looks on.
+    pub tap: Option<Arc<Tap>>,
 }
 
 impl ModelSpec {
@@ -79,6 +84,7 @@ impl ModelSpec {
             remedy: None,
             concurrency: 1,
             connect_timeout: Duration::from_secs(10),
+            tap: None,
         }
     }
 }

@@ -13,8 +13,10 @@ use std::time::Duration;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::Limits;
 use redrive_core::id::ContentHash;
+use redrive_core::redact::REDACTED;
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::Input;
+use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, Url};
 
@@ -57,6 +59,8 @@ pub(crate) struct ServiceSpec<'a> {
     pub(crate) output: Option<String>,
     pub(crate) concurrency: usize,
     pub(crate) connect_timeout: Duration,
+    /// Where somebody looks on.
+    pub(crate) tap: Option<Arc<Tap>>,
 }
 
 /// A service.
@@ -69,6 +73,7 @@ pub(crate) struct Service {
     max_answer: usize,
     pub(crate) decoder: Decoder,
     now: Now,
+    tap: Option<Arc<Tap>>,
 }
 
 /// What came of asking.
@@ -117,16 +122,21 @@ impl Service {
             decoder: Decoder { secrets, output: spec.output },
             url,
             now,
+            tap: spec.tap,
         })
     }
 
     /// Sends a body on behalf of these items, and reads what comes back.
     pub(crate) async fn post(&self, body: Vec<u8>, items: &[&Input]) -> Exchange {
+        let key = idempotency_key(items);
+        if let Some(tap) = &self.tap {
+            tap.sent(self.shown(&body, &key));
+        }
         let post = self
             .client
             .post(self.url.clone())
             .headers(self.headers.clone())
-            .header(IDEMPOTENCY_KEY, idempotency_key(items))
+            .header(IDEMPOTENCY_KEY, key)
             .body(body);
         let response = match post.send().await {
             Ok(response) => response,
@@ -136,12 +146,46 @@ impl Service {
             }
         };
         let limits = headers::limits(response.headers(), (self.now)());
+        let status = response.status().as_u16();
         let result = if response.status().is_success() {
             self.read(response).await.map_err(Fault::Failed)
         } else {
             Err(self.refused(response).await)
         };
+        if let Some(tap) = &self.tap {
+            tap.came(self.came(status, &result));
+        }
         Exchange { limits, result }
+    }
+
+    /// What is sent, as it may be shown.
+    fn shown(&self, body: &[u8], key: &HeaderValue) -> Wire {
+        let hidden = |value: &HeaderValue| match value.is_sensitive() {
+            true => REDACTED.to_owned(),
+            false => self.decoder.secrets.clean(value.as_bytes(), MOST_SHOWN),
+        };
+        let mut headers: Vec<(String, String)> =
+            self.headers.iter().map(|(name, value)| (name.to_string(), hidden(value))).collect();
+        headers.push((IDEMPOTENCY_KEY.to_string(), hidden(key)));
+        // A query may hold anything.
+        let query = if self.url.query().is_some() { "?…" } else { "" };
+        Wire {
+            to: format!("POST {}{query}", self.target),
+            headers,
+            body: self.decoder.secrets.clean(body, MOST_SHOWN),
+            bytes: body.len(),
+            answer: None,
+        }
+    }
+
+    /// What came back, as it may be shown.
+    fn came(&self, status: u16, result: &Result<Vec<u8>, Fault>) -> Came {
+        let body: &[u8] = match result {
+            Ok(body) | Err(Fault::Refused { body, .. }) => body,
+            Err(Fault::Failed(_)) => &[],
+        };
+        let shown = self.decoder.secrets.clean(body, MOST_SHOWN);
+        Came { status: Some(status), body: shown, bytes: body.len() }
     }
 
     /// The body of a success.

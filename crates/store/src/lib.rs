@@ -19,8 +19,8 @@ pub use error::Error;
 pub use index::Index;
 pub use memory::MemoryStore;
 pub use query::{
-    ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue, RunCounters,
-    RunSet, Settled, Tombstone, TombstoneQuery,
+    ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
+    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 pub use request::{
     Applied, Change, Claim, Claimed, ClaimedItem, Commit, CopyHeard, Cursor, DamagedItem, ItemRev, KeptFact,

@@ -91,6 +91,19 @@ pub struct ItemQuery {
     pub limit: usize,
 }
 
+/// A page of items by when they changed last, and in the order of submission where that is the same.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ChangeQuery {
+    /// Which.
+    pub filter: ItemFilter,
+    /// Whether the last come first.
+    pub newest_first: bool,
+    /// Only those that come after one that changed then and has this number.
+    pub after: Option<(Timestamp, ItemSeq)>,
+    /// At most so many.
+    pub limit: usize,
+}
+
 /// A content as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
@@ -145,6 +158,15 @@ pub struct NextDue {
     pub at: Option<Timestamp>,
     /// Whether any waiting item was never tried.
     pub any_fresh: bool,
+}
+
+/// When something of one stage of a run is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct StageDue {
+    /// The stage.
+    pub stage: StageNo,
+    /// When its next waiting item is due; where that is past, since when an item waits for its turn.
+    pub at: Timestamp,
 }
 
 /// One counter of a run's attempts, for one configuration of a stage.

@@ -65,7 +65,7 @@ pub struct RunRow {
     pub reading: u32,
     /// How far its source was read, in the source's own terms.
     pub cursor: Option<String>,
-    /// Whether its source was read to the end.
+    /// Whether the last reading of its source is over: it came to the end, or had as much as was asked for.
     pub admitted_all: bool,
     /// Lines of the last reading that repeated an earlier one and were admitted once.
     pub duplicates: u64,
@@ -100,6 +100,19 @@ impl RunRow {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.spec.is_standing() && !self.admitted_all && self.control != Control::Cancelled
+    }
+
+    /// What is noted of a reading that admits only a part of the source, because somebody asked for no more.
+    #[must_use]
+    pub fn part_mark(reading: u32) -> String {
+        format!("reading {reading}: a part")
+    }
+
+    /// Whether its last reading is over and admitted only a part of the source: the rest is admitted when the source is read
+    /// again, and not by whoever only works on the run.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.admitted_all && self.learnt.contains_key(&Self::part_mark(self.reading))
     }
 
     /// Whether it was handed over to whoever works on runs.

@@ -13,8 +13,8 @@ use redrive_core::time::Timestamp;
 use crate::Result;
 use crate::index::Index;
 use crate::query::{
-    ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue, RunCounters,
-    RunSet, Settled, Tombstone, TombstoneQuery,
+    ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
+    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
     Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
@@ -100,6 +100,8 @@ pub trait Store: Send + Sync {
 
     /// Reads items.
     async fn items(&self, query: ItemQuery) -> Result<Vec<Item>>;
+    /// Reads items by when they changed last.
+    async fn items_by_change(&self, query: ChangeQuery) -> Result<Vec<Item>>;
     /// Reads one item.
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>>;
     /// Reads an item's content; `None` when there is no such item.
@@ -123,6 +125,8 @@ pub trait Store: Send + Sync {
     async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>>;
     /// Reads when the next waiting item of a run is due.
     async fn next_due(&self, run: RunId) -> Result<NextDue>;
+    /// Reads when the next waiting item of each stage of a run is due, by stage; one where none waits is left out.
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>>;
     /// Reads the largest groups of dead items.
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>>;
     /// Looks up kept outputs. One that is damaged is not there: it can be made again.

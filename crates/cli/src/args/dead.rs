@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use redrive_core::failure::Class;
 use redrive_core::id::{OperationId, RunId};
 use redrive_core::item::DeadReason;
 use redrive_core::time::millis;
-use redrive_operate::dead::{Redrive, Which};
+use redrive_operate::dead::{DeadOrder, Redrive, Which};
 
 use super::duration;
 
@@ -44,19 +44,69 @@ pub struct DeadFilter {
     pub item: Option<String>,
 }
 
+/// The order of dead items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeadSort {
+    /// Those that died last first
+    Newest,
+    /// Those that died first first
+    Oldest,
+    /// By key
+    Key,
+    /// By stage, and those that died last first
+    Stage,
+}
+
+impl From<DeadSort> for DeadOrder {
+    fn from(sort: DeadSort) -> Self {
+        match sort {
+            DeadSort::Newest => Self::Newest,
+            DeadSort::Oldest => Self::Oldest,
+            DeadSort::Key => Self::Key,
+            DeadSort::Stage => Self::Stage,
+        }
+    }
+}
+
+/// What can be told of a dead item in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum DeadColumn {
+    Item,
+    Run,
+    Key,
+    Stage,
+    Reason,
+    Class,
+    Attempts,
+    Generation,
+    FailedAt,
+    Group,
+    Message,
+}
+
 /// The commands about dead items.
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
-    /// List dead items
+    /// List dead items, those that died last first
     List {
         /// Which
         #[command(flatten)]
         filter: DeadFilter,
+        /// In what order
+        #[arg(long, value_enum, default_value_t = DeadSort::Newest)]
+        sort: DeadSort,
+        /// Only these columns, for example key,stage,message
+        #[arg(long, value_enum, value_delimiter = ',', value_name = "NAMES")]
+        columns: Vec<DeadColumn>,
+        /// As comma-separated values, nothing shortened
+        #[arg(long, conflicts_with = "json")]
+        csv: bool,
         /// At most so many
         #[arg(long, short = 'n', default_value_t = 50)]
         limit: usize,
-        /// Go on after this cursor, from `next` of the page before
-        #[arg(long)]
+        /// Go on after this cursor, from `next` of the page before; say the same --sort
+        #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
     },
     /// Show one dead item with its content and history
@@ -109,6 +159,8 @@ pub enum DeadCommand {
         /// The file; - is standard input
         file: String,
     },
+    /// Edit one dead item's content in $VISUAL or $EDITOR, and send it back with that
+    Edit(EditArgs),
     /// Send dead items back, from the stage that failed them
     Redrive(RedriveArgs),
     /// Remove dead items and everything that came from them; a tombstone stays
@@ -164,6 +216,34 @@ pub struct RedriveArgs {
     /// With --work: write one line for every item of those runs that succeeded
     #[arg(long, value_name = "OUT.jsonl", requires = "work")]
     pub results: Option<PathBuf>,
+}
+
+/// Options of `dead edit`.
+#[derive(Debug, ClapArgs)]
+pub struct EditArgs {
+    /// Its id, the beginning of its id, or its key
+    pub item: String,
+    /// Only in this run
+    #[arg(long)]
+    pub run: Option<RunId>,
+    /// Put a value at a JSON pointer, without an editor; can be said several times. What is not JSON is a text
+    #[arg(long, value_name = "/POINTER=VALUE", value_parser = setting, conflicts_with = "file")]
+    pub set: Vec<(String, String)>,
+    /// Take the new content from this file, without an editor
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Work on its run until that ends
+    #[arg(long)]
+    pub work: bool,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let wrong = "say it as /POINTER=VALUE, for example /text=\"a text\" or /n=3";
+    let (pointer, value) = text.split_once('=').ok_or(wrong)?;
+    match pointer.starts_with('/') {
+        true => Ok((pointer.to_owned(), value.to_owned())),
+        false => Err(wrong.to_owned()),
+    }
 }
 
 impl From<DeadFilter> for Which {

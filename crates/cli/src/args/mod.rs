@@ -8,9 +8,13 @@ mod dead;
 mod index;
 mod policy;
 mod rehearse;
+mod reports;
+mod runs;
 mod schema;
 mod search;
 mod submit;
+mod top;
+mod tryout;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,13 +27,17 @@ pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
 pub use asked::{Asked, usage_error};
 pub use care::BackupArgs;
 pub use crew::CrewArgs;
-pub use dead::{DeadCommand, RedriveArgs};
+pub use dead::{DeadColumn, DeadCommand, EditArgs, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
+pub use reports::{FailuresArgs, StatsArgs};
+pub use runs::RunsArgs;
 pub use schema::SchemaArgs;
 pub use search::SearchArgs;
 pub use submit::SubmitArgs;
+pub use top::TopArgs;
+pub use tryout::TryArgs;
 
 /// A durable pipeline engine for AI and document work: every item is accounted for.
 #[derive(Debug, Parser)]
@@ -80,6 +88,8 @@ pub enum LogFormat {
 pub enum Command {
     /// Run a pipeline over its source, or go on with the run of both
     Run(RunArgs),
+    /// Call one stage once, and show the request, the answer and what would follow; nothing is kept
+    Try(TryArgs),
     /// Work on every run that has something to do, in a fair order
     Work(CrewArgs),
     /// Hand a run over, or items to a run that stays open, for others to work on
@@ -99,14 +109,9 @@ pub enum Command {
         run: Option<RunId>,
     },
     /// List runs, newest first
-    Runs {
-        /// Only runs of this pipeline
-        #[arg(long)]
-        pipeline: Option<String>,
-        /// At most so many
-        #[arg(long, short = 'n', default_value_t = 20)]
-        limit: usize,
-    },
+    Runs(RunsArgs),
+    /// Watch everything that goes on, live: runs, stages, gates, dead groups; pause, resume and redrive by a key
+    Top(TopArgs),
     /// Print what became of a run's items, as JSON Lines, at any time
     Results(ResultsArgs),
     /// Let a paused or interrupted run go on, and work on it
@@ -151,22 +156,10 @@ pub enum Command {
         #[arg(long)]
         run: Option<RunId>,
     },
-    /// Show what failed in a run: items sorted, error history, retries, next time
-    Failures {
-        /// The run; default: the newest
-        run: Option<RunId>,
-        /// At most so many items
-        #[arg(long, short = 'n', default_value_t = 50)]
-        limit: usize,
-        /// Go on after this item, from `next` of the page before
-        #[arg(long, value_name = "ITEM")]
-        after: Option<String>,
-    },
+    /// Show what failed, in a run or in many: items sorted, error history, retries, next time
+    Failures(FailuresArgs),
     /// Show retry histogram, error classes, stage reliability and time to successful retry
-    Stats {
-        /// The run; default: the newest
-        run: Option<RunId>,
-    },
+    Stats(StatsArgs),
     /// Prove the laws over everything the store holds
     Check {
         /// Only this run
@@ -243,6 +236,15 @@ pub struct RunArgs {
     /// Leave items alone that have passed a stage which is configured otherwise now
     #[arg(long)]
     pub keep_passed: bool,
+    /// Admit at most so many items that are new or changed; the next run goes on with the rest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub limit: Option<u64>,
+    /// Admit only items with this key; can be said several times
+    #[arg(long, value_name = "KEY")]
+    pub only: Vec<String>,
+    /// Read the source and say what would be done; nothing is called and nothing is written
+    #[arg(long, conflicts_with = "results")]
+    pub dry_run: bool,
     /// What the work does
     #[command(flatten)]
     pub work: WorkArgs,

@@ -2,13 +2,17 @@
 
 use std::process::ExitCode;
 
-use redrive_engine::report::{Epitaph, Explanation};
+use redrive_engine::report::{Epitaph, Explanation, Parts};
 use redrive_operate::items::{self, ItemName, Life};
 
 use super::{Answer, Context};
 use crate::output::table::{Side, table};
-use crate::output::text::{KEY, safe, short, span};
+use crate::output::text::{KEY, count, safe, said, short, span, things, when};
 use crate::output::{json, lines};
+
+/// Most lines of an error that are shown, and most characters of one.
+const LINES: usize = 20;
+const WIDTH: usize = 74;
 
 /// Tells one item's whole life.
 pub async fn explain(context: &Context, name: &ItemName) -> Answer {
@@ -67,6 +71,9 @@ fn words(life: &Explanation) -> String {
     if let Some(damage) = &item.damage {
         text.push_str(&format!("  its content is damaged: {}\n", safe(damage)));
     }
+    if let Some(message) = item.message.as_ref().filter(|message| message.trim().contains('\n')) {
+        text.push_str(&format!("  the last failure said\n{}", indented(message)));
+    }
     if !life.attempts.is_empty() {
         text.push('\n');
         text.push_str(&attempts(life));
@@ -75,7 +82,58 @@ fn words(life: &Explanation) -> String {
     for mark in &life.marks {
         text.push_str(&format!("\n{}  {} {}", mark.at, mark.what, safe(&mark.detail)));
     }
+    if let Some(parts) = &life.parts {
+        text.push_str(&parts_words(parts));
+    }
     text.push_str(&format!("\n{}", safe(&life.now)));
+    text
+}
+
+/// A text of several lines, apart from what is around it.
+fn indented(message: &str) -> String {
+    let lines: Vec<&str> = message.trim().lines().collect();
+    let cut = lines.len().saturating_sub(LINES);
+    // What is left out is in the middle: a traceback begins with where it was called and ends with what was wrong.
+    let (before, after) = if cut > 0 { (LINES / 2, LINES / 2 + cut) } else { (lines.len(), lines.len()) };
+    let mut text = String::new();
+    for line in &lines[..before] {
+        text.push_str(&format!("    {}\n", short(line, WIDTH)));
+    }
+    if cut > 0 {
+        text.push_str(&format!("    … {} more (--json has all)\n", things(cut as u64, "line")));
+    }
+    for line in &lines[after..] {
+        text.push_str(&format!("    {}\n", short(line, WIDTH)));
+    }
+    text
+}
+
+/// Why the parts of an item fail, alike failures once.
+fn parts_words(parts: &Parts) -> String {
+    let told = [
+        (parts.done, "passed"),
+        (parts.live, "not finished"),
+        (parts.dead, "dead"),
+        (parts.gone, "cancelled or superseded"),
+    ];
+    let told = told.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", count(*n)));
+    let told = told.collect::<Vec<_>>().join(", ");
+    let mut text = format!("\n{}: {told}\n", things(parts.total, "part"));
+    for failure in &parts.failing {
+        let class = failure.class.map(|class| format!(" ({class})")).unwrap_or_default();
+        text.push_str(&format!(
+            "  {}× at {}{class}: {}\n    for example {}: `redrive explain {}`\n    {}\n",
+            count(failure.items),
+            failure.stage,
+            said(&failure.message, WIDTH),
+            short(&failure.example.key, 40),
+            &failure.example.id.to_string()[..12],
+            safe(&failure.todo)
+        ));
+    }
+    if parts.more {
+        text.push_str("  there are more that were not looked at\n");
+    }
     text
 }
 
@@ -86,6 +144,7 @@ fn attempts(life: &Explanation) -> String {
         ("gen", Side::Right),
         ("attempt", Side::Right),
         ("outcome", Side::Whole),
+        ("took", Side::Right),
         ("why", Side::Left),
         ("then waits", Side::Left),
     ];
@@ -93,7 +152,7 @@ fn attempts(life: &Explanation) -> String {
         headings,
         life.attempts.iter().map(|row| {
             let why = match (row.class, &row.message) {
-                (Some(class), Some(message)) => format!("{class}: {}", short(message, 60)),
+                (Some(class), Some(message)) => format!("{class}: {}", said(message, 60)),
                 _ => String::new(),
             };
             let wait = match (row.wait_ms, row.wait_cause) {
@@ -101,11 +160,12 @@ fn attempts(life: &Explanation) -> String {
                 _ => String::new(),
             };
             [
-                row.started_at.clone(),
+                when(&row.started_at),
                 row.stage.clone(),
                 row.generation.to_string(),
                 row.attempt.to_string(),
                 row.outcome.to_owned(),
+                row.duration_ms.map(span).unwrap_or_default(),
                 why,
                 wait,
             ]

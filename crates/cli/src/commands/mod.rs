@@ -9,6 +9,7 @@ mod completions;
 mod crew;
 mod dead;
 mod doctor;
+mod dry_run;
 mod edit;
 mod explain;
 mod failures;
@@ -28,6 +29,8 @@ mod show;
 mod signals;
 mod stats;
 mod submit;
+mod top;
+mod tryout;
 mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -35,8 +38,6 @@ use std::process::ExitCode;
 
 use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
-use redrive_operate::reports::Failures;
-use redrive_operate::runs::List;
 use redrive_operate::{Code, Error, Floor};
 
 use crate::args::{Args, Command, Global};
@@ -53,13 +54,15 @@ pub async fn run(args: Args) -> Answer {
     let context = Context { global: args.global, env: Env::system() };
     match args.command {
         Command::Run(args) => run::run(&context, args).await,
+        Command::Try(args) => tryout::tryout(&context, args).await,
         Command::Work(args) => crew::work(&context, args).await,
         Command::Submit(args) => submit::submit(&context, args).await,
         Command::Close { run } => submit::close(&context, run).await,
         Command::Index(args) => index::index(&context, args).await,
         Command::Search(args) => search::search(&context, args).await,
         Command::Show { run } => show::show(&context, run).await,
-        Command::Runs { pipeline, limit } => runs::runs(&context, &List { pipeline, limit }).await,
+        Command::Runs(args) => runs::runs(&context, &args).await,
+        Command::Top(args) => top::top(&context, args).await,
         Command::Results(args) => results::results(&context, args).await,
         Command::Resume(args) => run::resume(&context, args).await,
         Command::Pause { run } => cancel::pause(&context, run).await,
@@ -70,10 +73,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Items(args) => items::items(&context, &args).await,
         Command::Stuck(args) => items::stuck(&context, &args).await,
         Command::Explain { item, run } => explain::explain(&context, &ItemName { item, run }).await,
-        Command::Failures { run, limit, after } => {
-            failures::failures(&context, &Failures { run, limit, after }).await
-        }
-        Command::Stats { run } => stats::stats(&context, run).await,
+        Command::Failures(args) => failures::failures(&context, &args.into()).await,
+        Command::Stats(args) => stats::stats(&context, &args.into()).await,
         Command::Check { run } => check::check(&context, run).await,
         Command::Gates { command } => gates::gates(&context, command).await,
         Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
@@ -93,6 +94,7 @@ pub async fn run(args: Args) -> Answer {
 }
 
 /// What every command has.
+#[derive(Clone)]
 pub struct Context {
     /// Options of every command.
     pub global: Global,
@@ -109,6 +111,11 @@ impl Context {
     /// The floor over the store, which has to be there, for a command that only reads.
     pub fn floor_to_read(&self) -> Result<Floor, Error> {
         wiring::floor_to_read(&self.global.store, self.env.clone(), actor())
+    }
+
+    /// The floor over the store, or over an empty one where there is none, for a command that only looks.
+    pub fn floor_to_look(&self) -> Result<Floor, Error> {
+        wiring::floor_to_look(&self.global.store, self.env.clone(), actor())
     }
 
     /// The floor over the store, which is made when it is not there. A file that was there with nothing in it is told.

@@ -70,9 +70,11 @@ fn lint(global: &Global, report: &LintReport) -> Result<ExitCode, Error> {
         output::json(report)?;
         return Ok(ExitCode::SUCCESS);
     }
-    for Warning { source, line, key, message } in &report.warnings {
+    let marked = report.warnings.iter().map(|found| ("", found));
+    for (mark, found) in marked.chain(report.notes.iter().map(|found| ("note: ", found))) {
+        let Warning { source, line, key, message } = found;
         let place = line.map_or_else(|| source.clone(), |line| format!("{source}:{line}"));
-        output::lines(&output::text::safe(&format!("{place}: {key}: {message}")))?;
+        output::lines(&output::text::safe(&format!("{place}: {mark}{key}: {message}")))?;
     }
     if !global.quiet {
         let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });

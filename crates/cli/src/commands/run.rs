@@ -1,5 +1,6 @@
 //! `redrive run` and `redrive resume`.
 
+use redrive_engine::admit::Part;
 use redrive_operate::pipelines::Pipeline;
 use redrive_operate::runs::{self, Begin, Next, Other, Resume};
 use redrive_operate::sources::SourceName;
@@ -7,7 +8,7 @@ use redrive_pipeline::Problem;
 
 use super::on_end::{End, OnEnd};
 use super::work::{results_target, tell, work};
-use super::{Answer, Context, edit};
+use super::{Answer, Context, dry_run, edit};
 use crate::args::{ResumeArgs, RunArgs};
 use crate::exit;
 use crate::output::note;
@@ -25,12 +26,19 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     guard.source(source.name(), &pipeline.definition);
     let mut results = results_target(&args.work, guard)?;
     // What is wrong with the pipeline, or a source that is not there, is told before a store is made.
-    let prepared = runs::prepare(&Handlers::new(), pipeline, source)?;
+    let mut prepared = runs::prepare(&Handlers::new(), pipeline, source)?;
+    let part = Part::new(args.limit, args.only.iter().cloned().collect());
+    if !part.is_all() {
+        prepared = prepared.of_part(part)?;
+    }
+    let request = Begin { new: args.new, keep_passed: args.keep_passed, ..Begin::default() };
+    if args.dry_run {
+        return dry_run::tell(context, &runs::dry_run(&context.floor_to_look()?, prepared, &request).await?);
+    }
     let floor = context.floor_to_make()?;
     if let Some(results) = &mut results {
         results.spare_runs(&*floor.store).await?;
     }
-    let request = Begin { new: args.new, keep_passed: args.keep_passed, ..Begin::default() };
     let begun = runs::begin(&floor, prepared, request).await?;
     if let Some(other) = &begun.other {
         context.say(&not_gone_on_with(other));

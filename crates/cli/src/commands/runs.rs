@@ -1,26 +1,46 @@
 //! `redrive runs`.
 
+mod watch;
+
 use std::process::ExitCode;
 
 use redrive_core::status::Counts;
 use redrive_engine::report::RunReport;
-use redrive_operate::runs::{self, List};
+use redrive_operate::runs::{self, RunList};
 
 use super::{Answer, Context};
+use crate::args::RunsArgs;
 use crate::output::summary::{named, over};
 use crate::output::table::{Side, columns};
-use crate::output::text::{count, short, span};
+use crate::output::text::{count, short, span, things};
 use crate::output::{json, lines};
 
-/// Lists runs, newest first.
-pub async fn runs(context: &Context, request: &List) -> Answer {
-    let list = runs::list(&context.floor_to_read()?, request).await?;
+/// Lists runs, newest first, once or as they change.
+pub async fn runs(context: &Context, args: &RunsArgs) -> Answer {
+    let floor = context.floor_to_read()?;
+    if args.watch {
+        return watch::watch(context, &floor, args).await;
+    }
+    let list = runs::list(&floor, &args.list()).await?;
     if context.global.json {
         json(&list)?;
     } else {
-        lines(&listing(&list.runs))?;
+        lines(&words(&list))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The table, and below it all of it added up where that is several runs.
+fn words(list: &RunList) -> String {
+    let table = listing(&list.runs);
+    if list.runs.len() < 2 {
+        return table;
+    }
+    let items = named(&list.total).into_iter().filter(|(name, n)| *n > 0 && *name != "admitted");
+    let items: Vec<String> = items.map(|(name, n)| format!("{} {name}", count(n))).collect();
+    let all = things(list.total.admitted, "item");
+    let each = if items.is_empty() { String::new() } else { format!(": {}", items.join(", ")) };
+    format!("{table}\n{}, {all}{each}", things(list.runs.len() as u64, "run"))
 }
 
 /// A table whose counts add up: states that no run has items in are left out, and so are categories and priorities that

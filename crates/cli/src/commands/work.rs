@@ -24,7 +24,7 @@ use crate::output::asleep::Asleep;
 use crate::output::progress::Progress;
 use crate::output::results::{Form, Writer};
 use crate::output::target::{Existing, Guard, Target};
-use crate::output::text::things;
+use crate::output::text::{safe, things};
 use crate::output::{aside, json, lines, note, summary};
 
 /// Works on a run until it ends, and tells how it stands.
@@ -42,6 +42,10 @@ pub async fn work(
             Some(target) => write_results(context, floor, &[worked.report.run], target).await?,
             None => true,
         };
+        if !worked.missing.is_empty() {
+            let keys: Vec<String> = worked.missing.iter().map(|key| format!("{key:?}")).collect();
+            note(&safe(&format!("warning: nothing in the source has the key {}", keys.join(" or "))));
+        }
         tell(context, &worked.report)?;
         Ok((exit::work_code([worked.report.status], worked.interrupted, whole), worked.report))
     };
@@ -90,6 +94,9 @@ pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Error> {
         json(report)?;
     } else {
         lines(&summary::run(report))?;
+    }
+    if let Some(rest) = summary::rest(report) {
+        context.hint(rest);
     }
     if let Some(hint) = summary::hint(report) {
         context.hint(&hint);

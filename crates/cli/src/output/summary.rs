@@ -48,6 +48,9 @@ pub fn run(report: &RunReport) -> String {
     if let Some(read) = report.read.as_ref().filter(|read| has_news(read)) {
         text.push_str(&format!("  {}\n", found(read)));
     }
+    if is_part(report) {
+        text.push_str(&part(report));
+    }
     if report.duplicates > 0 {
         text.push_str(&format!(
             "  {} repeated an earlier one; each is admitted once\n",
@@ -62,6 +65,25 @@ pub fn run(report: &RunReport) -> String {
         text.push_str(&stages(report));
     }
     text.trim_end().to_owned()
+}
+
+/// Whether it is done with what it was asked for, and that was a part of its source.
+fn is_part(report: &RunReport) -> bool {
+    let done = matches!(report.status, RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed);
+    done && !report.admitted_all
+}
+
+/// How the rest of a source gets in, where only a part of it is.
+pub fn rest(report: &RunReport) -> Option<&'static str> {
+    is_part(report)
+        .then_some("the same `redrive run` without --limit and --only admits the rest of the source")
+}
+
+/// That there is more in the source than was admitted.
+fn part(report: &RunReport) -> String {
+    let new = report.read.as_ref().map(|read| read.news.new + read.news.changed + read.news.back);
+    let new = new.map_or_else(String::new, |new| format!(", {} of it now", things(new, "item")));
+    format!("  only a part of the source is admitted so far{new}\n")
 }
 
 /// A source by its name; several files are kept one a line.

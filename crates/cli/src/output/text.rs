@@ -19,6 +19,11 @@ pub fn short(text: &str, most: usize) -> String {
     cut
 }
 
+/// The line of an error that tells most, cut at `most` characters.
+pub fn said(message: &str, most: usize) -> String {
+    short(redrive_core::failure::headline(message), most)
+}
+
 /// A time to the second, for a table: date and time can stand in two lines.
 pub fn when(time: &str) -> String {
     let seconds = time.split('.').next().unwrap_or(time).trim_end_matches('Z');

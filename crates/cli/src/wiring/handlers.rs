@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use redrive_engine::env::system_now;
 use redrive_engine::handler::Handler;
+use redrive_engine::tap::Tap;
 use redrive_index::{IndexEmbed, ParseHandler, PublishHandler, UpsertHandler};
 use redrive_operate::Wiring;
 use redrive_operate::index::{IndexTarget, ServiceModel};
@@ -39,7 +40,16 @@ impl Wiring for Handlers {
         folder: &Path,
         index: Option<&IndexTarget>,
     ) -> Result<Arc<dyn Handler>, String> {
-        handler(stage, folder, index)
+        Making { def: stage, folder, target: index, tap: None }.handler()
+    }
+
+    fn tapped_handler(
+        &self,
+        stage: &StageDef,
+        folder: &Path,
+        tap: Arc<Tap>,
+    ) -> Result<Arc<dyn Handler>, String> {
+        Making { def: stage, folder, target: None, tap: Some(tap) }.handler()
     }
 
     fn check_filter(&self, keep: &str) -> Result<(), String> {
@@ -69,102 +79,150 @@ impl Wiring for Handlers {
     }
 }
 
-fn handler(def: &StageDef, folder: &Path, target: Option<&IndexTarget>) -> Result<Arc<dyn Handler>, String> {
-    let concurrency = def.concurrency as usize;
-    match &def.kind {
-        StageKind::Http { url, body, headers, header_env, max_answer, output } => {
-            let spec = HttpSpec {
-                body: match body {
-                    Body::Protocol => BodyForm::Protocol,
-                    Body::Payload => BodyForm::Payload,
-                },
-                headers: headers.clone().into_iter().collect(),
-                secret_headers: secret_headers(header_env)?,
-                max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
-                output: output.clone(),
-                concurrency,
-                ..HttpSpec::new(url)
-            };
-            Ok(Arc::new(HttpHandler::new(spec, Arc::new(system_now))?))
+/// A stage whose handler is made.
+struct Making<'a> {
+    def: &'a StageDef,
+    folder: &'a Path,
+    target: Option<&'a IndexTarget>,
+    /// Where somebody looks on.
+    tap: Option<Arc<Tap>>,
+}
+
+impl Making<'_> {
+    fn handler(&self) -> Result<Arc<dyn Handler>, String> {
+        match &self.def.kind {
+            StageKind::Http { .. } => self.http(),
+            StageKind::Command { .. } => self.command(),
+            StageKind::Embed { .. } => self.embed(),
+            StageKind::EmbedBuiltin { .. } => self.embed_builtin(),
+            StageKind::Parse { .. } => self.parse(),
+            StageKind::Upsert => {
+                let IndexTarget { index, collection, mark, .. } = need(self.target)?;
+                let (no, model) = (collection.no, collection.model_no);
+                Ok(Arc::new(UpsertHandler::new(index.clone(), no, model, *mark)))
+            }
+            StageKind::Publish => {
+                let target = need(self.target)?;
+                Ok(Arc::new(PublishHandler::new(target.collection.no, target.mark)))
+            }
+            StageKind::Chat { .. } => self.chat(),
+            StageKind::Filter { keep } => Ok(Arc::new(FilterHandler::new(keep)?)),
+            StageKind::Pass => Ok(Arc::new(PassHandler)),
         }
-        StageKind::Command { command, env, max_answer, cwd, output } => {
-            let place = command_folder(cwd.as_deref(), folder);
-            find_program(command.first().map(String::as_str).unwrap_or_default(), &place)?;
-            let given =
-                env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
-            let spec = CommandSpec {
-                cwd: Some(place),
-                env: given.collect(),
-                max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
-                processes: concurrency,
-                output: output.clone(),
-                ..CommandSpec::new(command.clone())
-            };
-            Ok(Arc::new(CommandHandler::new(spec)?))
-        }
-        StageKind::Embed { model: def, input, output, dimensions, index } => {
-            let spec = redrive_stages::EmbedSpec {
-                model: redrive_stages::ModelSpec {
-                    remedy: Some(remedy(def, *index)),
-                    ..model(def, concurrency)?
-                },
-                // What is kept in the index is the vector alone.
-                input: if *index { "/text".to_owned() } else { input.clone() },
-                output: if *index { String::new() } else { output.clone() },
-                dimensions: dimensions.map(|dimensions| dimensions as usize),
-                judged_elsewhere: *index,
-            };
-            let embed = Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?);
-            if *index { Ok(Arc::new(indexed(embed, need(target)?))) } else { Ok(embed) }
-        }
-        StageKind::EmbedBuiltin { input, output, index, recycle_after, memory } => {
-            let settings = EmbedSettings {
-                input: if *index { "/text".to_owned() } else { input.clone() },
-                numbers: !*index,
-                memory: *memory,
-            };
-            let mut spec = own_child("embed-worker", &settings)?;
-            spec.processes = concurrency;
-            spec.recycle_after = Some(*recycle_after).filter(|items| *items > 0);
-            spec.output = (!*index).then(|| output.clone());
-            let embed = Arc::new(pool(spec)?);
-            if *index { Ok(Arc::new(indexed(embed, need(target)?))) } else { Ok(embed) }
-        }
-        StageKind::Parse { max_tokens, min_tokens, overlap, memory, max_pages } => {
-            let target = need(target)?;
-            let settings = ParseSettings {
-                max_tokens: *max_tokens as usize,
-                min_tokens: *min_tokens as usize,
-                overlap: *overlap as usize,
-                max_pages: *max_pages,
-                max_bytes: target.walk.max_bytes,
-                max_container_bytes: target.walk.max_container_bytes,
-                follow_symlinks: target.walk.follow_symlinks,
-                hidden: target.walk.hidden,
-                ignore_rules: target.walk.ignore_rules,
-                memory: *memory,
-            };
-            let mut spec = own_child("parse-worker", &settings)?;
-            spec.cwd = Some(target.root.clone());
-            spec.processes = concurrency;
-            spec.max_answer = redrive_ingest::worker::WorkerOptions::default().max_answer;
-            Ok(Arc::new(ParseHandler::new(Arc::new(pool(spec)?))))
-        }
-        StageKind::Upsert => {
-            let target = need(target)?;
-            Ok(Arc::new(UpsertHandler::new(
-                target.index.clone(),
-                target.collection.no,
-                target.collection.model_no,
-                target.mark,
-            )))
-        }
-        StageKind::Publish => {
-            let target = need(target)?;
-            Ok(Arc::new(PublishHandler::new(target.collection.no, target.mark)))
-        }
-        StageKind::Chat {
-            model: def,
+    }
+
+    fn concurrency(&self) -> usize {
+        self.def.concurrency as usize
+    }
+
+    fn model(&self, def: &ModelDef, index: bool) -> Result<redrive_stages::ModelSpec, String> {
+        Ok(redrive_stages::ModelSpec {
+            remedy: Some(remedy(def, index)),
+            tap: self.tap.clone(),
+            ..model(def, self.concurrency())?
+        })
+    }
+
+    fn http(&self) -> Result<Arc<dyn Handler>, String> {
+        let StageKind::Http { url, body, headers, header_env, max_answer, output } = &self.def.kind else {
+            return Err(other_kind());
+        };
+        let spec = HttpSpec {
+            body: match body {
+                Body::Protocol => BodyForm::Protocol,
+                Body::Payload => BodyForm::Payload,
+            },
+            headers: headers.clone().into_iter().collect(),
+            secret_headers: secret_headers(header_env)?,
+            max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
+            output: output.clone(),
+            concurrency: self.concurrency(),
+            tap: self.tap.clone(),
+            ..HttpSpec::new(url)
+        };
+        Ok(Arc::new(HttpHandler::new(spec, Arc::new(system_now))?))
+    }
+
+    fn command(&self) -> Result<Arc<dyn Handler>, String> {
+        let StageKind::Command { command, env, max_answer, cwd, output } = &self.def.kind else {
+            return Err(other_kind());
+        };
+        let place = command_folder(cwd.as_deref(), self.folder);
+        find_program(command.first().map(String::as_str).unwrap_or_default(), &place)?;
+        let given = env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
+        let spec = CommandSpec {
+            cwd: Some(place),
+            env: given.collect(),
+            max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
+            processes: self.concurrency(),
+            output: output.clone(),
+            tap: self.tap.clone(),
+            ..CommandSpec::new(command.clone())
+        };
+        Ok(Arc::new(CommandHandler::new(spec)?))
+    }
+
+    fn embed(&self) -> Result<Arc<dyn Handler>, String> {
+        let StageKind::Embed { model, input, output, dimensions, index } = &self.def.kind else {
+            return Err(other_kind());
+        };
+        let spec = redrive_stages::EmbedSpec {
+            model: self.model(model, *index)?,
+            // What is kept in the index is the vector alone.
+            input: if *index { "/text".to_owned() } else { input.clone() },
+            output: if *index { String::new() } else { output.clone() },
+            dimensions: dimensions.map(|dimensions| dimensions as usize),
+            judged_elsewhere: *index,
+        };
+        let embed = Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?);
+        if *index { Ok(Arc::new(indexed(embed, need(self.target)?))) } else { Ok(embed) }
+    }
+
+    fn embed_builtin(&self) -> Result<Arc<dyn Handler>, String> {
+        let StageKind::EmbedBuiltin { input, output, index, recycle_after, memory } = &self.def.kind else {
+            return Err(other_kind());
+        };
+        let settings = EmbedSettings {
+            input: if *index { "/text".to_owned() } else { input.clone() },
+            numbers: !*index,
+            memory: *memory,
+        };
+        let mut spec = own_child("embed-worker", &settings)?;
+        spec.processes = self.concurrency();
+        spec.recycle_after = Some(*recycle_after).filter(|items| *items > 0);
+        spec.output = (!*index).then(|| output.clone());
+        spec.tap.clone_from(&self.tap);
+        let embed = Arc::new(pool(spec)?);
+        if *index { Ok(Arc::new(indexed(embed, need(self.target)?))) } else { Ok(embed) }
+    }
+
+    fn parse(&self) -> Result<Arc<dyn Handler>, String> {
+        let StageKind::Parse { max_tokens, min_tokens, overlap, memory, max_pages } = &self.def.kind else {
+            return Err(other_kind());
+        };
+        let target = need(self.target)?;
+        let settings = ParseSettings {
+            max_tokens: *max_tokens as usize,
+            min_tokens: *min_tokens as usize,
+            overlap: *overlap as usize,
+            max_pages: *max_pages,
+            max_bytes: target.walk.max_bytes,
+            max_container_bytes: target.walk.max_container_bytes,
+            follow_symlinks: target.walk.follow_symlinks,
+            hidden: target.walk.hidden,
+            ignore_rules: target.walk.ignore_rules,
+            memory: *memory,
+        };
+        let mut spec = own_child("parse-worker", &settings)?;
+        spec.cwd = Some(target.root.clone());
+        spec.processes = self.concurrency();
+        spec.max_answer = redrive_ingest::worker::WorkerOptions::default().max_answer;
+        Ok(Arc::new(ParseHandler::new(Arc::new(pool(spec)?))))
+    }
+
+    fn chat(&self) -> Result<Arc<dyn Handler>, String> {
+        let StageKind::Chat {
+            model,
             prompt,
             system,
             temperature,
@@ -173,26 +231,27 @@ fn handler(def: &StageDef, folder: &Path, target: Option<&IndexTarget>) -> Resul
             json,
             allow_truncated,
             output,
-        } => {
-            let spec = redrive_stages::ChatSpec {
-                model: redrive_stages::ModelSpec {
-                    remedy: Some(remedy(def, false)),
-                    ..model(def, concurrency)?
-                },
-                prompt: prompt.clone(),
-                system: system.clone(),
-                temperature: *temperature,
-                max_tokens: *max_tokens,
-                seed: *seed,
-                json: *json,
-                allow_truncated: *allow_truncated,
-                output: output.clone(),
-            };
-            Ok(Arc::new(redrive_stages::ChatHandler::new(spec, Arc::new(system_now))?))
-        }
-        StageKind::Filter { keep } => Ok(Arc::new(FilterHandler::new(keep)?)),
-        StageKind::Pass => Ok(Arc::new(PassHandler)),
+        } = &self.def.kind
+        else {
+            return Err(other_kind());
+        };
+        let spec = redrive_stages::ChatSpec {
+            model: self.model(model, false)?,
+            prompt: prompt.clone(),
+            system: system.clone(),
+            temperature: *temperature,
+            max_tokens: *max_tokens,
+            seed: *seed,
+            json: *json,
+            allow_truncated: *allow_truncated,
+            output: output.clone(),
+        };
+        Ok(Arc::new(redrive_stages::ChatHandler::new(spec, Arc::new(system_now))?))
     }
+}
+
+fn other_kind() -> String {
+    "it is of another kind".to_owned()
 }
 
 fn need(target: Option<&IndexTarget>) -> Result<&IndexTarget, String> {

@@ -12,6 +12,8 @@ use redrive_engine::env::Env;
 use redrive_engine::{crash, fault};
 use redrive_operate::{Code, Error, Floor};
 use redrive_sqlite::{Options, SqliteStore};
+use redrive_store::MemoryStore;
+use serde_json::value::RawValue;
 
 pub use children::{EmbedSettings, ParseSettings};
 pub use handlers::Handlers;
@@ -48,6 +50,15 @@ pub fn existing_floor(url: &str, env: Env, actor: String) -> Result<Floor, Error
 pub fn floor_to_read(url: &str, env: Env, actor: String) -> Result<Floor, Error> {
     let path = there(url)?;
     Ok(floor(SqliteStore::open_to_read(&path, options())?, env, actor))
+}
+
+/// Opens a store for a command that only looks; where there is none, everything is as in an empty one, and none is made.
+pub fn floor_to_look(url: &str, env: Env, actor: String) -> Result<Floor, Error> {
+    if !is_missing(&store_path(url)?) {
+        return floor_to_read(url, env, actor);
+    }
+    let store = Arc::new(MemoryStore::new());
+    Ok(Floor { store: store.clone(), index: store, env, actor, wiring: Arc::new(Handlers::new()) })
 }
 
 fn floor(store: SqliteStore, env: Env, actor: String) -> Floor {
@@ -98,4 +109,11 @@ pub fn store_library() -> String {
 /// How large the log beside a store's file is, in bytes.
 pub fn log_bytes(path: &Path) -> u64 {
     redrive_sqlite::log_bytes(path)
+}
+
+/// A content with a value put at a JSON pointer; the rest stays as it is written.
+pub fn put(content: &RawValue, pointer: &str, value: &RawValue) -> Result<Box<RawValue>, String> {
+    let placed = redrive_stages::protocol::place_output(content.get().as_bytes(), Some(pointer), value)?;
+    let text = String::from_utf8(placed.to_vec()).map_err(|error| error.to_string())?;
+    RawValue::from_string(text).map_err(|error| error.to_string())
 }

@@ -154,7 +154,7 @@ fn show_prints_a_timeline_with_its_jitter_and_limits() {
             "waits 1s, each ×2 the one before, at most 1m, ±25 %",
             "retry on as classified",
             "crash limit 5 crashes, then dead (quarantined)",
-            "unknown limit 2 attempts for failures of unknown kind",
+            "unknown limit none: failures of unknown kind count like others",
             "hint cap 1h; a longer hint parks the item",
             "timeout growth ×1.5 after each timeout, at most ×4",
             "deadline the pipeline's (24h unless the file says otherwise)",
@@ -376,10 +376,43 @@ fn an_unwritable_plot_is_refused_and_leaves_nothing() {
 fn lint_finds_presets_clean() {
     let folder = Folder::new("lint_presets");
     let done = folder.run(&["lint"]);
-    assert_eq!((done.code, done.out.as_str()), (0, ""));
-    assert_eq!(done.err, "checked 13 sources, 0 warnings\n");
+    assert_eq!((done.code, done.err.as_str()), (0, "checked 13 sources, 0 warnings\n"));
     let document = folder.run(&["lint", "--json", "sample", "daemon"]).json();
-    assert_eq!(document, json!({"clean": true, "checked": ["sample", "daemon"], "warnings": []}));
+    assert_eq!(
+        document,
+        json!({"clean": true, "checked": ["sample", "daemon"], "warnings": [], "notes": []})
+    );
+}
+
+#[test]
+fn lint_tells_after_how_many_attempts_a_deadline_ends_an_endless_policy() {
+    let folder = Folder::new("lint_endless");
+    let out = folder.run(&["lint"]).ok();
+    let told: Vec<&str> = out.lines().collect();
+    assert_eq!(told.len(), 2, "{out}");
+    let end =
+        "deadline of 24 h that a file has by default: an item that fails every time is dead (expired) after";
+    assert!(told[0].starts_with("self-healing: note: max_attempts: endless"), "{out}");
+    assert!(told[0].ends_with(&format!("{end} 28 attempts")), "{out}");
+    assert!(
+        told[1].starts_with("index: note: ") && told[1].ends_with(&format!("{end} 31 attempts")),
+        "{out}"
+    );
+    let stages = "[[stage]]\nname = \"a\"\nkind = \"pass\"\nretry.preset = \"self-healing\"\n\
+                  [[stage]]\nname = \"b\"\nkind = \"pass\"\nretry.preset = \"daemon\"\n";
+    folder.write("p.toml", &format!("name = \"p\"\n{stages}"));
+    let found = folder.run(&["lint", "--json", "p.toml"]).json();
+    assert_eq!((&found["clean"], &found["warnings"]), (&json!(true), &json!([])));
+    assert_eq!(found["notes"].as_array().map(Vec::len), Some(1), "{found}");
+    let note = &found["notes"][0];
+    assert_eq!((&note["key"], &note["line"]), (&json!("stage.a.retry.max_attempts"), &json!(5)));
+    assert!(note["message"].as_str().is_some_and(|text| text.contains("after 28 attempts")), "{note}");
+    folder.write("p.toml", &format!("name = \"p\"\ndeadline = \"1h\"\n{stages}"));
+    let out = folder.run(&["lint", "p.toml"]).ok();
+    assert!(
+        out.contains("deadline of 1 h: an item that fails every time is dead (expired) after 5 attempts"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -391,7 +424,8 @@ fn lint_warns_with_file_line_and_key_and_exits_with_0() {
     let done = folder.run(&["lint", "p.toml", "sample"]);
     assert!(done.err.ends_with("checked 2 sources, 1 warning\n"), "{}", done.err);
     let out = done.ok();
-    assert!(out.starts_with(&format!("p.toml:8: {expected}")) && out.lines().count() == 1, "{out}");
+    let warned = out.lines().filter(|line| !line.contains(": note: "));
+    assert!(out.starts_with(&format!("p.toml:8: {expected}")) && warned.count() == 1, "{out}");
     let document = folder.run(&["lint", "--json", "p.toml"]).json();
     assert_eq!((&document["clean"], &document["warnings"][0]["line"]), (&json!(false), &json!(8)));
     assert_eq!(document["warnings"][0]["key"], "stage.llm_call.retry.max_attempts");

@@ -12,7 +12,7 @@ use redrive_core::tally::Counter;
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{
     ConfigCounter, GateRow, Group, History, ItemFilter, ItemQuery, NextDue, OutputKey, RunCounters, RunRow,
-    RunSet, Store, Tombstone, TombstoneQuery, WorkerRow,
+    RunSet, StageDue, Store, Tombstone, TombstoneQuery, WorkerRow,
 };
 
 /// An item without row numbers.
@@ -64,6 +64,7 @@ pub(super) struct Snapshot {
     counters_of_all: Vec<RunCounters>,
     config_counters: Vec<ConfigCounter>,
     next_due: NextDue,
+    due_by_stage: Vec<StageDue>,
     settled: Vec<(Plain, ChildTally)>,
     orphans: Vec<Plain>,
     held: Vec<Plain>,
@@ -114,6 +115,7 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
         counters_of_all: store.counters_of_all(RunSet::All).await.expect("counters"),
         config_counters: store.config_counters(view.run).await.expect("counters"),
         next_due: store.next_due(view.run).await.expect("next due"),
+        due_by_stage: store.due_by_stage(view.run).await.expect("due by stage"),
         settled: settled.into_iter().map(|one| (items.plain(&one.item), one.children)).collect(),
         orphans: items.plains(&store.orphans(view.run, view.now, 99).await.expect("orphans")),
         held: items.plains(&held),

@@ -24,6 +24,8 @@ pub struct LintContext {
     pub deadline: Option<Duration>,
     /// How long the whole run may take.
     pub budget: Option<Duration>,
+    /// Whether the waits were asked for, and do not come from the preset.
+    pub waits_given: bool,
 }
 
 /// Something that is probably not meant.
@@ -69,7 +71,10 @@ pub fn lint(policy: &Policy, context: &LintContext) -> Vec<Warning> {
                     past("waits and timeouts", total, "time budget of the run", context.budget),
                 );
             }
-            if max.get() == 1 && policy.tiers().iter().any(|tier| tier.backoff != Backoff::None) {
+            if context.waits_given
+                && max.get() == 1
+                && policy.tiers().iter().any(|tier| tier.backoff != Backoff::None)
+            {
                 warn("backoff", "never used: max_attempts = 1 is the first try only".to_owned());
             }
         }
@@ -283,7 +288,7 @@ mod tests {
             timeout: Some(Duration::from_secs(60)),
             lease: Some(Duration::from_secs(300)),
             deadline: Some(24 * HOUR),
-            budget: None,
+            ..LintContext::default()
         };
         for preset in presets() {
             assert_eq!(lint(&preset.policy, &context), [], "{}", preset.name);
@@ -298,7 +303,8 @@ mod tests {
         let budget = LintContext { budget: Some(Duration::from_secs(1)), ..context };
         assert_eq!(keys(PolicySpec::default(), budget), ["max_attempts"]);
         let once = PolicySpec { max_attempts: Some(Limit::Attempts(1)), ..PolicySpec::default() };
-        assert_eq!(keys(once, context), ["backoff"]);
+        assert_eq!(keys(once.clone(), LintContext { waits_given: true, ..context }), ["backoff"]);
+        assert_eq!(keys(once, context), [""; 0], "nobody asked for the waits of the preset");
         let hammer =
             PolicySpec { max_attempts: Some(Limit::Attempts(50)), ..PolicySpec::of_preset("interactive") };
         assert_eq!(keys(hammer, context), ["backoff"]);

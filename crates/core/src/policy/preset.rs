@@ -12,7 +12,6 @@ use super::rules::{Policy, Tier};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 const CRASH_LIMIT: NonZeroU32 = NonZeroU32::new(5).unwrap();
-const UNKNOWN_LIMIT: NonZeroU32 = NonZeroU32::new(2).unwrap();
 /// Failures after which an endless policy calls an item permanent-looking: about a day of hourly attempts.
 pub(super) const FLAG_AFTER: NonZeroU32 = NonZeroU32::new(24).unwrap();
 
@@ -95,7 +94,7 @@ fn bounded(attempts: u32, backoff: Backoff, jitter: Jitter) -> Policy {
         deadline: None,
         crash_limit: CRASH_LIMIT,
         worker_limit: None,
-        unknown_limit: Some(UNKNOWN_LIMIT),
+        unknown_limit: None,
         hint_cap: HOUR,
         timeout_growth: 1.5,
         flag_after: None,
@@ -104,8 +103,7 @@ fn bounded(attempts: u32, backoff: Backoff, jitter: Jitter) -> Policy {
 
 /// A policy that never gives up, whatever the kind of failure.
 fn endless(tiers: Vec<Tier>) -> Policy {
-    let (max_attempts, unknown_limit, flag_after) = (None, None, Some(FLAG_AFTER));
-    Policy { max_attempts, unknown_limit, flag_after, tiers, ..sample() }
+    Policy { max_attempts: None, flag_after: Some(FLAG_AFTER), tiers, ..sample() }
 }
 
 fn exponential(base: u64, max: u64) -> Backoff {

@@ -54,10 +54,21 @@ fn the_slow_tier_follows_the_fast_one() {
 }
 
 #[test]
-fn an_unknown_kind_has_a_low_limit_of_its_own() {
+fn an_unknown_kind_has_a_limit_of_its_own_only_where_one_is_given() {
     let unknown = failure(Class::Retryable, Kind::Unknown);
-    assert!(matches!(of("daemon").after_failure(1, &unknown, Draw::MIDDLE), Next::Retry(_)));
-    assert_eq!(of("daemon").after_failure(2, &unknown, Draw::MIDDLE), Next::GiveUp);
+    for preset in presets() {
+        let known = failure(Class::Retryable, Kind::Handler);
+        assert_eq!(
+            preset.policy.most_failures_like(&unknown),
+            preset.policy.most_failures_like(&known),
+            "{}",
+            preset.name
+        );
+    }
+    let given = PolicySpec { unknown_limit: Some(Limit::Attempts(2)), ..PolicySpec::of_preset("daemon") };
+    let given = given.build().unwrap();
+    assert!(matches!(given.after_failure(1, &unknown, Draw::MIDDLE), Next::Retry(_)));
+    assert_eq!(given.after_failure(2, &unknown, Draw::MIDDLE), Next::GiveUp);
     assert_eq!(of("none").after_failure(1, &unknown, Draw::MIDDLE), Next::GiveUp);
     assert!(matches!(of("self-healing").after_failure(99, &unknown, Draw::MIDDLE), Next::Retry(_)));
 }

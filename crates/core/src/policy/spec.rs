@@ -51,7 +51,7 @@ pub struct PolicySpec {
     /// Deaths of a worker that held an item, among others, until it is quarantined; default: `crash_limit`. For stages
     /// whose work is done elsewhere, so that a worker's death says nothing of the items it held.
     pub worker_limit: Option<u32>,
-    /// Attempts for failures of unknown kind; default 2, without end in endless presets.
+    /// Attempts for failures of unknown kind, where they are to have fewer than others; default: as many as others.
     pub unknown_limit: Option<Limit>,
     /// The longest hint that is an ordinary wait; default one hour.
     pub hint_cap: Option<Duration>,

@@ -104,7 +104,7 @@ fn the_json_form_is_stable() {
     let policy = PolicySpec::of_preset("none").build().unwrap();
     let expected = concat!(
         r#"{"max_attempts":1,"tiers":[{"attempts":null,"backoff":{"kind":"none"},"jitter":"none"}],"#,
-        r#""retry_on":null,"final_on":[],"overrides":[],"deadline_ms":null,"crash_limit":5,"unknown_limit":2,"#,
+        r#""retry_on":null,"final_on":[],"overrides":[],"deadline_ms":null,"crash_limit":5,"unknown_limit":null,"#,
         r#""hint_cap_ms":3600000,"timeout_growth":1.5,"flag_after":null}"#
     );
     assert_eq!(serde_json::to_string(&policy).unwrap(), expected);

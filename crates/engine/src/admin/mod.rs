@@ -5,6 +5,7 @@
 
 mod cancel;
 mod gates;
+mod import;
 mod kill;
 mod pause;
 mod purge;
@@ -18,10 +19,11 @@ mod selection;
 
 pub use cancel::cancel;
 pub use gates::{change_gate, resume_gates};
+pub use import::Import;
 pub use kill::{kill, live_descendants};
 pub use pause::pause;
 pub use purge::purge;
-pub use reconfigure::{Again, Reconfigure, reconfigure};
+pub use reconfigure::{Again, Reconfigure, reconfigure, would_go_again};
 pub use redrive::{Preview, Redrive, preview, redrive, redrive_edited};
 pub use request::Request;
 pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
@@ -155,6 +157,7 @@ pub async fn go_on(
             let plan = plan_of(plans, run).await?;
             cancel::go_on(store, run, &plan, row, env).await?
         }
+        Request::Import { .. } => close(store, row, env.clock.now()).await?,
     };
     Ok(Some(done))
 }

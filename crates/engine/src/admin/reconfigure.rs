@@ -57,6 +57,33 @@ fn needs(item: &Item, stage: StageNo, can_reread: bool) -> Needs {
     }
 }
 
+/// Says how many items [`reconfigure`] would send again, and changes nothing.
+///
+/// # Errors
+/// When the store fails.
+pub async fn would_go_again(
+    store: &dyn Store,
+    run: RunId,
+    stage: StageNo,
+    can_reread: bool,
+) -> Result<Again> {
+    let filter = ItemFilter { run: Some(run), top: true, ..ItemFilter::default() };
+    let (mut again, mut after) = (Again::default(), None);
+    loop {
+        let page = store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
+        let Some(last) = page.last() else { return Ok(again) };
+        after = Some(last.seq);
+        for item in &page {
+            match needs(item, stage, can_reread) {
+                Needs::Nothing => {}
+                Needs::Stage => again.from_stage += 1,
+                Needs::Start if is_edited(store, item).await? => again.edited += 1,
+                Needs::Start => again.from_start += 1,
+            }
+        }
+    }
+}
+
 /// Sends the items of a run again that have passed a stage, are held at it, or ended at it.
 ///
 /// # Errors

@@ -204,6 +204,18 @@ pub async fn redrive_edited(
     payload: Payload,
     env: &Env,
 ) -> Result<bool> {
+    send_edited(store, plan, item, payload, None, env).await
+}
+
+/// The same as a part of an operation, whose progress is kept in the same transaction.
+pub(super) async fn send_edited(
+    store: &dyn Store,
+    plan: &Plan,
+    item: &Item,
+    payload: Payload,
+    operation: Option<Operation>,
+    env: &Env,
+) -> Result<bool> {
     let now = env.clock.now();
     let page = Page { store, run: item.run, items: Vec::new(), env };
     let event = Event::Redriven { due: now, payload: Some(payload) };
@@ -218,7 +230,7 @@ pub async fn redrive_edited(
             all_or_nothing: true,
             unless_cancelled: Some(item.run),
             run,
-            operation: None,
+            operation,
             now,
         })
         .await?;

@@ -27,6 +27,12 @@ pub enum Request {
     Retry(Retry),
     /// Has items done again.
     Rerun(Rerun),
+    /// Sends dead items back with the content that somebody gave them. That is not kept here: one that was broken off ends
+    /// where it was.
+    Import {
+        /// Where the content came from, in words.
+        from: String,
+    },
 }
 
 impl Request {
@@ -39,6 +45,7 @@ impl Request {
             Self::Cancel { .. } => OperationKind::Cancel,
             Self::Retry(_) => OperationKind::Retry,
             Self::Rerun(_) => OperationKind::Rerun,
+            Self::Import { .. } => OperationKind::Import,
         }
     }
 
@@ -116,6 +123,7 @@ mod tests {
                 anew: vec![9],
                 can_reread: true,
             }),
+            Request::Import { from: "edited.jsonl".to_owned() },
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

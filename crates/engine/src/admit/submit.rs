@@ -117,7 +117,7 @@ struct Differing {
 
 /// What becomes of such an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     /// It is the present version of its key, and others give way.
     Version,
     /// It repeats a line of the same batch.
@@ -131,7 +131,13 @@ enum Fate {
 
 /// Tells one line that was edited from two lines with one key: what this reading has seen already, in this batch or in
 /// the store, keeps the key. `versions` are those of the key as they are now.
-fn fate(item: &NewItem, batch: Option<&NewItem>, versions: &[Item], run: RunId, reading: Reading) -> Fate {
+pub(super) fn fate(
+    item: &NewItem,
+    batch: Option<&NewItem>,
+    versions: &[Item],
+    run: RunId,
+    reading: Reading,
+) -> Fate {
     let own = ItemId::derive(run, None, &item.key, item.version());
     let seen = versions.iter().find(|version| {
         version.id != own && reading.has_seen(version) && !matches!(version.state, State::Superseded { .. })
@@ -187,7 +193,11 @@ async fn submit_versions(
 }
 
 /// Every version of an item's key.
-async fn versions(store: &dyn Store, run: RunId, item: &NewItem) -> Result<Vec<Item>, redrive_store::Error> {
+pub(super) async fn versions(
+    store: &dyn Store,
+    run: RunId,
+    item: &NewItem,
+) -> Result<Vec<Item>, redrive_store::Error> {
     let ids = ItemId::derive(run, None, &item.key, item.version()).versions();
     let filter = ItemFilter { ids: Some(ids), ..ItemFilter::default() };
     store.items(ItemQuery { filter, after: None, limit: MAX_CHILDREN }).await
@@ -224,7 +234,7 @@ async fn give_way(
 
 /// Two lines with one key and different content: the first keeps the key, the second is kept as dead, not dropped, and known
 /// by its content wherever it stands.
-fn second_content(item: &NewItem, first: u64) -> NewItem {
+pub(super) fn second_content(item: &NewItem, first: u64) -> NewItem {
     let why = format!(
         "line {} has the key {:?} of line {} with other content; give it a key of its own",
         item.origin, item.key, first

@@ -1,22 +1,25 @@
 //! One item's whole life, and why it is not running now.
 
+mod attempt;
 mod life;
+mod parts;
 mod sentence;
 
-use redrive_core::attempt::AttemptRecord;
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::plan::Plan;
-use redrive_core::time::{Timestamp, millis};
+use redrive_core::time::Timestamp;
 use redrive_store::{Content, History, ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::gates::gate_report;
+use attempt::{attempt_view, running_attempt};
 pub use life::{Life, explain_life, read_lives};
-use sentence::sentence;
+use sentence::{said, sentence};
 
-use super::usage::usd;
+pub use attempt::AttemptView;
+pub use parts::{Example, PartFailure, Parts};
 
 /// An item's life, as `explain --json` prints it.
 #[derive(Debug, Serialize)]
@@ -27,6 +30,8 @@ pub struct Explanation {
     pub attempts: Vec<AttemptView>,
     /// What else happened to it.
     pub marks: Vec<MarkView>,
+    /// Its parts, and why some fail; `null` when it has none.
+    pub parts: Option<Parts>,
     /// What it is doing now, and why.
     pub now: String,
 }
@@ -136,45 +141,6 @@ impl ItemView {
     }
 }
 
-/// An attempt, as JSON shows it.
-#[derive(Debug, Clone, Serialize)]
-pub struct AttemptView {
-    /// The stage.
-    pub stage: String,
-    /// Its number.
-    pub attempt: u32,
-    /// The item's generation at the time.
-    pub generation: u32,
-    /// When it was claimed.
-    pub started_at: String,
-    /// When it ended; `null` while it runs.
-    pub ended_at: Option<String>,
-    /// How it ended; `running` while it runs.
-    pub outcome: &'static str,
-    /// Class of its failure.
-    pub class: Option<&'static str>,
-    /// Kind of its failure.
-    pub kind: Option<&'static str>,
-    /// HTTP status.
-    pub status: Option<u16>,
-    /// Text of its failure.
-    pub message: Option<String>,
-    /// How long the item waits after it.
-    pub wait_ms: Option<i64>,
-    /// Why.
-    pub wait_cause: Option<&'static str>,
-    /// Who did it.
-    pub worker: String,
-    /// Mark of the stage's configuration at the time.
-    pub config: String,
-    /// Tokens it sent; `null` when nothing is known about them.
-    pub tokens_in: Option<u64>,
-    /// Tokens it received; `null` when nothing is known about them.
-    pub tokens_out: Option<u64>,
-    /// What they cost; `null` when that is not known.
-    pub usd: Option<f64>,
-}
-
 /// Something that was not an attempt, as JSON shows it.
 #[derive(Debug, Clone, Serialize)]
 pub struct MarkView {
@@ -206,6 +172,17 @@ pub async fn find_item(store: &dyn Store, name: &str, run: Option<RunId>, limit:
     Ok(if present.len() == 1 { present } else { found })
 }
 
+/// Tells what has happened to an item so far, without its content, its parts and what it is doing now.
+pub(super) async fn so_far(store: &dyn Store, item: &Item, plan: &Plan) -> Result<Explanation> {
+    let history = store.history(item.seq).await?;
+    let parent = match item.parent {
+        Some(parent) => store.item(parent).await?.map(|parent| parent.id),
+        None => None,
+    };
+    let life = Life { item: item.clone(), parent, content: None, history };
+    Ok(Explanation::of(&life, plan, String::new()))
+}
+
 /// Tells an item's whole life. `gate` is the gate of the stage it is at.
 ///
 /// # Errors
@@ -218,21 +195,14 @@ pub async fn explain(
     gate: Option<&str>,
     now: Timestamp,
 ) -> Result<Explanation> {
-    let history = store.history(item.seq).await?;
-    let parent = match item.parent {
-        Some(parent) => store.item(parent).await?.map(|parent| parent.id),
-        None => None,
-    };
-    let content = store.payload(item.seq).await?;
-    let sentence = match item.state {
-        State::Joining => {
-            let children = store.children(item.seq).await?;
-            format!(
-                "It waits for its children: {} of {} are not finished.",
-                children.live,
-                children.live + children.done + children.dead + children.gone
-            )
-        }
+    let told = so_far(store, item, plan).await?;
+    let mut view = told.item;
+    if let Some(content) = store.payload(item.seq).await? {
+        view.with_content(&content);
+    }
+    let parts = parts::parts(store, item, plan).await?;
+    let sentence = match (&item.state, &parts) {
+        (State::Joining, Some(parts)) => joining(parts),
         _ => {
             let gates = if gate.is_some() { store.gates().await? } else { Vec::new() };
             let gate = gates.iter().find(|row| Some(row.name.as_str()) == gate);
@@ -240,7 +210,23 @@ pub async fn explain(
             sentence(item, row, plan, gate.as_ref(), now)
         }
     };
-    Ok(Explanation::of(&Life { item: item.clone(), parent, content, history }, plan, sentence))
+    Ok(Explanation { item: view, parts, now: sentence, ..told })
+}
+
+/// What an item waits for that was taken apart, and what most of its parts that fail have met.
+fn joining(parts: &Parts) -> String {
+    let mut text = format!("It waits for its children: {} of {} are not finished", parts.live, parts.total);
+    if let Some(most) = parts.failing.first() {
+        let all: u64 = parts.failing.iter().map(|failure| failure.items).sum();
+        text.push_str(&format!(
+            "; {all} failed, {} of them at {}: {}",
+            most.items,
+            most.stage,
+            said(&most.message)
+        ));
+    }
+    text.push('.');
+    text
 }
 
 impl Explanation {
@@ -263,57 +249,10 @@ impl Explanation {
             what: mark.what.to_owned(),
             detail: mark.detail.to_string(),
         });
-        Self { item: view, attempts: shown, marks: marks.collect(), now }
+        Self { item: view, attempts: shown, marks: marks.collect(), parts: None, now }
     }
 }
 
 pub(super) fn stage_name(plan: &Plan, no: redrive_core::id::StageNo) -> String {
     plan.stage(no).map_or_else(|| format!("#{}", no.0), |stage| stage.name.clone())
-}
-
-fn attempt_view(row: &AttemptRecord, plan: &Plan) -> AttemptView {
-    let failure = row.failure.as_ref();
-    AttemptView {
-        stage: stage_name(plan, row.stage),
-        attempt: row.attempt,
-        generation: row.generation,
-        started_at: row.started_at.to_string(),
-        ended_at: Some(row.ended_at.to_string()),
-        outcome: row.outcome.name(),
-        class: failure.map(|failure| failure.class.name()),
-        kind: failure.map(|failure| failure.kind.name()),
-        status: failure.and_then(|failure| failure.status),
-        message: failure.map(|failure| failure.message.to_string()),
-        wait_ms: row.wait.map(|(delay, _)| millis(delay)),
-        wait_cause: row.wait.map(|(_, cause)| cause.name()),
-        worker: row.worker.to_string(),
-        config: format!("{:016x}", row.config),
-        tokens_in: row.usage.map(|usage| usage.tokens_in),
-        tokens_out: row.usage.map(|usage| usage.tokens_out),
-        usd: row.usage.and_then(|usage| usage.nano_usd).map(usd),
-    }
-}
-
-/// The attempt that is under way: its number is kept with the item from the claim on, its row comes with its end.
-fn running_attempt(item: &Item, plan: &Plan) -> Option<AttemptView> {
-    let State::Running { worker, since } = item.state else { return None };
-    Some(AttemptView {
-        stage: stage_name(plan, item.stage),
-        attempt: item.attempt,
-        generation: item.generation,
-        started_at: since.to_string(),
-        ended_at: None,
-        outcome: "running",
-        class: None,
-        kind: None,
-        status: None,
-        message: None,
-        wait_ms: None,
-        wait_cause: None,
-        worker: worker.to_string(),
-        config: plan.stage(item.stage).map(|stage| format!("{:016x}", stage.config)).unwrap_or_default(),
-        tokens_in: None,
-        tokens_out: None,
-        usd: None,
-    })
 }

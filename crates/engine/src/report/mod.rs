@@ -4,23 +4,31 @@ mod check;
 mod explain;
 mod failures;
 mod gates;
+mod pace;
 mod results;
 mod run;
 mod stats;
 mod tombstone;
+mod trend;
 mod usage;
 
 pub use crate::counts::{all_counts, live_items};
 pub use check::{CheckReport, LawReport, Runs, check};
 pub use explain::{
-    AttemptView, Explanation, ItemView, Life, MarkView, explain, explain_life, find_item, read_lives,
+    AttemptView, Example, Explanation, ItemView, Life, MarkView, PartFailure, Parts, explain, explain_life,
+    find_item, read_lives,
 };
-pub use failures::{FailedItem, FailureReport, failures};
+pub use failures::{
+    FailedItem, FailedRun, FailureAfter, FailureOrder, FailurePlace, FailureQuery, FailureReport,
+    FailureTotals, ProjectFailures, StageFailures, failures,
+};
 pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
+pub use pace::Pace;
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
 pub use run::{
     Attempts, DeadBy, ReadReport, RunReport, StageReport, report_on_leaving, run_report, run_reports,
 };
-pub use stats::{ConfigStats, Healing, StageStats, Stats, stats};
+pub use stats::{ConfigStats, Healing, Rates, StageStats, Stats, stats};
 pub use tombstone::{Epitaph, PurgedItem, epitaph, find_tombstones};
+pub use trend::{ConfigTrend, DayTrend, Figures, RunTrend, StageTrend, Trend, TrendRun, trend};
 pub use usage::UsageReport;

@@ -43,7 +43,7 @@ pub struct RunReport {
     pub dead: DeadBy,
     /// Source lines that repeated an earlier one and were admitted once.
     pub duplicates: u64,
-    /// Whether the source was read to the end.
+    /// Whether all of the source was admitted: it was read to the end, and not for a part of it only.
     pub admitted_all: bool,
     /// What this command found in the source; absent where it read none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -261,7 +261,7 @@ fn report(
         usage: usage(counters, |_| true),
         dead: dead_by(counters),
         duplicates: row.duplicates,
-        admitted_all: row.admitted_all,
+        admitted_all: row.admitted_all && !row.is_part(),
         read: None,
         next_due: next_due.map(|due| due.to_string()),
         next_due_at: next_due,

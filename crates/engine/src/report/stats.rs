@@ -1,16 +1,29 @@
 //! How reliable stages are, from maintained counters.
 
+mod heal;
+mod rates;
+
 use std::collections::BTreeMap;
 
-use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::plan::Plan;
-use redrive_core::tally::{Counter, Metric};
-use redrive_store::{ConfigCounter, Result, Store};
+use redrive_core::tally::{Counter, MAX_ATTEMPT_BUCKET, Metric};
+use redrive_store::{ConfigCounter, ItemFilter, ItemQuery, Result, Store};
 use serde::Serialize;
 
+use super::failures::is_unsettled;
 use super::run::{Attempts, attempts};
 use super::usage::{UsageReport, usage};
+use heal::Healed;
+
+pub use heal::Healing;
+pub use rates::Rates;
+pub(super) use rates::Sums;
+use rates::sum;
+
+/// The share of items that had to be tried again from which on that is told as an alert.
+const RETRY_ALERT: f64 = 0.10;
+const PAGE: usize = 500;
 
 /// A run's statistics.
 #[derive(Debug, Clone, Serialize)]
@@ -21,6 +34,8 @@ pub struct Stats {
     pub pipeline: String,
     /// Per stage.
     pub stages: Vec<StageStats>,
+    /// What should worry somebody, in sentences.
+    pub alerts: Vec<String>,
 }
 
 /// A stage's statistics, of all items that were tried at it. A try is an attempt that passed, failed or crashed; attempts that
@@ -44,6 +59,11 @@ pub struct StageStats {
     pub first_try_rate: Option<f64>,
     /// Attempts that passed, as a share of all tries.
     pub attempt_success_rate: Option<f64>,
+    /// How often it had to be tried again, and with what success.
+    #[serde(flatten)]
+    pub rates: Rates,
+    /// Items that failed so often here that they look permanent.
+    pub looks_permanent: u64,
     /// Items by their retries, however they stand: the sum of the three below.
     pub retry_histogram: BTreeMap<u16, u64>,
     /// How many items passed after how many retries.
@@ -73,25 +93,18 @@ pub struct ConfigStats {
     pub attempts: Attempts,
     /// Attempts that passed.
     pub passed: u64,
+    /// Tries that failed or crashed.
+    pub failed: u64,
+    /// Tries that were not an item's first.
+    pub retries: u64,
+    /// Those as a share of its tries.
+    pub retry_share: Option<f64>,
     /// Items whose first try was with it.
     pub tried: u64,
     /// The share of those that passed at it.
     pub first_try_rate: Option<f64>,
     /// Attempts that passed, as a share of all tries.
     pub attempt_success_rate: Option<f64>,
-}
-
-/// How long items took from their first failure to passing.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Healing {
-    /// Items that passed after failing.
-    pub items: u64,
-    /// Mean.
-    pub mean_ms: u64,
-    /// Half of them took less than this (a power of two).
-    pub p50_below_ms: u64,
-    /// 95 % of them took less than this (a power of two).
-    pub p95_below_ms: u64,
 }
 
 /// Reports how reliable the stages of a run are.
@@ -101,11 +114,58 @@ pub struct Healing {
 pub async fn stats(store: &dyn Store, run: RunId, pipeline: &str, plan: &Plan) -> Result<Stats> {
     let counters = store.counters(run).await?;
     let by_config = store.config_counters(run).await?;
-    let stages = plan.stages().map(|(no, stage)| StageStats {
-        configs: configs(&by_config, no, stage.config),
-        ..stage_stats(&counters, no, &stage.name)
+    let mut stages = Vec::new();
+    for (no, stage) in plan.stages() {
+        stages.push(StageStats {
+            configs: configs(&by_config, no, stage.config),
+            looks_permanent: looks_permanent(store, run, plan, no, &counters).await?,
+            ..stage_stats(&counters, no, &stage.name)
+        });
+    }
+    let alerts = stages.iter().filter_map(alert).collect();
+    Ok(Stats { run, pipeline: pipeline.to_owned(), stages, alerts })
+}
+
+/// Whether so many items had to be tried again that something is wrong.
+fn alert(stage: &StageStats) -> Option<String> {
+    let rate = stage.rates.retry_rate.filter(|rate| *rate > RETRY_ALERT)?;
+    Some(format!(
+        "{}: {:.1} % of the items had to be tried again, more than {:.0} %",
+        stage.stage,
+        rate * 100.0,
+        RETRY_ALERT * 100.0
+    ))
+}
+
+/// How many items at a stage look permanent. They are counted one by one only where the counters say that there can be any.
+async fn looks_permanent(
+    store: &dyn Store,
+    run: RunId,
+    plan: &Plan,
+    no: StageNo,
+    counters: &[Counter],
+) -> Result<u64> {
+    let Some(policy) = plan.stage(no).map(|stage| &stage.policy) else { return Ok(0) };
+    let often = |tries: u16| tries == MAX_ATTEMPT_BUCKET || policy.looks_permanent(tries.into());
+    let some = counters.iter().any(|counter| match counter.metric {
+        Metric::OpenAfter(tries) | Metric::DeadAfter(tries) => {
+            counter.stage == no && counter.n > 0 && policy.looks_permanent(u32::MAX) && often(tries)
+        }
+        _ => false,
     });
-    Ok(Stats { run, pipeline: pipeline.to_owned(), stages: stages.collect() })
+    if !some {
+        return Ok(0);
+    }
+    let (mut found, mut after) = (0, None);
+    loop {
+        let filter = ItemFilter { run: Some(run), stages: vec![no], failed: true, ..ItemFilter::default() };
+        let page = store.items(ItemQuery { filter, after, limit: PAGE }).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.seq);
+        found +=
+            page.iter().filter(|item| is_unsettled(item) && policy.looks_permanent(item.failures)).count()
+                as u64;
+    }
 }
 
 fn stage_stats(counters: &[Counter], no: StageNo, name: &str) -> StageStats {
@@ -118,6 +178,8 @@ fn stage_stats(counters: &[Counter], no: StageNo, name: &str) -> StageStats {
         uncalled: sum(counters, no, Metric::PassedAfter(0)),
         first_try_rate: None,
         attempt_success_rate: None,
+        rates: Rates::default(),
+        looks_permanent: 0,
         retry_histogram: BTreeMap::new(),
         passed_after: BTreeMap::new(),
         dead_after: BTreeMap::new(),
@@ -127,7 +189,7 @@ fn stage_stats(counters: &[Counter], no: StageNo, name: &str) -> StageStats {
         time_to_successful_retry: None,
         configs: Vec::new(),
     };
-    let (mut healed, mut heal_millis): (BTreeMap<u16, u64>, u64) = (BTreeMap::new(), 0);
+    let mut healed = Healed::default();
     for Counter { metric, n, .. } in counters.iter().filter(|counter| counter.stage == no && counter.n > 0) {
         let n = u64::try_from(*n).unwrap_or(0);
         let by_retries = match metric {
@@ -144,14 +206,14 @@ fn stage_stats(counters: &[Counter], no: StageNo, name: &str) -> StageStats {
             Metric::PassedAfter(_) => stats.passed += n,
             Metric::Failure(class, kind) => *stats.errors.entry(format!("{class}/{kind}")).or_default() += n,
             Metric::Status(status) => *stats.statuses.entry(*status).or_default() += n,
-            Metric::HealedWithin(power) => *healed.entry(*power).or_default() += n,
-            Metric::HealMillis => heal_millis += n,
-            _ => {}
+            _ => healed.add(*metric, n),
         }
     }
-    stats.first_try_rate = share(sum(counters, no, Metric::FirstPass), stats.tried);
-    stats.attempt_success_rate = success_rate(counters, no, &stats.attempts);
-    stats.time_to_successful_retry = healing(&healed, heal_millis);
+    let sums = Sums::of(counters, |stage| stage == no);
+    stats.first_try_rate = sums.first_try_rate();
+    stats.attempt_success_rate = sums.success_rate();
+    stats.rates = sums.rates();
+    stats.time_to_successful_retry = healed.healing();
     stats
 }
 
@@ -164,54 +226,19 @@ fn configs(by_config: &[ConfigCounter], no: StageNo, present: i64) -> Vec<Config
     let of = |config: i64| {
         let counters: Vec<Counter> =
             here.iter().filter(|one| one.config == config).map(|one| one.counter).collect();
-        let attempts = attempts(&counters, |_| true);
-        let tried = sum(&counters, no, Metric::FirstTry);
+        let sums = Sums::of(&counters, |_| true);
         ConfigStats {
             config: format!("{config:016x}"),
             present: config == present,
-            attempts,
-            passed: passes(&counters, no),
-            tried,
-            first_try_rate: share(sum(&counters, no, Metric::FirstPass), tried),
-            attempt_success_rate: success_rate(&counters, no, &attempts),
+            attempts: attempts(&counters, |_| true),
+            passed: sums.passes,
+            failed: sums.tries - sums.passes,
+            retries: sums.retries(),
+            retry_share: sums.rates().retry_share,
+            tried: sums.tried,
+            first_try_rate: sums.first_try_rate(),
+            attempt_success_rate: sums.success_rate(),
         }
     };
     marks.into_iter().map(of).collect()
-}
-
-fn sum(counters: &[Counter], no: StageNo, of: Metric) -> u64 {
-    let some = counters.iter().filter(|counter| counter.stage == no && counter.metric == of);
-    some.map(|counter| u64::try_from(counter.n).unwrap_or(0)).sum()
-}
-
-/// Attempts that passed by a call.
-fn passes(counters: &[Counter], no: StageNo) -> u64 {
-    let pass = [Outcome::Succeeded, Outcome::Expanded];
-    pass.into_iter().map(|outcome| sum(counters, no, Metric::Outcome(outcome))).sum()
-}
-
-fn success_rate(counters: &[Counter], no: StageNo, attempts: &Attempts) -> Option<f64> {
-    let passed = passes(counters, no);
-    share(passed, passed + attempts.failures + attempts.crashes)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-fn healing(by_power: &BTreeMap<u16, u64>, sum_ms: u64) -> Option<Healing> {
-    let items: u64 = by_power.values().sum();
-    if items == 0 {
-        return None;
-    }
-    let below = |percent: u64| {
-        let mut seen = 0;
-        let power = by_power.iter().find(|(_, n)| {
-            seen += **n;
-            seen * 100 >= items * percent
-        });
-        power.map_or(u64::MAX, |(power, _)| 1_u64.checked_shl(u32::from(*power)).unwrap_or(u64::MAX))
-    };
-    Some(Healing { items, mean_ms: sum_ms / items, p50_below_ms: below(50), p95_below_ms: below(95) })
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::desk::{Call, CallId};
 use crate::crash;
 use crate::env::Env;
-use crate::handler::{Answer, Handler, Reply};
+use crate::handler::{Answer, Handler, Reply, Request};
 
 /// Makes a call and sends its reply. Dropping the task breaks the call off; then nothing is sent.
 pub(super) async fn execute(
@@ -19,16 +19,21 @@ pub(super) async fn execute(
     env: Env,
     replies: UnboundedSender<(CallId, Answer)>,
 ) {
-    let (id, timeout) = (call.id, call.request.timeout);
     crash::point("execute.before_call");
-    let answer = AssertUnwindSafe(handler.call(call.request)).catch_unwind();
-    let answer = tokio::select! {
-        answer = answer => answer.unwrap_or_else(|panic| Reply::Whole(panicked(&*panic)).into()),
-        () = env.clock.sleep(timeout) => Reply::Whole(timed_out(timeout)).into(),
-    };
+    let answer = answer_of(call.request, &*handler, &env).await;
     crash::point("execute.after_call");
     // The receiver is gone only when the session is: then the lease tells what happened.
-    let _ = replies.send((id, answer));
+    let _ = replies.send((call.id, answer));
+}
+
+/// Makes a call and waits for its answer, for as long as it may take.
+pub(super) async fn answer_of(request: Request, handler: &dyn Handler, env: &Env) -> Answer {
+    let timeout = request.timeout;
+    let answer = AssertUnwindSafe(handler.call(request)).catch_unwind();
+    tokio::select! {
+        answer = answer => answer.unwrap_or_else(|panic| Reply::Whole(panicked(&*panic)).into()),
+        () = env.clock.sleep(timeout) => Reply::Whole(timed_out(timeout)).into(),
+    }
 }
 
 fn timed_out(timeout: std::time::Duration) -> Failure {

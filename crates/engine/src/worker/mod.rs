@@ -10,6 +10,7 @@ mod places;
 mod roster;
 mod run_loop;
 mod session;
+mod tryout;
 
 pub use clock::ClockWatch;
 pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody};
@@ -20,3 +21,4 @@ pub use places::PlaceSet;
 pub use roster::{Host, Roster, RosterSettings};
 pub use run_loop::{Ending, Mates, Settings, Workplace, work};
 pub use session::{Among, Rings, Session};
+pub use tryout::{TriedCall, Tryout, try_once};

@@ -1,18 +1,21 @@
 //! Dead items are listed, one by one and in groups.
 
+mod order;
+
 use std::collections::BTreeMap;
 
 use redrive_core::failure::Class;
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{DeadReason, Item, State};
-use redrive_store::{Group, ItemQuery};
+use redrive_store::Group;
 use serde::{Deserialize, Serialize};
 
 use super::{Selection, Which};
 use crate::Floor;
 use crate::error::Result;
-use crate::items::read_cursor;
 use crate::runs::Runs;
+
+pub use order::DeadOrder;
 
 /// Most items or groups of a page.
 const MOST: usize = 500;
@@ -22,6 +25,8 @@ const MOST: usize = 500;
 pub struct List {
     /// Which items.
     pub which: Which,
+    /// In what order.
+    pub order: DeadOrder,
     /// At most so many.
     pub limit: usize,
     /// Goes on after this cursor, from `next` of the page before.
@@ -31,7 +36,7 @@ pub struct List {
 /// A page of dead items.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadList {
-    /// The items, in the order of submission.
+    /// The items, in the order that was asked for.
     pub items: Vec<DeadItem>,
     /// Where the next page goes on; `None` when this is the last.
     pub next: Option<String>,
@@ -54,7 +59,7 @@ pub struct DeadItem {
     pub class: Option<Class>,
     /// What its last failure said.
     pub message: Option<String>,
-    /// How often it was tried.
+    /// How often it was attempted, in this generation.
     pub attempts: u32,
     /// How often it was sent back.
     pub generation: u32,
@@ -93,27 +98,14 @@ impl DeadItem {
 pub async fn list(floor: &Floor, request: &List) -> Result<DeadList> {
     let filters = Selection::of(floor, &request.which).await?.filters;
     let limit = request.limit.clamp(1, MOST);
-    let (first, mut after) = read_cursor(request.after.as_deref())?;
-    let mut found: Vec<(usize, Item)> = Vec::new();
-    for (place, filter) in filters.iter().enumerate().skip(first) {
-        let wanted = limit + 1 - found.len();
-        let query = ItemQuery { filter: filter.clone(), after: after.take(), limit: wanted };
-        found.extend(floor.store.items(query).await?.into_iter().map(|item| (place, item)));
-        if found.len() > limit {
-            break;
-        }
-    }
-    let next = (found.len() > limit).then(|| {
-        let (place, item) = &found[limit - 1];
-        format!("{place}.{}", item.seq.0)
-    });
-    found.truncate(limit);
     let runs = Runs::of(&*floor.store);
+    let page =
+        order::page(&runs, &*floor.store, &filters, request.order, request.after.as_deref(), limit).await?;
     let mut items = Vec::new();
-    for (_, item) in &found {
+    for item in &page.items {
         items.push(DeadItem::new(item, runs.stage_name(item.run, item.stage).await?));
     }
-    Ok(DeadList { items, next })
+    Ok(DeadList { items, next: page.next })
 }
 
 /// The largest groups of dead items.

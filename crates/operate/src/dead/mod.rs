@@ -57,7 +57,7 @@
 //! # let Next::Work(ready) = runs::begin(&floor, prepared, Begin::default()).await?.next else { panic!() };
 //! # work(&floor, *ready, WorkSettings::default(), &Unobserved).await?;
 //! let which = Which { class: Some(Class::Final), ..Which::default() };
-//! let page = dead::list(&floor, &List { which: which.clone(), limit: 50, after: None }).await?;
+//! let page = dead::list(&floor, &List { which: which.clone(), limit: 50, ..List::default() }).await?;
 //! assert_eq!(page.items.len(), 2);
 //!
 //! let selection = Selection::of(&floor, &which).await?;
@@ -69,15 +69,19 @@
 //! # }
 //! ```
 
+mod edit;
 mod export;
+mod import;
 mod list;
 mod notes;
 mod purge;
 mod redrive;
 mod selection;
 
-pub use export::{Export, Exported, Import, Imported};
-pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, List, groups, list};
+pub use edit::{Difference, Draft, Edited, draft, indented, work_after};
+pub use export::{Export, Exported};
+pub use import::{Import, Imported};
+pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list};
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
 pub(crate) use redrive::touched;

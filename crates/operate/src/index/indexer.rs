@@ -170,7 +170,7 @@ impl<'a> Indexer<'a> {
         let recipe = recipe(&*self.floor.wiring, &self.definition, self.directory(), Some(&self.target))?;
         let handlers: Vec<_> = recipe.stages.iter().map(|stage| stage.handler.clone()).collect();
         let began = self.floor.now();
-        let ready = Work { row, recipe, source: Some(Box::new(files)) };
+        let ready = Work { row, recipe, source: Some(Box::new(files)), part: None };
         let mut worked = work(self.floor, ready, self.settings, observer).await?;
         let report = &mut worked.report;
         if matches!(report.status, RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::PausedBudget)

@@ -6,7 +6,7 @@ use redrive_core::attempt::Outcome;
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::RunStatus;
 use redrive_core::tally::Metric;
-use redrive_engine::report::{RunReport, failures};
+use redrive_engine::report::{FailedRun, FailureOrder, FailureQuery, RunReport, failures};
 use redrive_index::WalkTally;
 use redrive_ingest::worker::NOT_A_TEXT;
 use redrive_store::index::IndexSize;
@@ -159,7 +159,10 @@ impl Indexer<'_> {
         if run.counts.waiting + run.counts.joining == 0 {
             return Ok(None);
         }
-        let found = failures(store, &row, &self.definition().plan(), self.floor().now(), 1, None).await?;
+        let plan = self.definition().plan();
+        let run = FailedRun { row: &row, plan: &plan, stage: None };
+        let query = FailureQuery { order: FailureOrder::Key, permanent: false, limit: 1, after: None };
+        let found = failures(store, &[run], query).await?;
         let errors = found.items.into_iter().flat_map(|item| item.errors);
         Ok(errors.last().and_then(|error| error.message))
     }

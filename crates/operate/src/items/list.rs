@@ -148,7 +148,7 @@ pub async fn list(floor: &Floor, request: &List) -> Result<ItemList> {
 }
 
 /// A cursor: the place of a filter among several, and the item that the page before ended with.
-pub(crate) fn read_cursor(cursor: Option<&str>) -> Result<(usize, Option<ItemSeq>)> {
+fn read_cursor(cursor: Option<&str>) -> Result<(usize, Option<ItemSeq>)> {
     let Some(cursor) = cursor else { return Ok((0, None)) };
     let read = cursor.split_once('.').and_then(|(place, seq)| Some((place.parse().ok()?, seq.parse().ok()?)));
     let (place, seq) = read.ok_or_else(|| Error::wrong(format!("'{cursor}' is not a cursor")))?;

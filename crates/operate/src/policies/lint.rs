@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use redrive_core::gate::Passing;
-use redrive_core::policy::{self, LintContext, presets};
+use redrive_core::policy::{self, LintContext, Policy, presets};
 use redrive_pipeline::{Definition, Problem, StageDef, StageKind};
 use serde::Serialize;
 
+use super::forecast;
 use super::subject::{Named, Subject, named, wrong};
 use crate::Wiring;
 use crate::error::Result;
@@ -22,6 +23,7 @@ const USUAL: LintContext = LintContext {
     lease: None,
     deadline: Some(Duration::from_secs(24 * 3_600)),
     budget: None,
+    waits_given: false,
 };
 
 /// What was looked at, and what is odd about it.
@@ -33,6 +35,8 @@ pub struct LintReport {
     pub checked: Vec<String>,
     /// What is odd.
     pub warnings: Vec<Warning>,
+    /// What is as it was written, and yet easily overlooked.
+    pub notes: Vec<Warning>,
 }
 
 /// One thing that is odd.
@@ -55,13 +59,24 @@ pub struct Warning {
 pub fn lint(wiring: &dyn Wiring, words: &[String]) -> Result<LintReport> {
     let all = presets().iter().map(|preset| preset.name.to_owned());
     let checked = if words.is_empty() { all.collect() } else { words.to_vec() };
-    let mut warnings = Vec::new();
+    let (mut warnings, mut notes) = (Vec::new(), Vec::new());
     let mut problems = Vec::new();
     for word in &checked {
         match named(word)? {
-            Named::Preset(subject) => warnings.extend(of_preset(&subject)),
+            Named::Preset(subject) => {
+                warnings.extend(of_preset(&subject));
+                notes.extend(ended(&subject.policy, USUAL.deadline, " that a file has by default").map(
+                    |message| Warning {
+                        source: subject.name.clone(),
+                        line: None,
+                        key: "max_attempts".to_owned(),
+                        message,
+                    },
+                ));
+            }
             Named::File(definition, text) => {
                 problems.extend(wrong_expressions(wiring, &definition, &text, word));
+                notes.extend(ended_stages(word, &definition, &text));
                 let mut found = of_gates(word, &definition, &text);
                 found.extend(definition.warnings.into_iter().map(of_file));
                 found.sort_by_key(|found| found.line);
@@ -73,7 +88,7 @@ pub fn lint(wiring: &dyn Wiring, words: &[String]) -> Result<LintReport> {
     if !problems.is_empty() {
         return Err(wrong(problems));
     }
-    Ok(LintReport { clean: warnings.is_empty(), checked, warnings })
+    Ok(LintReport { clean: warnings.is_empty(), checked, warnings, notes })
 }
 
 fn of_preset(subject: &Subject) -> Vec<Warning> {
@@ -86,6 +101,48 @@ fn of_preset(subject: &Subject) -> Vec<Warning> {
             message: warning.message,
         })
         .collect()
+}
+
+/// Where a deadline is the end of a policy that has none.
+fn ended(policy: &Policy, deadline: Option<Duration>, whose: &str) -> Option<String> {
+    let deadline = [deadline, policy.deadline()].into_iter().flatten().min();
+    let cut = forecast::cut(policy, deadline).filter(|_| policy.max_attempts().is_none())?;
+    Some(format!(
+        "endless, and yet ended by the deadline of {}{whose}: an item that fails every time is dead (expired) after {} attempts",
+        spelled(deadline.unwrap_or_default()),
+        cut.attempts
+    ))
+}
+
+/// The same for the stages of a file, each with the line its policy, or else the stage, is on.
+fn ended_stages(file: &str, definition: &Definition, text: &str) -> Vec<Warning> {
+    let mut stages = Vec::new();
+    with_paths(&definition.stages, "", &mut stages);
+    let lines = Lines::of(text);
+    let note = |(path, stage): &(String, &StageDef)| {
+        let message = ended(&stage.retry, definition.deadline, "")?;
+        let below = |key: &str| lines.line(&format!("stage.{path}.{key}"));
+        let line = below("retry.max_attempts").or_else(|| below("retry.preset")).or_else(|| below("retry"));
+        let line = line.or_else(|| below("name"));
+        Some(Warning {
+            source: file.to_owned(),
+            line,
+            key: format!("stage.{path}.retry.max_attempts"),
+            message,
+        })
+    };
+    let mut found: Vec<Warning> = stages.iter().filter_map(note).collect();
+    found.sort_by_key(|found| found.line);
+    found
+}
+
+/// A span as it is written in a file.
+fn spelled(span: Duration) -> String {
+    match span.as_secs() {
+        s if s > 0 && s.is_multiple_of(3_600) => format!("{} h", s / 3_600),
+        s if s > 0 && s.is_multiple_of(60) => format!("{} min", s / 60),
+        _ => format!("{} s", span.as_secs_f64()),
+    }
 }
 
 /// The file's own warnings: they know the stage's timeout, the deadline, the failure budget and the line.

@@ -1,9 +1,11 @@
 //! A run begins, or goes on.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
+use redrive_engine::admit::Part;
 use redrive_engine::recipe::Recipe;
 use redrive_engine::report::RunReport;
 use redrive_engine::source::Source;
@@ -12,11 +14,11 @@ use redrive_pipeline::{Definition, SourceKind, title};
 use redrive_store::{BegunRun, NewRun, RunChange, RunRow};
 use serde::{Deserialize, Serialize};
 
-use super::edit::{Changed, Edit, compare, refuse_other_stages, take_over};
+use super::edit::{Changed, Edit, compare, foresee, refuse_other_stages, take_over};
 use super::{KnownRun, Runs, report};
 use crate::Floor;
 use crate::error::{Code, Error, Result};
-use crate::index::IndexTarget;
+use crate::index::{IndexTarget, makes_index};
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
 use crate::sources::{Reopened, SourceName, reopen};
 use crate::wiring::Wiring;
@@ -24,9 +26,39 @@ use crate::work::Work;
 
 /// A pipeline and a source that a run can be begun with. What is wrong with either is known.
 pub struct Prepared {
-    pipeline: Pipeline,
-    source: SourceName,
+    pub(super) pipeline: Pipeline,
+    pub(super) source: SourceName,
     ready: Option<Ready>,
+    pub(super) part: Option<Arc<Part>>,
+}
+
+impl Prepared {
+    /// The source, where it was opened and not read yet.
+    pub(super) fn unread(self) -> Option<Box<dyn Source>> {
+        self.ready.and_then(|ready| ready.unread)
+    }
+
+    /// Admits no more than a part of the source.
+    ///
+    /// # Errors
+    /// When the source is not one of which a part can be admitted.
+    pub fn of_part(self, part: Part) -> Result<Self> {
+        refuse_part(&self.pipeline.definition, "a part of it cannot be run")?;
+        Ok(Self { part: Some(Arc::new(part)), ..self })
+    }
+}
+
+/// Refuses a source that is not read line by line.
+pub(super) fn refuse_part(definition: &Definition, so: &str) -> Result<()> {
+    if definition.source.kind == SourceKind::Inbox {
+        return Err(Error::wrong(format!("the pipeline has an inbox, which is not read; {so}"))
+            .hint("`redrive submit PIPELINE.toml --items FILE` hands in as much as is wanted"));
+    }
+    if makes_index(definition) {
+        return Err(Error::wrong(format!("the pipeline makes an index; {so}"))
+            .hint("`redrive index DIR` of a smaller directory is a way to try it"));
+    }
+    Ok(())
 }
 
 struct Ready {
@@ -94,7 +126,7 @@ pub fn prepare(wiring: &dyn Wiring, pipeline: Pipeline, source: SourceName) -> R
         SourceKind::Lines(_) | SourceKind::Inbox => Some(ready(wiring, &pipeline, &source, None)?),
         SourceKind::Files(_) => None,
     };
-    Ok(Prepared { pipeline, source, ready })
+    Ok(Prepared { pipeline, source, ready, part: None })
 }
 
 fn ready(
@@ -118,7 +150,7 @@ fn ready(
 /// # Errors
 /// When something cannot be built or read, or the store fails.
 pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Begun> {
-    let Prepared { pipeline, mut source, ready: prepared } = prepared;
+    let Prepared { pipeline, mut source, ready: prepared, part } = prepared;
     let wiring = &*floor.wiring;
     if let Some(category) = &request.category {
         title(category).map_err(Error::wrong)?;
@@ -139,13 +171,16 @@ pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<
     let answer = |edit, next| Begun { run, created, other, edit, edited_while_paused, next };
     if created {
         crash::point("run.created");
-        return Ok(answer(None, Next::Work(Box::new(Work { row, recipe, source: unread }))));
+        return Ok(answer(None, Next::Work(Box::new(Work { row, recipe, source: unread, part }))));
     }
     let definition = &pipeline.definition;
     if row.control != Control::Go {
         let known = KnownRun { row, definition: definition.clone(), plan: definition.plan() };
         let report = report(floor, &known).await?;
         return Ok(answer(None, Next::Paused(Box::new(report))));
+    }
+    if part.is_some() && !request.keep_passed {
+        refuse_reading_again(floor, &row, definition).await?;
     }
     let (mut row, edit) = take_over(floor, row, &pipeline, request.keep_passed).await?;
     if row.finished_at.is_some() {
@@ -158,7 +193,20 @@ pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<
         true => Some(source.open(wiring, definition, row.cursor.as_deref(), index.as_ref())?),
         false => unread,
     };
-    Ok(answer(edit, Next::Work(Box::new(Work { row, recipe, source }))))
+    Ok(answer(edit, Next::Work(Box::new(Work { row, recipe, source, part }))))
+}
+
+/// Items that an edited pipeline sends again from the beginning wait for the source to be read: by a part of it most of them
+/// would be left waiting.
+async fn refuse_reading_again(floor: &Floor, row: &RunRow, definition: &Definition) -> Result<()> {
+    match foresee(floor, row, definition, false).await? {
+        Some(Edit::Again { stage, from_start, .. }) if from_start > 0 => Err(Error::refused(format!(
+            "stage {stage} is configured otherwise, and {from_start} items of run {} that passed it would have to be read again, not a part of them",
+            row.id
+        ))
+        .hint("`redrive try` tries the stage on one item; --keep-passed leaves what passed it alone; --new starts another run")),
+        _ => Ok(()),
+    }
 }
 
 /// A second open run of the same category would leave the first one behind, open for ever.
@@ -200,6 +248,19 @@ pub(crate) async fn standing(floor: &Floor, pipeline: &Pipeline, request: &Begin
     Ok(Standing { row, created, edit })
 }
 
+/// The run that would be begun.
+pub(super) fn new_run(pipeline: &Pipeline, source: &SourceName, request: &Begin) -> NewRun {
+    let definition = &pipeline.definition;
+    NewRun {
+        pipeline: definition.name.clone(),
+        source: source.name().to_owned(),
+        category: request.category.clone().or_else(|| definition.category.clone()),
+        priority: request.priority.unwrap_or(definition.priority),
+        definition: pipeline.text.clone(),
+        folder: pipeline.folder.display().to_string(),
+    }
+}
+
 struct Found {
     row: RunRow,
     created: bool,
@@ -214,14 +275,7 @@ async fn find_or_create(
     request: &Begin,
 ) -> Result<Found> {
     let (store, now, definition) = (&floor.store, floor.now(), &pipeline.definition);
-    let new = NewRun {
-        pipeline: definition.name.clone(),
-        source: source.name().to_owned(),
-        category: request.category.clone().or_else(|| definition.category.clone()),
-        priority: request.priority.unwrap_or(definition.priority),
-        definition: pipeline.text.clone(),
-        folder: pipeline.folder.display().to_string(),
-    };
+    let new = new_run(pipeline, source, request);
     if request.new {
         let row = store.create_run(new, now).await?;
         return Ok(Found { row, created: true, other: None });
@@ -240,7 +294,7 @@ async fn find_or_create(
 }
 
 /// Why a finished run cannot be gone on with by this pipeline; `None` when it can.
-fn cannot_go_on(row: &RunRow, definition: &Definition, keep_passed: bool) -> Option<Other> {
+pub(super) fn cannot_go_on(row: &RunRow, definition: &Definition, keep_passed: bool) -> Option<Other> {
     let nested = match compare(row, definition) {
         Changed::Nothing | Changed::Stage { .. } => return None,
         Changed::Nested { .. } if keep_passed => return None,
@@ -311,6 +365,6 @@ pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
     let names: Vec<String> = definition.gate_names().into_iter().flatten().collect();
     let gates = admin::resume_gates(&*floor.store, &names, floor.now()).await?;
     let row = admin::resume(&*floor.store, row.id, floor.now()).await?;
-    let work = Box::new(Work { row, recipe, source });
+    let work = Box::new(Work { row, recipe, source, part: None });
     Ok(Resumed { run: request.run, edit, warnings: definition.warnings, gates, unreadable, work })
 }

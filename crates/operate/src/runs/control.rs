@@ -68,3 +68,20 @@ pub async fn pause(floor: &Floor, run: RunId) -> Result<RunReport> {
     let row = admin::pause(&*floor.store, run, why, floor.now()).await?;
     report_changed(floor, known, row).await
 }
+
+/// Lets a paused run go on, and the gates it waits for, and leaves the work to whoever works on it: [`resume`](super::resume)
+/// does that, too.
+///
+/// # Errors
+/// When there is no such run, it is finished or cancelled, or the store fails.
+pub async fn let_go_on(floor: &Floor, run: RunId) -> Result<RunReport> {
+    let known = Runs::of(&*floor.store).find(Some(run)).await?;
+    refuse_finished(&known)?;
+    if known.row.control == Control::Cancelled {
+        return Err(Error::refused(format!("run {run} was cancelled")));
+    }
+    let gates: Vec<String> = known.definition.gate_names().into_iter().flatten().collect();
+    admin::resume_gates(&*floor.store, &gates, floor.now()).await?;
+    let row = admin::resume(&*floor.store, run, floor.now()).await?;
+    report_changed(floor, known, row).await
+}

@@ -116,6 +116,27 @@ pub(super) async fn take_over(
     Ok((floor.store.change_run(row.id, changed).await?, edit))
 }
 
+/// Says what an edited pipeline would bring about in a run, and changes nothing.
+pub(super) async fn foresee(
+    floor: &Floor,
+    row: &RunRow,
+    definition: &Definition,
+    keep_passed: bool,
+) -> Result<Option<Edit>> {
+    Ok(match compare(row, definition) {
+        Changed::Nothing | Changed::Stages => None,
+        Changed::Stage { name, .. } | Changed::Nested { name } if keep_passed => {
+            Some(Edit::Kept { stage: name })
+        }
+        Changed::Nested { name } => Some(Edit::ChildrenKept { stage: name }),
+        Changed::Stage { stage, name } => {
+            let can_reread = SourceName::of(row).can_be_read_again();
+            let again = admin::would_go_again(&*floor.store, row.id, stage, can_reread).await?;
+            Some(told(definition, name, again))
+        }
+    })
+}
+
 /// Refuses a pipeline whose stages the items of a run cannot find.
 pub(super) fn refuse_other_stages(row: &RunRow, definition: &Definition) -> Result<()> {
     if compare(row, definition) != Changed::Stages {
@@ -188,13 +209,17 @@ async fn go_again(
     let plan = definition.plan();
     let asked = admin::Reconfigure { run: row.id, stage: no, can_reread, is_done: &is_done };
     let again = admin::reconfigure(&*floor.store, asked, &plan, &floor.env).await?;
+    Ok(told(definition, stage, again))
+}
+
+fn told(definition: &Definition, stage: String, again: admin::Again) -> Edit {
     let mut before = definition.stages.iter().take_while(|before| before.name != stage).peekable();
-    Ok(Edit::Again {
+    Edit::Again {
         first: before.peek().is_none(),
         reuses: before.any(|before| before.reuse),
         stage,
         from_stage: again.from_stage,
         from_start: again.from_start,
         edited: again.edited,
-    })
+    }
 }

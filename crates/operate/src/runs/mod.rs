@@ -69,6 +69,7 @@
 
 mod begin;
 mod control;
+mod dry_run;
 mod edit;
 mod reader;
 mod show;
@@ -76,7 +77,8 @@ mod show;
 pub use begin::{Begin, Begun, Next, Other, Prepared, Resume, Resumed, begin, prepare, resume};
 pub(crate) use begin::{Standing, standing};
 pub(crate) use control::cancel_known;
-pub use control::{cancel, pause, refuse_cancelling, refuse_finished};
+pub use control::{cancel, let_go_on, pause, refuse_cancelling, refuse_finished};
+pub use dry_run::{DryRun, Lines, RefusedLine, StageAhead, Would, dry_run};
 pub use edit::Edit;
 pub(crate) use edit::edited_to_the_end;
 pub use reader::{KnownRun, Runs};

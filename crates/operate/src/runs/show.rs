@@ -1,6 +1,8 @@
 //! How runs stand.
 
 use redrive_core::id::RunId;
+use redrive_core::status::{Counts, RunStatus};
+use redrive_core::time::Timestamp;
 use redrive_engine::report::{RunReport, run_report, run_reports};
 use redrive_store::{RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
@@ -12,14 +14,29 @@ use crate::pipelines;
 
 /// Most runs of a list.
 const MOST: usize = 1_000;
+/// Runs that are read at a time where some are left out.
+const PAGE: usize = 200;
 
 /// Which runs to list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct List {
     /// Only runs of this pipeline.
     pub pipeline: Option<String>,
+    /// Only runs that stand like one of these; empty: however they stand.
+    #[serde(default)]
+    pub status: Vec<RunStatus>,
+    /// Only runs that are not finished, or finished within so many milliseconds.
+    #[serde(default)]
+    pub within_ms: Option<i64>,
     /// At most so many.
     pub limit: usize,
+}
+
+impl List {
+    /// Whether every run of the pipeline is meant.
+    fn is_plain(&self) -> bool {
+        self.status.is_empty() && self.within_ms.is_none()
+    }
 }
 
 /// Runs, newest first.
@@ -27,6 +44,8 @@ pub struct List {
 pub struct RunList {
     /// How each of them stands.
     pub runs: Vec<RunReport>,
+    /// Their items by state, added up.
+    pub total: Counts,
 }
 
 /// Lists runs, newest first. One whose pipeline this version cannot read has no stages to report on and is left out;
@@ -35,8 +54,29 @@ pub struct RunList {
 /// # Errors
 /// When the store fails.
 pub async fn list(floor: &Floor, request: &List) -> Result<RunList> {
+    let (now, limit) = (floor.now(), request.limit.min(MOST));
     let filter = RunFilter { pipeline: request.pipeline.clone(), ..RunFilter::default() };
-    let rows = floor.store.runs(filter, None, request.limit.min(MOST)).await?;
+    let since = request.within_ms.map(|span| Timestamp(now.0.saturating_sub(span)));
+    let (mut runs, mut before) = (Vec::new(), None);
+    while runs.len() < limit {
+        // Where nothing is filtered out, one page is enough.
+        let wanted = if request.is_plain() { limit - runs.len() } else { PAGE };
+        let mut page = floor.store.runs(filter.clone(), before, wanted).await?;
+        let Some(last) = page.last().map(|row| row.id) else { break };
+        before = Some(last);
+        page.retain(|row| since.is_none_or(|since| row.finished_at.is_none_or(|ended| ended >= since)));
+        let reports = reports(floor, page, now).await?;
+        let stands =
+            |report: &RunReport| request.status.is_empty() || request.status.contains(&report.status);
+        runs.extend(reports.into_iter().filter(stands));
+    }
+    runs.truncate(limit);
+    let total = runs.iter().fold(Counts::default(), |sum, run| sum.plus(&run.counts));
+    Ok(RunList { runs, total })
+}
+
+/// How runs stand whose pipelines can be read.
+async fn reports(floor: &Floor, rows: Vec<RunRow>, now: Timestamp) -> Result<Vec<RunReport>> {
     let known = rows.into_iter().filter_map(|row| {
         let definition = pipelines::definition_of(&row)?;
         let plan = definition.plan();
@@ -45,7 +85,7 @@ pub async fn list(floor: &Floor, request: &List) -> Result<RunList> {
     let known: Vec<KnownRun> = known.collect();
     let asked: Vec<_> =
         known.iter().map(|known| (&known.row, &known.plan, known.definition.thresholds)).collect();
-    Ok(RunList { runs: run_reports(&*floor.store, &asked, floor.now()).await? })
+    Ok(run_reports(&*floor.store, &asked, now).await?)
 }
 
 /// Says how a run stands, or the newest one.

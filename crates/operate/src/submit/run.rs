@@ -61,7 +61,7 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
         Next::Work(work) => *work,
         Next::Paused(report) => return Err(paused(report.run, &report.source, "nothing was handed over")),
     };
-    let Work { row, recipe, source } = work;
+    let Work { row, recipe, source, .. } = work;
     let recipe = Arc::new(recipe);
     if let Some(source) = source.as_ref().filter(|_| !begun.created) {
         to_be_read_again(floor, &row, &**source).await?;
@@ -125,6 +125,7 @@ async fn read(floor: &Floor, row: &RunRow, recipe: &Arc<Recipe>, source: Box<dyn
         admitting: Arc::new(AtomicBool::new(true)),
         stop,
         pace: Pace::HandingOver,
+        part: None,
     };
     let Admitted { source, news, outcome, .. } = admission.admit(source).await;
     outcome.map_err(refused)?;

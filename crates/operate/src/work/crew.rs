@@ -300,6 +300,7 @@ impl OneRun {
             stop: self.stop.clone(),
             stopped: self.stopped.clone(),
             among: Some(self.among.clone()),
+            part: None,
             failed: None,
         };
         let ended = rounds.until_the_end(source).await;

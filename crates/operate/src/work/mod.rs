@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use redrive_core::id::RunId;
 use redrive_core::status::{Control, Left};
-use redrive_engine::admit::{AdmitError, News};
+use redrive_engine::admit::{AdmitError, Missing, News, Part};
 use redrive_engine::recipe::Recipe;
 use redrive_engine::report::{ReadReport, RunReport, report_on_leaving};
 use redrive_engine::source::Source;
@@ -47,6 +47,8 @@ pub struct Work {
     pub recipe: Recipe,
     /// What is left to be read; `None` when all was.
     pub source: Option<Box<dyn Source>>,
+    /// Which part of it is admitted; `None`: all of it.
+    pub part: Option<Arc<Part>>,
 }
 
 /// How a run is worked on.
@@ -149,6 +151,8 @@ pub struct Worked {
     pub report: RunReport,
     /// Whether it was told to stop.
     pub interrupted: bool,
+    /// Keys that were asked for and are not in the source.
+    pub missing: Vec<String>,
 }
 
 /// Works on a run until it ends and its source is as it was read, or somebody says to stop.
@@ -161,7 +165,7 @@ pub async fn work(
     settings: WorkSettings,
     observer: &dyn Observer,
 ) -> Result<Worked> {
-    let Work { row, mut recipe, source } = work;
+    let Work { row, mut recipe, source, part } = work;
     recipe.plan = recipe.plan.with_grace(paused(&row));
     let recipe = Arc::new(recipe);
     let (stop, stopped) = watch::channel(Stop::No);
@@ -172,17 +176,35 @@ pub async fn work(
         stop: stop.clone(),
     });
     let reads = source.is_some();
-    let mut run = Rounds { floor, row, recipe, settings, observer, stop, stopped, among: None, failed: None };
+    let mut run = Rounds {
+        floor,
+        row,
+        recipe,
+        settings,
+        observer,
+        stop,
+        stopped,
+        among: None,
+        part: part.clone(),
+        failed: None,
+    };
     let ended = run.until_it_stays_ended(source).await;
     drop(watching);
     let recipe = run.recipe;
     recipe.close().await;
     let (Ended { ending, news }, row) = ended?;
     let left = left_as(&ending);
+    let missing = match part.filter(|_| left.is_none() && row.admitted_all) {
+        Some(part) => part.missing(&*floor.store, Some(row.id)).await?,
+        None => Missing::default(),
+    };
+    if missing.none {
+        return Err(nothing_asked_for(&row.spec.source, &missing));
+    }
     let (plan, thresholds) = (&recipe.plan, recipe.thresholds);
     let mut report = report_on_leaving(&*floor.store, &row, plan, thresholds, left, floor.now()).await?;
     report.read = reads.then(|| ReadReport::new(news, &report.counts));
-    Ok(Worked { report, interrupted: left == Some(Left::Stopped) })
+    Ok(Worked { report, interrupted: left == Some(Left::Stopped), missing: missing.keys })
 }
 
 /// Works on what is left of a run that goes on.
@@ -199,7 +221,7 @@ pub async fn work_on(floor: &Floor, run: RunId, observer: &dyn Observer) -> Resu
     let index = IndexTarget::open(floor, definition, &known.row.spec.source).await?;
     let recipe = recipe(wiring, definition, known.row.spec.folder.as_ref(), index.as_ref())?;
     let source = open_left(wiring, &known.row, definition, index.as_ref())?;
-    let ready = Work { row: known.row, recipe, source };
+    let ready = Work { row: known.row, recipe, source, part: None };
     work(floor, ready, WorkSettings::default(), observer).await
 }
 
@@ -220,6 +242,8 @@ struct Rounds<'a> {
     stopped: watch::Receiver<Stop>,
     /// The worker that has other runs open, too; whoever opened this one opens it again when there is more to do.
     among: Option<Among>,
+    /// Which part of the source is admitted; `None`: all of it.
+    part: Option<Arc<Part>>,
     /// What the store failed with.
     failed: Option<redrive_store::Error>,
 }
@@ -263,6 +287,7 @@ impl Rounds<'_> {
                 stop: &self.stop,
                 stopped: &self.stopped,
                 among: self.among.as_ref(),
+                part: self.part.as_ref(),
             };
             let (ending, admitted) = round.work(source.take()).await;
             let ending = ending.inspect_err(|error| self.failed = Some(error.clone()))?;
@@ -288,7 +313,7 @@ impl Rounds<'_> {
             last = admitted.last;
             admitted.outcome.map_err(refused)?;
             let over = matches!(ending, Ending::Finished | Ending::Waiting { .. });
-            if let Some(left) = admitted.source.filter(|_| over && self.goes_on()) {
+            if let Some(left) = admitted.source.filter(|_| over && self.goes_on() && self.part.is_none()) {
                 rounds += 1;
                 source = self.has_more(left, rounds).await?;
             }
@@ -356,6 +381,21 @@ impl Rounds<'_> {
                 self.observer.notice(&Notice::SourceUnreadable { why: error.to_string() });
                 Ok(None)
             }
+        }
+    }
+}
+
+/// None of the keys is there that were asked for.
+pub(crate) fn nothing_asked_for(source: &str, missing: &Missing) -> Error {
+    let keys: Vec<String> = missing.keys.iter().take(5).map(|key| format!("{key:?}")).collect();
+    let error = Error::not_found(format!("nothing in {source} has the key {}", keys.join(" or ")));
+    match &missing.near[..] {
+        [] => error.hint(
+            "keys are what `key` of the pipeline's [source] points at; without it, the hash of the line",
+        ),
+        near => {
+            let near: Vec<String> = near.iter().map(|key| format!("{key:?}")).collect();
+            error.hint(format!("it has {}", near.join(", ")))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use redrive_engine::admit::{Admission, AdmitError, Admitted, News, Pace};
+use redrive_engine::admit::{Admission, AdmitError, Admitted, News, Pace, Part};
 use redrive_engine::env::Env;
 use redrive_engine::journal;
 use redrive_engine::recipe::Recipe;
@@ -32,6 +32,8 @@ pub(super) struct Round<'a> {
     pub(super) stopped: &'a watch::Receiver<Stop>,
     /// The worker that has other runs open, too.
     pub(super) among: Option<&'a Among>,
+    /// Which part of the source is admitted.
+    pub(super) part: Option<&'a Arc<Part>>,
 }
 
 impl Round<'_> {
@@ -55,6 +57,7 @@ impl Round<'_> {
                 admitting: admitting.clone(),
                 stop: closing,
                 pace: Pace::Working,
+                part: self.part.cloned(),
             };
             self.admit(admission, source)
         });

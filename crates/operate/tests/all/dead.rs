@@ -82,7 +82,7 @@ async fn what_was_exported_and_edited_comes_back() {
     let house = House::new(FLAT, LINES);
     house.run().await;
     let mut export = Export::of(&house.floor, selection(&house).await).await.expect("counted");
-    let import = Import::of(&house.floor);
+    let mut import = Import::of(&house.floor, "a test");
     let mut lines = 0;
     while let Some(exported) = export.next().await.expect("exported") {
         let line = serde_json::to_string(&exported).expect("JSON").replace("ill", "well");

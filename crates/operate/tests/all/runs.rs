@@ -22,7 +22,7 @@ async fn the_same_pipeline_and_source_are_gone_on_with() {
     assert_eq!((second.run, second.counts.succeeded), (first.run, 3));
     let begun = house.begin(Begin { new: true, ..Begin::default() }).await.expect("begun");
     assert!(begun.created && begun.run != first.run);
-    let list = runs::list(&house.floor, &List { pipeline: None, limit: 10 }).await.expect("listed");
+    let list = runs::list(&house.floor, &List { limit: 10, ..List::default() }).await.expect("listed");
     assert_eq!(list.runs.len(), 2);
 }
 

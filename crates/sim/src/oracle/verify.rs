@@ -84,6 +84,7 @@ impl Oracle {
             | Metric::Status(_)
             | Metric::PassedAfter(_)
             | Metric::HealedWithin(_)
+            | Metric::HealedIn(_)
             | Metric::HealMillis
             | Metric::TokensIn
             | Metric::TokensOut

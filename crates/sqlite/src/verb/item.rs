@@ -1,10 +1,10 @@
 //! Reading single items and families.
 
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, RunId};
+use redrive_core::id::{ItemSeq, RunId, StageNo};
 use redrive_core::item::Item;
 use redrive_core::time::Timestamp;
-use redrive_store::{Content, ItemContent, NextDue, Settled, rule, sql};
+use redrive_store::{Content, ItemContent, NextDue, Settled, StageDue, rule, sql};
 use rusqlite::{Connection, OptionalExtension, Row, Rows};
 
 use crate::content;
@@ -120,21 +120,48 @@ pub(crate) fn ahead(conn: &Connection, run: RunId, than: Timestamp, limit: usize
 
 /// Reads when the next waiting item of a run is due.
 pub(crate) fn next_due(conn: &Connection, run: RunId) -> Result<NextDue> {
+    let dues = dues(conn, run)?;
+    let at = dues.iter().map(|due| due.at).min();
+    Ok(NextDue { at, any_fresh: dues.iter().any(|due| due.lane == FRESH) })
+}
+
+/// Reads when the next waiting item of each stage of a run is due.
+pub(crate) fn due_by_stage(conn: &Connection, run: RunId) -> Result<Vec<StageDue>> {
+    let mut stages: Vec<StageDue> = Vec::new();
+    for Due { stage, at, .. } in dues(conn, run)? {
+        match stages.last_mut().filter(|last| last.stage == stage) {
+            Some(last) => last.at = last.at.min(at),
+            None => stages.push(StageDue { stage, at }),
+        }
+    }
+    Ok(stages)
+}
+
+/// The number of the lane of new items.
+const FRESH: i64 = 0;
+
+/// When the next waiting item of a lane is due.
+struct Due {
+    stage: StageNo,
+    lane: i64,
+    at: Timestamp,
+}
+
+/// Reads when the next waiting item of each lane of each stage is due, by stage: one look at an index for each.
+fn dues(conn: &Connection, run: RunId) -> Result<Vec<Due>> {
     let mut stages =
         conn.prepare_cached("SELECT min(stage) FROM item WHERE state = 0 AND run = ?1 AND stage > ?2")?;
-    let mut due = conn.prepare_cached(
+    let mut select = conn.prepare_cached(
         "SELECT due FROM item INDEXED BY item_ready WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3
          ORDER BY due LIMIT 1",
     )?;
-    let (mut at, mut any_fresh) = (None::<i64>, false);
-    let mut stage = -1;
-    while let Some(found) = stages.query_row((run.0, stage), |row| row.get::<_, Option<i64>>(0))? {
-        stage = found;
-        for lane in [0, 1] {
-            let earliest = due.query_row((run.0, stage, lane), |row| row.get::<_, i64>(0)).optional()?;
-            any_fresh |= lane == 0 && earliest.is_some();
-            at = at.into_iter().chain(earliest).min();
+    let (mut dues, mut last) = (Vec::new(), -1);
+    while let Some(stage) = stages.query_row((run.0, last), |row| row.get::<_, Option<u16>>(0))? {
+        last = i64::from(stage);
+        for lane in [FRESH, 1] {
+            let earliest = select.query_row((run.0, stage, lane), |row| row.get::<_, i64>(0)).optional()?;
+            dues.extend(earliest.map(|at| Due { stage: StageNo(stage), lane, at: Timestamp(at) }));
         }
     }
-    Ok(NextDue { at: at.map(Timestamp), any_fresh })
+    Ok(dues)
 }

@@ -4,7 +4,7 @@
 use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, Group, ItemFilter, ItemQuery};
+use redrive_store::{ChangeQuery, Error, Group, ItemFilter, ItemQuery};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
@@ -31,6 +31,24 @@ fn page(query: &ItemQuery) -> Result<(String, Vec<Value>)> {
     let sql =
         format!(concat!("SELECT ", item_columns!(), " FROM item {} {} ORDER BY seq LIMIT ?"), index, wanted);
     Ok((sql, filter.values))
+}
+
+/// Reads a page of items by when they changed last.
+pub(crate) fn items_by_change(conn: &Connection, query: &ChangeQuery) -> Result<Vec<Item>> {
+    let mut filter = Conditions::of(&query.filter)?;
+    let (beyond, way) = if query.newest_first { ("<", "DESC") } else { (">", "ASC") };
+    if let Some((at, ItemSeq(seq))) = query.after {
+        filter.add(&format!("(updated_at, seq) {beyond} (?, ?)"), [Value::from(at.0), Value::from(seq)]);
+    }
+    let wanted = filter.text();
+    filter.values.push(Value::from(sql_limit(query.limit)));
+    let index = index(&query.filter, dead(&query.filter));
+    let sql = format!(
+        concat!("SELECT ", item_columns!(), " FROM item {} {} ORDER BY updated_at {}, seq {} LIMIT ?"),
+        index, wanted, way, way
+    );
+    let mut select = conn.prepare_cached(&sql)?;
+    collect(select.query(params_from_iter(filter.values))?, row::item)
 }
 
 /// Whether only dead items can be meant.

@@ -17,8 +17,8 @@ use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 
 use crate::query::{
-    ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue, RunCounters,
-    RunSet, Settled, Tombstone, TombstoneQuery,
+    ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
+    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
     Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
@@ -154,6 +154,10 @@ impl Store for MemoryStore {
         Ok(self.lock().list(&query))
     }
 
+    async fn items_by_change(&self, query: ChangeQuery) -> Result<Vec<Item>> {
+        Ok(self.lock().list_by_change(&query))
+    }
+
     async fn item(&self, seq: ItemSeq) -> Result<Option<Item>> {
         Ok(self.lock().items.get(&seq).map(|kept| kept.item.clone()))
     }
@@ -211,6 +215,10 @@ impl Store for MemoryStore {
 
     async fn next_due(&self, run: RunId) -> Result<NextDue> {
         Ok(self.lock().next_due(run))
+    }
+
+    async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>> {
+        Ok(self.lock().due_by_stage(run))
     }
 
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::event::ChildTally;
-use redrive_core::id::{ItemSeq, OperationId, RunId, WorkerId};
+use redrive_core::id::{ItemSeq, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Lane, State as ItemState, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::Counter;
@@ -11,8 +11,8 @@ use redrive_core::time::Timestamp;
 
 use super::state::State;
 use crate::query::{
-    ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, Tombstone,
-    TombstoneQuery,
+    ChangeQuery, ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled,
+    StageDue, Tombstone, TombstoneQuery,
 };
 use crate::rule;
 use crate::run::{Operation, OperationState, RunRow};
@@ -65,6 +65,23 @@ impl State {
             .collect()
     }
 
+    pub(super) fn list_by_change(&self, query: &ChangeQuery) -> Vec<Item> {
+        let place = |item: &Item| (item.updated_at, item.seq);
+        let beyond =
+            |item: &&Item| {
+                query.after.is_none_or(|after| {
+                    if query.newest_first { place(item) < after } else { place(item) > after }
+                })
+            };
+        let mut found: Vec<&Item> =
+            self.each().filter(beyond).filter(|item| query.filter.matches(item)).collect();
+        found.sort_by_key(|item| place(item));
+        if query.newest_first {
+            found.reverse();
+        }
+        found.into_iter().take(query.limit).cloned().collect()
+    }
+
     pub(super) fn tombstones(&self, query: &TombstoneQuery) -> Vec<Tombstone> {
         let later = |tombstone: &&Tombstone| query.after.is_none_or(|after| tombstone.seq > after);
         let all = self.tombstones.values().filter(later).filter(|tombstone| query.matches(tombstone));
@@ -113,6 +130,17 @@ impl State {
             }
         }
         NextDue { at, any_fresh }
+    }
+
+    pub(super) fn due_by_stage(&self, run: RunId) -> Vec<StageDue> {
+        let mut earliest: BTreeMap<StageNo, Timestamp> = BTreeMap::new();
+        for item in self.each().filter(|item| item.run == run) {
+            if let ItemState::Waiting { due, .. } = item.state {
+                let at = earliest.entry(item.stage).or_insert(due);
+                *at = due.min(*at);
+            }
+        }
+        earliest.into_iter().map(|(stage, at)| StageDue { stage, at }).collect()
     }
 
     pub(super) fn work_list(&self, query: &WorkQuery) -> WorkList {

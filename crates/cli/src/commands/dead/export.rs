@@ -84,7 +84,8 @@ pub async fn import(context: &Context, file: &str) -> Answer {
         })?;
         Box::new(std::io::BufReader::new(opened))
     };
-    let (import, mut changed, mut before) = (Import::of(&floor), Changed::default(), 0);
+    let from = if file == "-" { "standard input" } else { file };
+    let (mut import, mut changed, mut before) = (Import::of(&floor, from), Changed::default(), 0);
     for (number, line) in reader.lines().enumerate() {
         let line = line?;
         if line.trim().is_empty() {
@@ -105,6 +106,7 @@ pub async fn import(context: &Context, file: &str) -> Answer {
     if before > 0 {
         context.say(&format!("{} sent back before", things(before, "item")));
     }
+    import.finish().await?;
     super::told(context, &changed, "sent back")?;
     Ok(if changed.skipped == 0 { ExitCode::SUCCESS } else { exit::partial() })
 }

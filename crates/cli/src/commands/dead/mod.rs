@@ -1,5 +1,6 @@
 //! `redrive dead …`.
 
+mod edit;
 mod export;
 mod list;
 mod redrive;
@@ -21,8 +22,9 @@ use crate::output::{json, lines, note};
 /// Runs the command about dead items that was typed.
 pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
     match command {
-        DeadCommand::List { filter, limit, after } => {
-            list::list(context, &List { which: filter.into(), limit, after }).await
+        DeadCommand::List { filter, sort, columns, csv, limit, after } => {
+            let request = List { which: filter.into(), order: sort.into(), limit, after };
+            list::list(context, &request, &columns, csv).await
         }
         DeadCommand::Show { item, run } => explain::explain(context, &ItemName { item, run }).await,
         DeadCommand::Groups { filter, open, limit } => {
@@ -36,6 +38,7 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
             export::export(context, &filter.into(), output.as_deref(), overwrite).await
         }
         DeadCommand::Import { file } => export::import(context, &file).await,
+        DeadCommand::Edit(args) => edit::edit(context, args).await,
         DeadCommand::Redrive(args) => redrive::redrive(context, args).await,
         DeadCommand::Purge { filter, all, dry_run, yes } => {
             purge(context, &filter.into(), all, dry_run, yes).await

@@ -253,6 +253,11 @@ impl Started {
         wait::until(&format!("{} says {text:?}", self.what), || self.stderr.so_far().contains(text));
     }
 
+    /// Waits until its standard output holds a text.
+    pub fn until_printed(&self, text: &str) {
+        wait::until(&format!("{} prints {text:?}", self.what), || self.stdout.so_far().contains(text));
+    }
+
     /// The first line of its standard output.
     pub fn first_line(&self) -> String {
         wait::until(&format!("{} says something", self.what), || self.stdout.so_far().contains('\n'));

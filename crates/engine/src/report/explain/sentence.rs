@@ -1,5 +1,6 @@
 //! Why an item is not running now, in a sentence.
 
+use redrive_core::failure::headline;
 use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
 use redrive_core::policy::Cause;
@@ -9,6 +10,20 @@ use redrive_store::RunRow;
 
 use super::super::gates::GateReport;
 use super::stage_name;
+
+/// Most characters of an error that a sentence repeats.
+const SAID: usize = 200;
+
+/// The line of an error that tells most, for a sentence.
+pub(super) fn said(message: &str) -> String {
+    let line = headline(message).trim_end_matches(['.', ':']);
+    if line.chars().count() <= SAID {
+        return line.to_owned();
+    }
+    let mut cut: String = line.chars().take(SAID - 1).collect();
+    cut.push('…');
+    cut
+}
 
 /// What an item is doing now, and why.
 pub(super) fn sentence(
@@ -33,13 +48,14 @@ pub(super) fn sentence(
         }
         State::Cancelled => "Its run was cancelled.".to_owned(),
         State::Dead { .. } if item.is_refused() => {
-            let why = item.last.as_ref().map(|last| last.message.to_string()).unwrap_or_default();
+            let why = item.last.as_ref().map(|last| said(&last.message)).unwrap_or_default();
             format!(
                 "Its source could not give it: {why}. Mend it there and run again, or import it with other content."
             )
         }
         State::Dead { reason } => {
-            let last = item.last.as_ref().map(|last| format!(": {}", last.message)).unwrap_or_default();
+            let last = item.last.as_ref().map(|last| format!(": {}", said(&last.message)));
+            let last = last.unwrap_or_default();
             format!(
                 "It is dead ({reason}) at {stage} after {} attempt{}{last}. `redrive dead redrive --item {}` sends it back.",
                 item.attempt,
@@ -123,4 +139,16 @@ fn at_gate(stage: &str, gate: &GateReport) -> String {
     format!(
         "It waits at {stage} for gate {name}, which is {state}{since}{until}: {why}. Waiting there spends no attempt."
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_repeats_one_line_of_an_error() {
+        assert_eq!(said("HTTP 422: not like this.\nbody"), "HTTP 422: not like this");
+        assert_eq!(said(""), "");
+        assert_eq!(said(&"x".repeat(500)).chars().count(), SAID);
+    }
 }
