@@ -138,6 +138,7 @@ impl Bench {
             admitting: self.admitting.clone(),
             stop: self.teller.subscribe(),
             pace: Pace::Working,
+            part: None,
         };
         let admitted = tokio::spawn(admission.admit(Box::new(Generated::new(self.shape))));
         self.drain().await?;

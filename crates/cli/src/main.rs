@@ -3,19 +3,22 @@
 mod args;
 mod commands;
 mod exit;
+mod help;
 mod output;
 mod wiring;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use redrive_operate::Error;
 
 fn main() -> ExitCode {
-    let args = match args::Args::try_parse() {
+    let typed = help::command().try_get_matches();
+    let args = match typed.and_then(|typed| args::Args::from_arg_matches(&typed)) {
         Ok(args) => args,
         Err(error) => return unreadable(&error),
     };
+    output::screen::begin(&args.global);
     output::log::begin(&args.global);
     let json = args.global.json;
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => failed(&error, json),
     };
+    output::repeats::sum_up();
     // What is left lets go of the store, so that its file is closed; a read from a terminal that never returns must not
     // keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));

@@ -12,9 +12,7 @@ use redrive_core::vector::Quantised;
 use redrive_embed::{Embedder, builtin};
 use redrive_index::search::{Mode, SearchError, SearchReport, SearchRequest, search, show};
 use redrive_store::index::{Collection, NewCollection, Seen, SeenAs};
-use redrive_store::{
-    Applied, Change, Commit, Index, ItemFilter, ItemQuery, MemoryStore, NewRun, Store, Submit,
-};
+use redrive_store::{Applied, Commit, Index, ItemFilter, ItemQuery, MemoryStore, NewRun, Store, Submit};
 
 const NOW: Timestamp = Timestamp(1_000);
 const VERSION: ContentHash = ContentHash([1; 16]);

@@ -5,13 +5,14 @@ use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_engine::admin;
-use redrive_engine::report::{GateReport, gate_reports};
+use redrive_engine::report::{GateReport, gate_report, gate_reports};
 use redrive_store::RunFilter;
 use serde::Serialize;
 
 use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::pipelines;
+use crate::runs::Runs;
 
 /// Runs that are looked at for a gate.
 const RUNS: usize = 1_000;
@@ -45,6 +46,18 @@ pub struct Resumed {
 /// When the store fails.
 pub async fn list(floor: &Floor) -> Result<GateList> {
     Ok(GateList { gates: gate_reports(&*floor.store, floor.now()).await? })
+}
+
+/// The gates that a run's stages pass and that are not open. One that a newer version wrote is left out; [`list`] says so.
+///
+/// # Errors
+/// When there is no such run, or the store fails.
+pub async fn shut(floor: &Floor, run: RunId) -> Result<Vec<GateReport>> {
+    let known = Runs::of(&*floor.store).find(Some(run)).await?;
+    let now = floor.now();
+    let rows = floor.store.gates().await?;
+    let own = rows.iter().filter(|row| known.definition.passes(&row.name));
+    Ok(own.filter_map(|row| gate_report(row, now).ok()).filter(|gate| gate.state != "open").collect())
 }
 
 /// Pauses a gate: what is under way finishes, the rest waits and spends nothing. It may be one that no stage has passed

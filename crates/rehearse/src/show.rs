@@ -44,7 +44,9 @@ impl fmt::Display for Report {
             write!(f, "\nfaults       {}", pairs(list))?;
         }
         if !self.poison.is_empty() {
-            let named = self.poison.iter().take(10).map(|hit| format!("{} ({} calls)", hit.item, hit.calls));
+            let named = self.poison.iter().take(10).map(|hit| {
+                format!("{} ({} call{})", hit.item, hit.calls, if hit.calls == 1 { "" } else { "s" })
+            });
             let mut list: Vec<String> = named.collect();
             if self.poison.len() > list.len() {
                 list.push(format!("{} more", self.poison.len() - list.len()));

@@ -51,15 +51,19 @@ pub struct Args {
     pub command: Command,
 }
 
+/// The store where none is named.
+pub const DEFAULT_STORE: &str = "sqlite:.redrive/state.db";
+
 /// Options of every command.
 #[derive(Debug, Clone, ClapArgs)]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
     /// Where the state is kept: sqlite:PATH
     #[arg(
         long,
         global = true,
         env = "REDRIVE_STORE",
-        default_value = "sqlite:.redrive/state.db",
+        default_value = DEFAULT_STORE,
         value_name = "URL"
     )]
     pub store: String,
@@ -72,6 +76,24 @@ pub struct Global {
     /// Form of everything on standard error: text for people, or one JSON object a line
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub log_format: LogFormat,
+    /// Colours: on a terminal, always, or never; NO_COLOR and CLICOLOR_FORCE are honoured
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    pub color: Colour,
+    /// Tell times exactly and in UTC, instead of "2 min ago" and local dates
+    #[arg(long, global = true)]
+    pub utc: bool,
+}
+
+/// When words have colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless the environment says otherwise.
+    #[default]
+    Auto,
+    /// Whatever is written to.
+    Always,
+    /// Nowhere.
+    Never,
 }
 
 /// Form of the logs.
@@ -220,6 +242,8 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print the manual page, for man
+    Man,
 }
 
 /// Options of `run`.

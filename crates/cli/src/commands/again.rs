@@ -9,7 +9,7 @@ use super::{Answer, Context};
 use crate::args::{RerunArgs, RetryArgs};
 use crate::exit;
 use crate::output::text::{count, things};
-use crate::output::{json, lines, summary};
+use crate::output::{advice, json};
 
 /// Has waiting items go now, or at another time.
 pub async fn retry(context: &Context, args: RetryArgs) -> Answer {
@@ -20,7 +20,8 @@ pub async fn retry(context: &Context, args: RetryArgs) -> Answer {
         let told = again::preview_retry(&context.floor_to_read()?, &request).await?;
         return told_retry(context, &told, later.is_some());
     }
-    let told = again::retry(&context.floor()?, &request, &Watching::of(context)).await?;
+    let floor = context.floor()?;
+    let told = again::retry(&floor, &request, &Watching::of(context)).await?;
     let code = told_retry(context, &told, later.is_some())?;
     for held in told.held.iter().filter(|_| told.items > 0) {
         context.hint(&way_out(held));
@@ -28,9 +29,9 @@ pub async fn retry(context: &Context, args: RetryArgs) -> Answer {
     if request.work {
         for report in &told.runs {
             if context.global.json {
-                summary::hint(report).iter().for_each(|hint| context.hint(hint));
+                advice::next(report, &[]).iter().for_each(|hint| context.hint(hint));
             } else {
-                work::tell(context, report)?;
+                work::tell_of(context, &floor, report).await?;
             }
         }
         return Ok(exit::of_work(told.runs.iter().map(|report| report.status), told.interrupted, true));
@@ -50,12 +51,12 @@ fn told_retry(context: &Context, told: &Retried, later: bool) -> Answer {
     } else {
         " go"
     };
-    let when = if later { format!("at {}", told.due) } else { "now".to_owned() };
+    let when = if later { context.screen().when(&told.due) } else { "now".to_owned() };
     let left = match told.skipped {
         0 => String::new(),
         n => format!("; {} left alone: due then already, or past their deadline", count(n)),
     };
-    lines(&format!("{}{would} {when}{left}", things(told.items, "waiting item")))?;
+    context.tell(&format!("{}{would} {when}{left}", things(told.items, "waiting item")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -90,7 +91,7 @@ pub async fn rerun(context: &Context, args: RerunArgs) -> Answer {
     match &told.report {
         Some(report) => {
             if !context.global.json {
-                work::tell(context, report)?;
+                work::tell_of(context, &floor, report).await?;
             }
             Ok(exit::of_work([report.status], told.interrupted, true))
         }
@@ -103,7 +104,7 @@ fn told_rerun(context: &Context, told: &Rerunning) -> Answer {
         json(told)?;
         return Ok(ExitCode::SUCCESS);
     }
-    lines(&rerun_words(told))?;
+    context.tell(&rerun_words(told))?;
     let run = told.run;
     if told.dry_run || told.items.sent() == 0 || told.report.is_some() {
         return Ok(ExitCode::SUCCESS);
@@ -117,27 +118,39 @@ fn told_rerun(context: &Context, told: &Rerunning) -> Answer {
 
 fn rerun_words(told: &Rerunning) -> String {
     let items = told.items;
-    let go = if told.dry_run { "would go" } else { "go" };
+    let go = |n: u64| match (told.dry_run, n) {
+        (true, _) => "would go",
+        (false, 1) => "goes",
+        (false, _) => "go",
+    };
+    let stay = |n: u64| if n == 1 { "stays as it is" } else { "stay as they are" };
     let stage = &told.stage;
     let mut words = Vec::new();
     if items.from_stage > 0 {
-        words.push(format!("{} {go} again from {stage}", things(items.from_stage, "item")));
+        words.push(format!(
+            "{} {} again from {stage}",
+            things(items.from_stage, "item"),
+            go(items.from_stage)
+        ));
     }
     if items.from_start > 0 {
         words.push(format!(
-            "{} {go} again from the start: what {stage} was given is not kept (`reuse = true` keeps it)",
-            things(items.from_start, "item")
+            "{} {} again from the start: what {stage} was given is not kept (`reuse = true` keeps it)",
+            things(items.from_start, "item"),
+            go(items.from_start)
         ));
     }
     if items.not_kept > 0 {
         let why = told.unreadable.as_deref().unwrap_or("the source cannot be read again");
         words.push(format!(
-            "{} stay as they are: what {stage} was given is not kept, and {why}",
-            things(items.not_kept, "item")
+            "{} {}: what {stage} was given is not kept, and {why}",
+            things(items.not_kept, "item"),
+            stay(items.not_kept)
         ));
     }
     if items.edited > 0 {
-        words.push(format!("{} stay as they are: their content was edited", things(items.edited, "item")));
+        let (edited, stay) = (things(items.edited, "item"), stay(items.edited));
+        words.push(format!("{edited} {stay}: content that was edited is kept"));
     }
     if items.moved > 0 {
         words.push(format!("{} left alone: something happened meanwhile", things(items.moved, "item")));

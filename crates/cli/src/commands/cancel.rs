@@ -23,13 +23,14 @@ pub async fn cancel(context: &Context, run: RunId, yes: bool) -> Answer {
     let watch = context.watch(&mut floor, "cancelling", Unit::Items);
     let report = runs::cancel(&floor, run).await?;
     drop(watch);
-    work::tell(context, &report)?;
+    work::tell_of(context, &floor, &report).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Stops a run for now.
 pub async fn pause(context: &Context, run: RunId) -> Answer {
-    work::tell(context, &runs::pause(&context.floor()?, run).await?)?;
+    let floor = context.floor()?;
+    work::tell_of(context, &floor, &runs::pause(&floor, run).await?).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,7 +11,7 @@ use crate::args::BackupArgs;
 use crate::output::progress::Unit;
 use crate::output::target::{Existing, Guard, Target};
 use crate::output::text::{bytes, span};
-use crate::output::{json, lines, note};
+use crate::output::{json, note};
 
 /// Gives room back to the disk.
 pub async fn compact(context: &Context) -> Answer {
@@ -25,7 +25,7 @@ pub async fn compact(context: &Context) -> Answer {
     if context.global.json {
         json(&done)?;
     } else {
-        lines(&compacted(&done))?;
+        context.tell(&compacted(&done))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -77,7 +77,7 @@ pub async fn backup(context: &Context, args: BackupArgs) -> Answer {
         json(&InFile { file, copied })?;
     } else {
         let took = span(i64::try_from(copied.took_ms).unwrap_or(i64::MAX));
-        lines(&format!("{} copied to {file} in {took}; the copy is whole", bytes(copied.bytes)))?;
+        context.tell(&format!("{} copied to {file} in {took}; the copy is whole", bytes(copied.bytes)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

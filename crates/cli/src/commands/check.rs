@@ -9,11 +9,13 @@ use redrive_operate::reports;
 use super::{Answer, Context};
 use crate::exit;
 use crate::output::progress::Unit;
+use crate::output::screen::Screen;
 use crate::output::text::{KEY, safe, short, things};
+use crate::output::tone::Tone;
 use crate::output::{json, lines};
 
-/// Columns of a terminal that is not wider than usual.
-const WIDTH: usize = 80;
+/// Where the words of a law begin.
+const INDENT: usize = 12;
 
 /// Proves the laws over everything the store holds, and that all of it is as it was written.
 pub async fn check(context: &Context, run: Option<RunId>) -> Answer {
@@ -24,37 +26,39 @@ pub async fn check(context: &Context, run: Option<RunId>) -> Answer {
     if context.global.json {
         json(&report)?;
     } else {
-        lines(&words(&report))?;
+        lines(&words(&report, &context.screen()))?;
     }
     Ok(if report.ok { ExitCode::SUCCESS } else { exit::broken() })
 }
 
-fn words(report: &CheckReport) -> String {
+fn words(report: &CheckReport, screen: &Screen) -> String {
     let mut text = String::new();
     for law in &report.laws {
         let verdict =
             if law.ok { "holds".to_owned() } else { format!("BROKEN {}", things(law.broken, "time")) };
-        text.push_str(&line(&law.law.to_string(), law.says, &verdict));
+        text.push_str(&line(screen, &law.law.to_string(), law.says, &verdict));
         if let Some(beyond) = law.beyond {
-            let beyond = format!("not shown by a store at rest: {beyond}");
-            text.push_str(&format!("{}\n", wrapped(&" ".repeat(11), &beyond)));
+            let beyond = format!("{:INDENT$}not shown by a store at rest: {beyond}", "");
+            text.push_str(&format!("{}\n", screen.hung(&beyond, INDENT)));
         }
         for violation in &law.violations {
             let item = violation.item.map(|item| format!("{item}: ")).unwrap_or_default();
-            text.push_str(&format!("       {item}{}\n", safe(&violation.what)));
+            let what = format!("       {item}{}", safe(&violation.what));
+            text.push_str(&format!("{}\n", screen.prose(&what)));
         }
     }
     let verdict = match report.damage.len() {
         0 => "holds".to_owned(),
         n => format!("DAMAGED {}", things(n as u64, "time")),
     };
-    text.push_str(&line("file", "everything is as it was written", &verdict));
+    text.push_str(&line(screen, "file", "everything is as it was written", &verdict));
     for damage in &report.damage {
         let item = match (damage.item, &damage.key) {
             (Some(item), Some(key)) => format!("{item} ({}): ", short(key, KEY)),
             _ => String::new(),
         };
-        text.push_str(&format!("       {item}{}\n", safe(&damage.what)));
+        let what = format!("       {item}{}", safe(&damage.what));
+        text.push_str(&format!("{}\n", screen.prose(&what)));
     }
     text.push_str(&format!(
         "{}, {}, {}",
@@ -66,21 +70,40 @@ fn words(report: &CheckReport) -> String {
 }
 
 /// A law with its verdict first, so that a long one is not torn: the rest of it stands below.
-fn line(name: &str, says: &str, verdict: &str) -> String {
-    wrapped(&format!("{name:<4} {verdict:<6}"), says) + "\n"
+fn line(screen: &Screen, name: &str, says: &str, verdict: &str) -> String {
+    let tone = if verdict == "holds" { Tone::Good } else { Tone::Bad };
+    let padding = " ".repeat(6_usize.saturating_sub(verdict.len()));
+    let verdict =
+        if verdict == "holds" { screen.paint(tone, verdict) } else { screen.paint(tone, verdict) + ":" };
+    screen.hung(&format!("{name:<4} {verdict}{padding} {says}"), INDENT) + "\n"
 }
 
-/// A text after the beginning of its line, in lines of at most [`WIDTH`] columns; all but the first are set in.
-fn wrapped(begin: &str, text: &str) -> String {
-    let mut lines = vec![begin.to_owned()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(format!("{:<11} {word}", "")),
-        }
+#[cfg(test)]
+mod tests {
+    use redrive_core::laws::Law;
+    use redrive_engine::report::LawReport;
+
+    use super::*;
+    use crate::output::sample::at_widths;
+
+    #[test]
+    fn a_check_fits_its_screen() {
+        let law = |law: Law, broken: u64| LawReport {
+            law,
+            says: law.says(),
+            ok: broken == 0,
+            beyond: law.beyond_a_store_at_rest(),
+            broken,
+            violations: Vec::new(),
+        };
+        let report = CheckReport {
+            ok: false,
+            runs: 1,
+            items: 1_261,
+            attempts: 48_211,
+            laws: Law::ALL.into_iter().map(|each| law(each, u64::from(each == Law::L2) * 1_261)).collect(),
+            damage: Vec::new(),
+        };
+        at_widths("check", |screen| words(&report, screen));
     }
-    lines.join("\n")
 }

@@ -12,8 +12,8 @@ use super::work::Watching;
 use super::{Answer, Context};
 use crate::args::CrewArgs;
 use crate::exit;
+use crate::output::json;
 use crate::output::text::{count, things};
-use crate::output::{json, lines};
 
 /// Works on every run that has something to do.
 pub async fn work(context: &Context, args: CrewArgs) -> Answer {
@@ -26,7 +26,7 @@ pub async fn work(context: &Context, args: CrewArgs) -> Answer {
     let served = served?;
     match context.global.json {
         true => json(&served)?,
-        false => lines(&words(&served))?,
+        false => context.tell(&words(&served))?,
     }
     if let Some(run) = served.left.keys().next() {
         context.hint(&format!("`redrive show {run}` says how a run stands that was left"));

@@ -15,12 +15,15 @@ use serde::Serialize;
 
 use super::{Answer, Context};
 use crate::exit;
+use crate::output::screen::Screen;
 use crate::output::text::{KEY, safe, short, span};
 use crate::output::{json, lines};
 use crate::wiring;
 
 /// Damages that are listed.
 const SHOWN: usize = 20;
+/// Where the words of a finding begin.
+const INDENT: usize = 24;
 /// A log above this is told.
 const LARGE_LOG: u64 = 256 << 20;
 
@@ -52,13 +55,17 @@ pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
     if context.global.json {
         json(&Report { ok, findings })?;
     } else {
-        let line = |finding: &Finding| {
-            let mark = if finding.ok { "ok  " } else { "BAD " };
-            format!("{mark} {:<18} {}", finding.what, safe(&finding.detail))
-        };
-        lines(&findings.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+        lines(&words(&findings, &context.screen()))?;
     }
     Ok(if ok { ExitCode::SUCCESS } else { exit::broken() })
+}
+
+fn words(findings: &[Finding], screen: &Screen) -> String {
+    let line = |finding: &Finding| {
+        let mark = if finding.ok { screen.state("ok") + "  " } else { screen.state("BAD") + " " };
+        screen.hung(&format!("{mark} {:<18} {}", finding.what, safe(&finding.detail)), INDENT)
+    };
+    findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn bad(what: &str, detail: impl Into<String>) -> Finding {
@@ -169,4 +176,24 @@ async fn starved(
             format!("{run} has work due for {}; `redrive resume {run}` works on it", span(now.0 - due.0)),
         )
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::at_widths;
+
+    #[test]
+    fn findings_fit_their_screen() {
+        let findings = [
+            good("version", "redrive 0.1.0, SQLite 3.53.0"),
+            good("store file", ".redrive/state.db: sound"),
+            good(
+                "worker",
+                "w12 (pid 4711 on host) vanished; its lease ended 2m 05s ago; the next run takes over the items that it held",
+            ),
+            bad("stage summarise", "the environment variable OPENAI_API_KEY is not set"),
+        ];
+        at_widths("doctor", |screen| words(&findings, screen));
+    }
 }

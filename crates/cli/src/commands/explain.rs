@@ -6,9 +6,9 @@ use redrive_engine::report::{Epitaph, Explanation, Parts};
 use redrive_operate::items::{self, ItemName, Life};
 
 use super::{Answer, Context};
+use crate::output::json;
 use crate::output::table::{Side, table};
 use crate::output::text::{KEY, count, safe, said, short, span, things, when};
-use crate::output::{json, lines};
 
 /// Most lines of an error that are shown, and most characters of one.
 const LINES: usize = 20;
@@ -31,7 +31,7 @@ pub fn tell(context: &Context, life: &Life) -> Answer {
         json(life)?;
         return Ok(ExitCode::SUCCESS);
     }
-    lines(&match life {
+    context.tell(&match life {
         Life::Item(life) => words(life),
         Life::Purged(left) => epitaph(left),
     })?;

@@ -7,10 +7,10 @@ use redrive_engine::report::{AttemptView, FailedItem, FailureOrder, FailureRepor
 use redrive_operate::reports::{self, Failures};
 
 use super::{Answer, Context};
+use crate::output::json;
 use crate::output::summary::over;
 use crate::output::table::{Side, table};
 use crate::output::text::{KEY, count, said, short, things, when};
-use crate::output::{json, lines};
 
 /// How many of an item's errors are shown, the last ones; `--json` and `explain` have all.
 const ERRORS: usize = 5;
@@ -37,7 +37,7 @@ pub async fn failures(context: &Context, request: &Failures) -> Answer {
             parts => text.push_str(&describe_parts(parts, report.run.is_none())),
         }
     }
-    lines(&text)?;
+    context.tell(&text)?;
     if let Some(next) = &report.next {
         context.hint(&format!(
             "`redrive failures{} --after {next}` shows those that follow",

@@ -7,9 +7,11 @@ use redrive_operate::gates;
 
 use super::{Answer, Context};
 use crate::args::GatesCommand;
-use crate::output::table::{Side, table};
-use crate::output::text::count;
-use crate::output::{json, lines};
+use crate::output::json;
+use crate::output::screen::Screen;
+use crate::output::summary::{counted, why};
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::{count, safe, things};
 
 /// Shows the gates, or changes one.
 pub async fn gates(context: &Context, command: Option<GatesCommand>) -> Answer {
@@ -31,60 +33,66 @@ pub async fn gates(context: &Context, command: Option<GatesCommand>) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     if list.gates.is_empty() {
+        context.tell("no gates")?;
         context.hint("no stage has passed a gate yet; a stage names one with `gate`, or has one per host");
+        return Ok(ExitCode::SUCCESS);
     }
-    lines(&words(&list.gates))?;
+    context.tell(&words(&list.gates, &context.screen()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn words(reports: &[GateReport]) -> String {
-    let right = |name| (name, Side::Right);
-    let headings = [
-        ("gate", Side::Left),
-        ("state", Side::Whole),
-        right("at once"),
-        right("calls/min"),
-        right("tokens/min"),
-        right("latency"),
-        right("calls"),
-        right("turned away"),
-        right("failed"),
-    ];
-    let mut text = table(
-        headings,
-        reports.iter().map(|gate| {
-            [
-                gate.name.clone(),
-                gate.state.to_owned(),
-                format!("{} of {}", gate.concurrency.now, gate.concurrency.limit),
-                per_minute(&gate.requests_per_minute),
-                per_minute(&gate.tokens_per_minute),
-                format!("{} ms", count(gate.latency_ms)),
-                count(gate.totals.calls),
-                count(gate.totals.throttled),
-                count(gate.totals.failed),
-            ]
-        }),
-    );
+fn words(reports: &[GateReport], screen: &Screen) -> String {
+    let mut table = Table::new([
+        Column::text("gate").least(24),
+        Column::whole("state"),
+        Column::number("at once").rank(1),
+        Column::number("calls/min").rank(2),
+        Column::number("tokens/min").rank(6),
+        Column::number("latency").rank(5),
+        Column::number("calls").rank(3),
+        Column::number("turned away").rank(4),
+        Column::number("failed").rank(4),
+    ]);
+    for gate in reports {
+        table.row([
+            gate.name.clone().into(),
+            Cell::state(gate.state),
+            format!("{} of {}", count(gate.concurrency.now.into()), count(gate.concurrency.limit.into()))
+                .into(),
+            per_minute(&gate.requests_per_minute).into(),
+            per_minute(&gate.tokens_per_minute).into(),
+            latency(gate.latency_ms).into(),
+            count(gate.totals.calls).into(),
+            counted("throttled", gate.totals.throttled),
+            counted("failed", gate.totals.failed),
+        ]);
+    }
+    let mut text = table.on(screen);
     for gate in reports {
         let mut more = Vec::new();
         if !gate.why.is_empty() {
-            let since = gate.since.as_ref().map(|since| format!(", since {since}")).unwrap_or_default();
-            let until = gate.until.as_ref().map(|until| format!(", until {until}")).unwrap_or_default();
-            more.push(format!("{}{since}{until}", gate.why));
+            more.push(why(gate, screen));
         }
-        more.extend(
-            gate.batch.iter().map(|(stage, size)| format!("{stage} sends at most {size} items in one call")),
-        );
-        let told = [(gate.requests_per_minute.told, "requests"), (gate.tokens_per_minute.told, "tokens")];
+        more.extend(gate.batch.iter().map(|(stage, size)| {
+            format!("{stage} sends at most {} in one call", things((*size).into(), "item"))
+        }));
+        let told = [(gate.requests_per_minute.told, "request"), (gate.tokens_per_minute.told, "token")];
         more.extend(told.iter().filter_map(|(limit, what)| {
-            limit.map(|limit| format!("its answers name a limit of {} {what}", count(limit)))
+            limit.map(|limit| format!("its answers name a limit of {}", things(limit, what)))
         }));
         for line in more {
-            text.push_str(&format!("\n{}: {}", gate.name, crate::output::text::safe(&line)));
+            text.push_str(&format!("\n{}: {}", safe(&gate.name), safe(&line)));
         }
     }
     text
+}
+
+/// How long a call takes; unknown before the first one has ended.
+fn latency(ms: u64) -> String {
+    match ms {
+        0 => "-".to_owned(),
+        ms => format!("{} ms", count(ms)),
+    }
 }
 
 /// The rate now, and what holds it, most certain first.
@@ -96,6 +104,17 @@ fn per_minute(rate: &PerMinute) -> String {
         (Some(now), Some(limit)) => format!("{} of {limit}", count(now)),
         (Some(now), None) => count(now),
         (None, Some(limit)) => limit,
-        (None, None) => "–".to_owned(),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::{self, at_widths};
+
+    #[test]
+    fn gates_fit_their_screen() {
+        at_widths("gates", |screen| words(&sample::gates(), screen));
     }
 }

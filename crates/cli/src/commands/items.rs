@@ -8,9 +8,14 @@ use serde_json::Value;
 
 use super::{Answer, Context};
 use crate::args::{ItemsArgs, StuckArgs};
-use crate::output::table::{Side, columns, table};
-use crate::output::text::{short, span, when};
+use crate::output::screen::Screen;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::{KEY, short, span};
+use crate::output::tone::Tone;
 use crate::output::{csv, json, lines};
+
+/// How much of a message is shown where there is room; `--json` has the whole of it.
+const MESSAGE: usize = 200;
 
 /// Columns that are shown unless others are asked for.
 const USUAL: [&str; 7] = ["id", "run", "key", "stage", "state", "attempts", "message"];
@@ -49,9 +54,9 @@ pub async fn items(context: &Context, args: &ItemsArgs) -> Answer {
         let heading = names.iter().map(ToString::to_string).collect();
         lines(&csv::table(std::iter::once(heading).chain(rows)))?;
     } else if found.items.is_empty() {
-        lines("no such items")?;
+        context.tell("no such items")?;
     } else {
-        lines(&columns(&headings(&names), rows.map(|row| shown(row, &names))))?;
+        context.tell(&listing(&found.items, &names, &context.screen()))?;
     }
     if let Some(more) = more {
         context.hint(&more);
@@ -82,25 +87,36 @@ fn cells(item: &ItemRow, names: &[&str]) -> Vec<String> {
     names.iter().map(cell).collect()
 }
 
-/// The same, for people.
-fn shown(row: Vec<String>, names: &[&str]) -> Vec<String> {
+/// The same for people: what can be read from a document in full is cut here.
+fn listing(items: &[ItemRow], names: &[&str], screen: &Screen) -> String {
+    let mut table = Table::new(names.iter().map(|name| column(name)));
     let cell = |(name, text): (&&str, String)| match *name {
-        "id" => text.chars().take(12).collect(),
-        "due" | "created_at" | "updated_at" => when(&text),
-        "key" => short(&text, 40),
-        "message" | "reason" => short(&text, 80),
-        _ => text,
+        "id" => Cell::from(text.chars().take(12).collect::<String>()),
+        "due" | "created_at" | "updated_at" => screen.when(&text).into(),
+        "key" => short(&text, KEY).into(),
+        "message" => short(&text, MESSAGE).into(),
+        "state" | "class" | "reason" => Cell::state(text),
+        _ => text.into(),
     };
-    names.iter().zip(row).map(cell).collect()
+    for item in items {
+        table.row(names.iter().zip(cells(item, names)).map(cell));
+    }
+    table.on(screen)
 }
 
-fn headings<'a>(names: &[&'a str]) -> Vec<(&'a str, Side)> {
-    let side = |name: &str| match name {
-        "attempts" | "failures" | "throttles" | "generation" => Side::Right,
-        "id" | "run" | "state" | "due" | "created_at" | "updated_at" => Side::Whole,
-        _ => Side::Left,
-    };
-    names.iter().map(|name| (*name, side(name))).collect()
+/// How a column is shown, and which ones go first where there is little room.
+fn column(name: &str) -> Column<'_> {
+    match name {
+        "id" | "state" => Column::whole(name),
+        "key" => Column::text(name).least(10),
+        "message" => Column::text(name).least(20).wide(),
+        "attempts" => Column::number(name).rank(4),
+        "failures" | "throttles" | "generation" => Column::number(name).rank(6),
+        "run" => Column::whole(name).rank(3),
+        "stage" => Column::text(name).least(8).rank(2),
+        "due" | "created_at" | "updated_at" | "reason" | "class" => Column::whole(name).rank(5),
+        _ => Column::text(name).rank(5),
+    }
 }
 
 /// Lists items that nothing happens to.
@@ -111,10 +127,10 @@ pub async fn stuck(context: &Context, args: &StuckArgs) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     if found.items.is_empty() {
-        lines("nothing is at a standstill")?;
+        context.tell("nothing is at a standstill")?;
         return Ok(ExitCode::SUCCESS);
     }
-    lines(&standing(&found.items))?;
+    context.tell(&standing(&found.items, &context.screen()))?;
     if found.more {
         context.hint(&format!("there are more: -n {} shows more of them", 2 * args.limit));
     }
@@ -127,33 +143,83 @@ pub async fn stuck(context: &Context, args: &StuckArgs) -> Answer {
     Ok(ExitCode::SUCCESS)
 }
 
-fn standing(items: &[StuckItem]) -> String {
-    let headings = [
-        ("item", Side::Whole),
-        ("run", Side::Whole),
-        ("key", Side::Left),
-        ("stage", Side::Left),
-        ("what", Side::Whole),
-        ("for", Side::Whole),
-        ("why", Side::Left),
-    ];
-    table(
-        headings,
-        items.iter().map(|item| {
-            [
-                item.id.to_string().chars().take(12).collect(),
-                item.run.to_string(),
-                short(&item.key, 32),
-                item.stage.clone(),
-                match item.what {
-                    Standstill::Stuck => "stuck",
-                    Standstill::Slow => "slow",
-                    Standstill::Starved => "starved",
-                }
-                .to_owned(),
-                span(item.for_ms),
-                item.why.clone(),
-            ]
-        }),
-    )
+fn standing(items: &[StuckItem], screen: &Screen) -> String {
+    let mut table = Table::new([
+        Column::whole("item"),
+        Column::whole("run").rank(2),
+        Column::text("key").least(10),
+        Column::text("stage").least(8).rank(3),
+        Column::whole("what"),
+        Column::number("for").rank(1),
+        Column::text("why").least(20).wide(),
+    ]);
+    for item in items {
+        let (what, tone) = match item.what {
+            Standstill::Stuck => ("stuck", Tone::Bad),
+            Standstill::Slow => ("slow", Tone::Wait),
+            Standstill::Starved => ("starved", Tone::Wait),
+        };
+        table.row([
+            item.id.to_string().chars().take(12).collect::<String>().into(),
+            item.run.to_string().into(),
+            short(&item.key, KEY).into(),
+            item.stage.clone().into(),
+            Cell::toned(what, tone),
+            span(item.for_ms).into(),
+            short(&item.why, MESSAGE).into(),
+        ]);
+    }
+    table.on(screen)
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::failure::Class;
+    use redrive_core::item::StateKind;
+
+    use super::*;
+    use crate::output::sample::{at_widths, dead, moment};
+
+    fn row(n: u8, state: StateKind) -> ItemRow {
+        let dead = dead(n, "reviews/2026/11/a-key-of-some-length", "no answer in time; the service was away");
+        ItemRow {
+            id: dead.id,
+            key: dead.key,
+            run: dead.run,
+            stage: dead.stage,
+            state,
+            child: false,
+            reason: None,
+            class: Some(Class::Timeout),
+            message: dead.message,
+            group: dead.group,
+            attempts: 2,
+            failures: 1,
+            throttles: 1,
+            generation: 0,
+            due: (state == StateKind::Waiting).then(|| moment(40_000).to_string()),
+            created_at: moment(-200_000_000).to_string(),
+            updated_at: moment(-42_000).to_string(),
+        }
+    }
+
+    #[test]
+    fn items_fit_their_screen() {
+        let rows = [row(1, StateKind::Waiting), row(2, StateKind::Succeeded), row(3, StateKind::Dead)];
+        at_widths("items", |screen| listing(&rows, &USUAL, screen));
+        at_widths("items-all-columns", |screen| listing(&rows, &ALL, screen));
+        let item = row(1, StateKind::Waiting);
+        let stuck = StuckItem {
+            what: Standstill::Starved,
+            id: item.id,
+            key: item.key,
+            run: item.run,
+            stage: item.stage,
+            since: moment(-900_000).to_string(),
+            for_ms: 900_000,
+            why: "gate api.openai.example is paused: an invoice is open".to_owned(),
+            way_out: None,
+        };
+        at_widths("stuck", |screen| standing(std::slice::from_ref(&stuck), screen));
+    }
 }

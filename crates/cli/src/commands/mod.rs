@@ -16,6 +16,7 @@ mod failures;
 mod gates;
 mod index;
 mod items;
+mod man;
 mod on_end;
 mod policy;
 mod prune;
@@ -42,8 +43,9 @@ use redrive_operate::{Code, Error, Floor};
 
 use crate::args::{Args, Command, Global};
 use crate::output::progress::{Unit, Watch};
+use crate::output::screen::Screen;
 use crate::output::text::safe;
-use crate::output::{aside, note};
+use crate::output::{aside, lines, note};
 use crate::wiring;
 
 /// What a command answers with.
@@ -79,7 +81,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Gates { command } => gates::gates(&context, command).await,
         Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
         Command::Dead(command) => dead::dead(&context, command).await,
-        Command::Policy(command) => policy::run(&context.global, command).await,
+        Command::Policy(command) => policy::run(&context, command).await,
         Command::Prune { older_than, with_dead, yes } => {
             prune::prune(&context, older_than, with_dead, yes).await
         }
@@ -90,6 +92,7 @@ pub async fn run(args: Args) -> Answer {
         Command::EmbedWorker { settings } => children::embed(&settings),
         Command::Schema(args) => schema::schema(&context, &args),
         Command::Completions { shell } => completions::completions(shell),
+        Command::Man => man::man(),
     }
 }
 
@@ -126,6 +129,16 @@ impl Context {
             note(&format!("warning: {path} was there and empty (0 bytes): a new store begins in it"));
         }
         Ok(opened.floor)
+    }
+
+    /// Standard output, as it is now.
+    pub fn screen(&self) -> Screen {
+        Screen::out(self.env.clock.now())
+    }
+
+    /// Tells the answer, in lines of the width there is.
+    pub fn tell(&self, text: &str) -> Result<(), Error> {
+        lines(&self.screen().prose(text))
     }
 
     /// Shows how far what is asked of the floor is, until what it answers with is dropped: on a terminal, unless nobody wants

@@ -7,9 +7,9 @@ use redrive_engine::maintain::Prunable;
 use redrive_operate::reports::{self, Prune, Pruned, Spared};
 
 use super::{Answer, Context, care};
+use crate::output::json;
 use crate::output::progress::Unit;
 use crate::output::text::{bytes, count, things};
-use crate::output::{json, lines};
 
 /// Forgets runs that finished long ago, and vectors that nothing uses.
 pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes: bool) -> Answer {
@@ -24,7 +24,7 @@ pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes
     if context.global.json {
         json(&pruned)?;
     } else {
-        lines(&told(&pruned))?;
+        context.tell(&told(&pruned))?;
     }
     care::hint_at(context, pruned.room);
     Ok(ExitCode::SUCCESS)
@@ -53,12 +53,16 @@ fn told(pruned: &Pruned) -> String {
         text.push_str(&format!(", {} of them dead letters", count(pruned.dead)));
     }
     for (n, what) in [
-        (pruned.tombstones, "tombstones of purged items"),
-        (pruned.vectors, "vectors that no passage uses"),
-        (pruned.gone_files, "names of files that are gone from an index"),
+        (pruned.tombstones, ["tombstone of a purged item", "tombstones of purged items"]),
+        (pruned.vectors, ["vector that no passage uses", "vectors that no passage uses"]),
+        (
+            pruned.gone_files,
+            ["name of a file that is gone from an index", "names of files that are gone from an index"],
+        ),
     ] {
         if n > 0 {
-            text.push_str(&format!(", and {} {what}", count(n)));
+            let [one, many] = what;
+            text.push_str(&format!(", and {} {}", count(n), if n == 1 { one } else { many }));
         }
     }
     if let Some(spared) = spared(pruned.spared) {

@@ -4,14 +4,21 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use redrive_core::time::Timestamp;
 use redrive_operate::Error;
 use redrive_rehearse::{Builtin, Plan, Rehearsal, Report, Running};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Answer, Context};
 use crate::args::RehearseArgs;
-use crate::output::text::safe;
+use crate::output::screen::Screen;
+use crate::output::text::{count, safe, short, things};
 use crate::output::{aside, lines, note};
+
+/// Where the summary of a plan begins in a list of them.
+const PLAN: usize = 15;
+/// Where the words of a report begin.
+const REPORT: usize = 13;
 
 /// Plays a plan until told to stop, and tells what happened.
 pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
@@ -41,7 +48,10 @@ pub async fn rehearse(context: &Context, args: RehearseArgs) -> Answer {
     if context.global.json {
         lines(&compact(&report)?)?;
     } else {
-        lines(&safe(&report.to_string()))?;
+        let screen = context.screen();
+        let words: Vec<String> =
+            safe(&report.to_string()).lines().map(|line| screen.hung(line, REPORT)).collect();
+        lines(&words.join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -52,10 +62,14 @@ fn list(context: &Context) -> Answer {
             |builtin: &Builtin| serde_json::json!({"plan": builtin.name, "summary": builtin.summary()});
         crate::output::json(&Builtin::ALL.iter().map(plan).collect::<Vec<_>>())?;
     } else {
-        let line = |builtin: &Builtin| format!("{:<14} {}", builtin.name, builtin.summary());
-        lines(&Builtin::ALL.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+        lines(&plans(&context.screen()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn plans(screen: &Screen) -> String {
+    let line = |builtin: &Builtin| screen.hung(&format!("{:<14} {}", builtin.name, builtin.summary()), PLAN);
+    Builtin::ALL.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// The first line says where it listens, so that a script can wait for it.
@@ -105,20 +119,34 @@ async fn follow(
 
 /// Writes over the line before. Nothing can be done about a closed standard error.
 fn show(report: &Report, fresh: u64) {
-    let mut err = std::io::stderr().lock();
-    let _ = write!(
-        err,
-        "\r\x1b[2K{} calls ({fresh}/s), {} ok, {} rejected, {} failed, {} cut or spoilt, {} open",
-        report.calls,
-        report.ok,
-        report.rejected,
-        report.failed,
-        report.cut + report.spoilt,
-        report.open
+    let line = format!(
+        "{} ({}/s), {} ok, {} rejected, {} failed, {} cut or spoilt, {} open",
+        things(report.calls, "call"),
+        count(fresh),
+        count(report.ok),
+        count(report.rejected),
+        count(report.failed),
+        count(report.cut + report.spoilt),
+        count(report.open)
     );
+    // A line that is wrapped could not be written over.
+    let room = Screen::err(Timestamp(0)).width.map_or(usize::MAX, |width| width - 1);
+    let mut err = std::io::stderr().lock();
+    let _ = write!(err, "\r\x1b[2K{}", short(&line, room));
     let _ = err.flush();
 }
 
 fn compact(value: &impl serde::Serialize) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|error| Error::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::at_widths;
+
+    #[test]
+    fn plans_fit_their_screen() {
+        at_widths("rehearse-list", plans);
+    }
 }

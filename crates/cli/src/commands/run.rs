@@ -7,7 +7,7 @@ use redrive_operate::sources::SourceName;
 use redrive_pipeline::Problem;
 
 use super::on_end::{End, OnEnd};
-use super::work::{results_target, tell, work};
+use super::work::{results_target, tell_of, work};
 use super::{Answer, Context, dry_run, edit};
 use crate::args::{ResumeArgs, RunArgs};
 use crate::exit;
@@ -47,7 +47,7 @@ pub async fn run(context: &Context, args: RunArgs) -> Answer {
     match begun.next {
         Next::Paused(report) => {
             note(&format!("run {run} of this pipeline and source is paused; nothing was done{way_out}"));
-            let told = tell(context, &report);
+            let told = tell_of(context, &floor, &report).await;
             if let Some(on_end) = OnEnd::of(context, args.work.end.on_end.as_deref()) {
                 on_end.start(&End::of(&report, exit::status_code(report.status))).await;
             }

@@ -10,9 +10,10 @@ use redrive_operate::runs::{self, RunList};
 
 use super::{Answer, Context};
 use crate::args::RunsArgs;
-use crate::output::summary::{named, over};
-use crate::output::table::{Side, columns};
-use crate::output::text::{count, short, span, things};
+use crate::output::screen::Screen;
+use crate::output::summary::{counted, named, took};
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::{count, things};
 use crate::output::{json, lines};
 
 /// Lists runs, newest first, once or as they change.
@@ -25,14 +26,14 @@ pub async fn runs(context: &Context, args: &RunsArgs) -> Answer {
     if context.global.json {
         json(&list)?;
     } else {
-        lines(&words(&list))?;
+        lines(&words(&list, &context.screen()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The table, and below it all of it added up where that is several runs.
-fn words(list: &RunList) -> String {
-    let table = listing(&list.runs);
+fn words(list: &RunList, screen: &Screen) -> String {
+    let table = listing(&list.runs, screen);
     if list.runs.len() < 2 {
         return table;
     }
@@ -43,33 +44,107 @@ fn words(list: &RunList) -> String {
     format!("{table}\n{}, {all}{each}", things(list.runs.len() as u64, "run"))
 }
 
+/// States that are shown even where no run has items in them.
+const ALWAYS: [&str; 3] = ["admitted", "succeeded", "dead"];
+/// A column that goes before those of this rank is no count of items.
+const COUNTS: u8 = 2;
+
+fn listing(reports: &[RunReport], screen: &Screen) -> String {
+    if reports.is_empty() {
+        return "no runs".to_owned();
+    }
+    let whole = Listing { reports, counts: by_state }.table(screen);
+    if whole.shows(COUNTS, screen) {
+        return whole.on(screen);
+    }
+    Listing { reports, counts: taken_together }.table(screen).on(screen)
+}
+
 /// A table whose counts add up: states that no run has items in are left out, and so are categories and priorities that
 /// none has.
-fn listing(reports: &[RunReport]) -> String {
-    let always = ["admitted", "succeeded", "dead"];
-    let wanted = |name: &str| {
-        let some = |report: &RunReport| named(&report.counts).iter().any(|(of, n)| *of == name && *n > 0);
-        always.contains(&name) || reports.iter().any(some)
-    };
-    let states: Vec<&str> =
-        named(&Counts::default()).into_iter().map(|(name, _)| name).filter(|name| wanted(name)).collect();
-    let categories = reports.iter().any(|report| report.category.is_some());
-    let priorities = reports.iter().any(|report| report.priority != 0);
-    let mut headings = vec![("run", Side::Whole), ("pipeline", Side::Left), ("status", Side::Whole)];
-    headings.extend(categories.then_some(("category", Side::Left)));
-    headings.extend(priorities.then_some(("priority", Side::Right)));
-    headings.extend(states.iter().map(|name| (*name, Side::Right)));
-    headings.extend([("took", Side::Right), ("source", Side::Left)]);
-    columns(
-        &headings,
-        reports.iter().map(|report| {
-            let mut cells = vec![report.run.to_string(), report.pipeline.clone(), report.status.to_string()];
-            cells.extend(categories.then(|| report.category.clone().unwrap_or_default()));
-            cells.extend(priorities.then(|| report.priority.to_string()));
-            let counts = named(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
-            cells.extend(counts.map(|(_, n)| count(n)));
-            cells.extend([span(report.elapsed_ms), short(&over(&report.source), 60)]);
-            cells
-        }),
-    )
+struct Listing<'a> {
+    reports: &'a [RunReport],
+    counts: fn(&Counts) -> Vec<(&'static str, u64)>,
+}
+
+/// The number of items in every state.
+fn by_state(counts: &Counts) -> Vec<(&'static str, u64)> {
+    named(counts).into()
+}
+
+/// The same where there is little room: what is left to do is one, and so is what ended otherwise.
+fn taken_together(counts: &Counts) -> Vec<(&'static str, u64)> {
+    let other = counts.filtered + counts.superseded + counts.cancelled + counts.purged;
+    vec![
+        ("admitted", counts.admitted),
+        ("succeeded", counts.succeeded),
+        ("dead", counts.dead),
+        ("left", counts.live()),
+        ("other", other),
+    ]
+}
+
+impl<'a> Listing<'a> {
+    fn table(&self, screen: &Screen) -> Table<'a> {
+        let some = |name: &str| {
+            let any = |report: &RunReport| {
+                (self.counts)(&report.counts).iter().any(|(of, n)| *of == name && *n > 0)
+            };
+            ALWAYS.contains(&name) || self.reports.iter().any(any)
+        };
+        let names = (self.counts)(&Counts::default()).into_iter().map(|(name, _)| name);
+        let states: Vec<&str> = names.filter(|name| some(name)).collect();
+        let categories = self.reports.iter().any(|report| report.category.is_some());
+        let priorities = self.reports.iter().any(|report| report.priority != 0);
+        let mut columns =
+            vec![Column::whole("run"), Column::text("pipeline").least(8), Column::whole("status")];
+        columns.extend(categories.then_some(Column::text("category").least(8).rank(4)));
+        columns.extend(priorities.then_some(Column::number("priority").rank(5)));
+        columns.extend(states.iter().copied().map(|name| Column::number(name).rank(COUNTS)));
+        columns.extend([
+            Column::number("took").rank(3),
+            Column::whole("began").rank(6),
+            Column::path("source").least(16).rank(7),
+        ]);
+        let mut table = Table::new(columns);
+        for report in self.reports {
+            let mut cells: Vec<Cell> = vec![
+                report.run.to_string().into(),
+                report.pipeline.clone().into(),
+                Cell::state(report.status.to_string()),
+            ];
+            cells.extend(categories.then(|| report.category.clone().unwrap_or_default().into()));
+            cells.extend(priorities.then(|| report.priority.to_string().into()));
+            let counts = (self.counts)(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
+            cells.extend(counts.map(|(name, n)| counted(name, n)));
+            cells.extend([
+                took(report).into(),
+                screen.when(&report.created_at).into(),
+                screen.place(&report.source).into(),
+            ]);
+            table.row(cells);
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::id::RunId;
+    use redrive_core::status::RunStatus;
+
+    use super::*;
+    use crate::output::sample::{self, at_widths, moment};
+
+    #[test]
+    fn runs_fit_their_screen() {
+        let mut old = sample::run();
+        (old.run, old.status, old.category) = (RunId(7), RunStatus::PartiallyCompleted, None);
+        old.created_at = moment(-200_000_000).to_string();
+        old.source = "/srv/somewhere/else/with/a/long/way/to/it/november.jsonl".to_owned();
+        old.counts.filtered = 1_261;
+        let mut waits = sample::run();
+        (waits.run, waits.status, waits.elapsed_ms) = (RunId(13), RunStatus::Queued, 0);
+        at_widths("runs", |screen| listing(&[waits.clone(), sample::run(), old.clone()], screen));
+    }
 }

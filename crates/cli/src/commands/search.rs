@@ -1,6 +1,5 @@
 //! `redrive search`.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use redrive_index::search::show;
@@ -8,7 +7,7 @@ use redrive_operate::search;
 
 use super::{Answer, Context};
 use crate::args::SearchArgs;
-use crate::output::{json, lines};
+use crate::output::json;
 
 /// Finds passages.
 pub async fn search(context: &Context, args: SearchArgs) -> Answer {
@@ -20,11 +19,10 @@ pub async fn search(context: &Context, args: SearchArgs) -> Answer {
         json(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if found.report.hits.is_empty() {
         context.hint("nothing was found; `redrive stats` shows what is in the index");
     } else {
-        lines(&show::lines(&found.report, colour).join("\n"))?;
+        context.tell(&show::lines(&found.report, context.screen().colour).join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,6 +9,7 @@ use super::{Answer, Context, work};
 
 /// Shows how a run stands.
 pub async fn show(context: &Context, run: Option<RunId>) -> Answer {
-    work::tell(context, &runs::show(&context.floor_to_read()?, run).await?)?;
+    let floor = context.floor_to_read()?;
+    work::tell_of(context, &floor, &runs::show(&floor, run).await?).await?;
     Ok(ExitCode::SUCCESS)
 }

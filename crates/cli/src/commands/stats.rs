@@ -12,7 +12,7 @@ use redrive_operate::reports::{self, IndexStats, StatsOf};
 use super::{Answer, Context};
 use crate::output::table::{Side, table};
 use crate::output::text::{bytes, count, safe, span, things};
-use crate::output::{json, lines, summary};
+use crate::output::{json, usage};
 
 const BAR: u64 = 40;
 
@@ -24,7 +24,7 @@ pub async fn stats(context: &Context, request: &StatsOf) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(over) = &stats.over_runs {
-        lines(&trend::words(over))?;
+        context.tell(&trend::words(over))?;
         context.hint(&format!("`redrive stats {}` tells the newest of them stage by stage", stats.run.run));
         return Ok(ExitCode::SUCCESS);
     }
@@ -37,7 +37,7 @@ pub async fn stats(context: &Context, request: &StatsOf) -> Answer {
         text.push_str("\n\n");
         text.push_str(&part);
     }
-    lines(&text)?;
+    context.tell(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,8 +73,8 @@ fn describe(stage: &StageStats, run: RunId) -> String {
     if stage.uncalled > 0 {
         text.push_str(&format!("  {} passed without a call\n", count(stage.uncalled)));
     }
-    if let Some(usage) = &stage.usage {
-        text.push_str(&format!("  {}\n", summary::usage(usage)));
+    if let Some(used) = &stage.usage {
+        text.push_str(&format!("  {}\n", usage::line(used)));
     }
     text.push_str(&bars("  passed after retries", stage.passed_after.iter()));
     text.push_str(&bars("  dead after retries", stage.dead_after.iter()));

@@ -12,9 +12,9 @@ use super::run::{not_gone_on_with, warn};
 use super::{Answer, Context, edit, work};
 use crate::args::SubmitArgs;
 use crate::exit;
-use crate::output::summary::over;
+use crate::output::screen::Screen;
 use crate::output::text::{count, safe};
-use crate::output::{json, lines, note};
+use crate::output::{json, note};
 use crate::wiring::Handlers;
 
 /// Most refused items that are told one by one.
@@ -38,7 +38,7 @@ pub async fn submit(context: &Context, args: SubmitArgs) -> Answer {
     keeps(context, &args, &handed);
     match context.global.json {
         true => json(&handed)?,
-        false => lines(&handed_over(&handed))?,
+        false => context.tell(&handed_over(&handed, &context.screen()))?,
     }
     let run = handed.run;
     context.hint(&format!("`redrive work` works on it, `redrive show {run}` shows it"));
@@ -58,13 +58,13 @@ fn keeps(context: &Context, args: &SubmitArgs, handed: &HandedOver) {
     }
 }
 
-fn handed_over(handed: &HandedOver) -> String {
+fn handed_over(handed: &HandedOver, screen: &Screen) -> String {
     let HandedOver { run, pipeline, source, created, .. } = handed;
     let how = match created {
         true => "is handed over",
         false => "was there already, and is handed over again",
     };
-    let mut text = format!("run {run} of {pipeline} over {} {how}", over(source));
+    let mut text = format!("run {run} of {pipeline} over {} {how}", screen.place(source));
     if let Some(read) = &handed.read {
         text.push_str(&format!(
             "\n  {} new, {} changed, {} refused",
@@ -126,7 +126,7 @@ fn tell(context: &Context, handed: &HandedIn) -> Answer {
     }
     match context.global.json {
         true => json(handed)?,
-        false => lines(&handed_in(handed))?,
+        false => context.tell(&handed_in(handed))?,
     }
     if let Some(paused) = handed.runs.iter().find(|run| run.paused) {
         context.hint(&format!("run {0} is paused: `redrive resume {0}` goes on", paused.run));
@@ -161,10 +161,11 @@ fn handed_in(handed: &HandedIn) -> String {
 
 /// Closes a standing run.
 pub async fn close(context: &Context, run: RunId) -> Answer {
-    let closed = submit::close(&context.floor()?, run).await?;
+    let floor = context.floor()?;
+    let closed = submit::close(&floor, run).await?;
     if closed.before {
         context.say(&format!("run {run} was closed before"));
     }
-    work::tell(context, &closed.report)?;
+    work::tell_of(context, &floor, &closed.report).await?;
     Ok(ExitCode::SUCCESS)
 }

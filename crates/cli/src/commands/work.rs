@@ -11,7 +11,7 @@ use redrive_engine::env::Env;
 use redrive_engine::report::RunReport;
 use redrive_engine::worker::Stop;
 use redrive_operate::work::{self, Notice, Observer, UnderWay, Work};
-use redrive_operate::{Error, Floor, results};
+use redrive_operate::{Error, Floor, gates, results};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -25,7 +25,7 @@ use crate::output::progress::Progress;
 use crate::output::results::{Form, Writer};
 use crate::output::target::{Existing, Guard, Target};
 use crate::output::text::{safe, things};
-use crate::output::{aside, json, lines, note, summary};
+use crate::output::{advice, aside, json, note, summary};
 
 /// Works on a run until it ends, and tells how it stands.
 pub async fn work(
@@ -46,7 +46,7 @@ pub async fn work(
             let keys: Vec<String> = worked.missing.iter().map(|key| format!("{key:?}")).collect();
             note(&safe(&format!("warning: nothing in the source has the key {}", keys.join(" or "))));
         }
-        tell(context, &worked.report)?;
+        tell_of(context, floor, &worked.report).await?;
         Ok((exit::work_code([worked.report.status], worked.interrupted, whole), worked.report))
     };
     let done = done.await;
@@ -88,17 +88,21 @@ pub async fn write_results(
     Ok(written.left_out == 0)
 }
 
-/// Tells how a run stands.
-pub fn tell(context: &Context, report: &RunReport) -> Result<ExitCode, Error> {
+/// Tells how a run stands, and which gates keep it waiting.
+pub async fn tell_of(context: &Context, floor: &Floor, report: &RunReport) -> Result<ExitCode, Error> {
+    let shut = match report.counts.live() {
+        0 => Vec::new(),
+        _ => gates::shut(floor, report.run).await?,
+    };
     if context.global.json {
         json(report)?;
     } else {
-        lines(&summary::run(report))?;
+        context.tell(&summary::run(report, &shut, &context.screen()))?;
     }
     if let Some(rest) = summary::rest(report) {
         context.hint(rest);
     }
-    if let Some(hint) = summary::hint(report) {
+    if let Some(hint) = advice::next(report, &shut) {
         context.hint(&hint);
     }
     Ok(exit::of(report.status))

@@ -3,13 +3,16 @@
 use std::io::Write;
 use std::sync::OnceLock;
 
+use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
 use redrive_operate::{Code, Error};
 use redrive_pipeline::Problem;
 use serde::Serialize;
 
 use super::progress::above_bars;
+use super::screen::Screen;
 use super::text::safe;
+use super::tone::Tone;
 use crate::args::LogFormat;
 
 static FORM: OnceLock<LogFormat> = OnceLock::new();
@@ -57,10 +60,19 @@ fn put(text: &str) {
     let _ = writeln!(above_bars(), "{text}");
 }
 
+/// Writes a sentence for people, in lines of the width there is, with its first word in its colour.
+fn tell(text: &str) {
+    let screen = Screen::err(Timestamp(0));
+    let text = screen.prose(text);
+    let tones = [("error:", Tone::Bad), ("warning:", Tone::Wait), ("hint:", Tone::Busy)];
+    let named = tones.into_iter().find_map(|(name, tone)| Some((name, tone, text.strip_prefix(name)?)));
+    put(&named.map(|(name, tone, rest)| screen.paint(tone, name) + rest).unwrap_or(text));
+}
+
 /// Writes a line for people to standard error. What begins with `warning:` or `hint:` is one.
 pub fn note(text: &str) {
     if !for_machines() {
-        return put(text);
+        return tell(text);
     }
     if let Some(warning) = text.strip_prefix("warning: ") {
         Line::new("WARN", "redrive::note", warning).write();
@@ -79,13 +91,13 @@ pub fn error(error: &Error) {
         return Line { code: Some(error.code), hint, problems: &error.problems, ..line }.write();
     }
     for problem in &error.problems {
-        put(&safe(&problem.to_string()));
+        tell(&safe(&problem.to_string()));
         if let Some(hint) = &problem.hint {
-            put(&format!("  hint: {}", safe(hint)));
+            tell(&format!("  hint: {}", safe(hint)));
         }
     }
-    put(&format!("error: {}", safe(&error.message)));
+    tell(&format!("error: {}", safe(&error.message)));
     if let Some(hint) = &error.hint {
-        put(&format!("hint: {}", safe(hint)));
+        tell(&format!("hint: {}", safe(hint)));
     }
 }

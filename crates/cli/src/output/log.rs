@@ -1,32 +1,37 @@
 //! Logs, on standard error.
 
-use std::io::IsTerminal;
-
-use tracing_subscriber::EnvFilter;
+use redrive_core::time::Timestamp;
+use tracing_subscriber::filter::FilterExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, fmt, registry};
 
 use super::aside;
+use super::progress::above_bars;
+use super::repeats::FirstOfAKind;
+use super::screen::Screen;
 use crate::args::{Global, LogFormat};
 
-/// Begins to log. `REDRIVE_LOG` sets what (for example `info`, `debug`, or `redrive::item=debug`).
+/// Begins to log. `REDRIVE_LOG` sets what (for example `info`, `debug`, or `redrive::item=debug`); whoever sets it, or reads
+/// logs by a program, is told every warning, and others one of each kind.
 pub fn begin(global: &Global) {
     aside::begin(global.log_format);
-    let asked = std::env::var("REDRIVE_LOG").ok();
+    let asked = std::env::var("REDRIVE_LOG").ok().filter(|asked| !asked.trim().is_empty());
+    let once = (asked.is_none() && global.log_format == LogFormat::Text).then_some(FirstOfAKind);
     let filter = EnvFilter::try_new(directives(asked.as_deref(), global.quiet));
-    let filter = filter.unwrap_or_else(|_| EnvFilter::new(directives(None, global.quiet)));
+    let filter = filter.unwrap_or_else(|_| EnvFilter::new(directives(None, global.quiet))).and(once);
     // A log that cannot be written is no reason to stop, nor to say so where it could not be said.
-    let logs = tracing_subscriber::fmt()
-        .log_internal_errors(false)
-        .with_env_filter(filter)
-        .with_writer(super::progress::above_bars);
+    let logs = fmt::layer().log_internal_errors(false).with_writer(above_bars);
     // A second subscriber in one process is not made: the command line begins once.
     let _ = match global.log_format {
         LogFormat::Json => {
-            logs.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+            let logs = logs.json().flatten_event(true).with_current_span(false).with_span_list(false);
+            registry().with(logs.with_filter(filter)).try_init()
         }
-        LogFormat::Text => logs
-            .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-            .with_target(false)
-            .try_init(),
+        LogFormat::Text => {
+            let logs = logs.with_ansi(Screen::err(Timestamp(0)).colour).with_target(false);
+            registry().with(logs.with_filter(filter)).try_init()
+        }
     };
 }
 

@@ -1,16 +1,26 @@
 //! How things are shown. Data goes to standard output, everything else to standard error.
 
+pub mod advice;
 pub mod aside;
 pub mod asleep;
+mod command;
 pub mod csv;
 pub mod log;
 pub mod plot;
 pub mod progress;
+pub mod repeats;
 pub mod results;
+#[cfg(test)]
+pub mod sample;
+pub mod screen;
 pub mod summary;
 pub mod table;
 pub mod target;
 pub mod text;
+pub mod times;
+pub mod tone;
+pub mod usage;
+pub mod wrap;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};

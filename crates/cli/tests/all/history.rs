@@ -210,7 +210,7 @@ fn the_table_of_runs_adds_up() {
     };
     let table = place.run(&["runs"]).expect(0).stdout;
     let expected =
-        ["RUN", "PIPELINE", "STATUS", "ADMITTED", "SUCCEEDED", "FILTERED", "DEAD", "TOOK", "SOURCE"];
+        ["RUN", "PIPELINE", "STATUS", "ADMITTED", "SUCCEEDED", "FILTERED", "DEAD", "TOOK", "BEGAN", "SOURCE"];
     assert_eq!(heads(&table), expected, "states that no run has are left out");
     place.run(&["dead", "purge", "--all", "--yes"]).expect(0);
     // Another run that waits: nobody is at it.

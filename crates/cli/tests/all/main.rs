@@ -52,6 +52,7 @@ mod output_pipes;
 mod part;
 mod policy;
 mod read_only;
+mod reading;
 mod rehearse;
 mod reports;
 mod results;

@@ -186,7 +186,7 @@ fn show_tells_tiers_apart_and_does_not_end_what_is_endless() {
     assert_eq!(
         policy["timeline"][4],
         json!({"attempt": 5, "wait_min_ms": 60_000, "wait_nominal_ms": 60_000, "wait_max_ms": 60_000,
-               "starts_at_nominal_ms": 60_000, "tier": 1})
+               "starts_at_nominal_ms": 60_000, "tier": 2})
     );
 }
 

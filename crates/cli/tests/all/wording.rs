@@ -13,7 +13,7 @@ fn one_is_not_counted_as_several_and_nothing_is_said_to_be_nothing() {
     let place = Place::with(&pass(), &samples(1));
     let ran = place.run(&["run", "p.toml"]).expect(0);
     assert!(ran.stdout.contains("  1 attempt: "), "{}", ran.stdout);
-    let check = place.run(&["check"]).expect(0).stdout;
+    let check = place.run_with(&["check"], &[("COLUMNS", "80")]).expect(0).stdout;
     assert!(check.ends_with("1 run, 1 item, 1 attempt\n"), "{check}");
     assert!(check.lines().all(|line| line.chars().count() <= 80), "{check}");
     let pruned = place.run(&["prune", "--older-than", "0s", "--yes"]).expect(0).stdout;

@@ -25,7 +25,7 @@ pub struct Step {
     /// When it starts without jitter, if attempts take no time.
     #[serde(rename = "starts_at_nominal_ms", serialize_with = "as_millis")]
     pub starts_at_nominal: Duration,
-    /// The index of its tier.
+    /// The number of its tier, from 1.
     pub tier: usize,
 }
 
@@ -55,13 +55,13 @@ pub fn timeline(policy: &Policy, shown: usize) -> Vec<Step> {
             if attempt == 1 {
                 let zero = Duration::ZERO;
                 let (wait_min, wait_nominal, wait_max, starts_at_nominal) = (zero, zero, zero, zero);
-                return Step { attempt, wait_min, wait_nominal, wait_max, starts_at_nominal, tier: 0 };
+                return Step { attempt, wait_min, wait_nominal, wait_max, starts_at_nominal, tier: 1 };
             }
             let (wait_nominal, cap) = policy.nominal(attempt - 1);
             let (tier, rules, _) = policy.tier_of(attempt - 1);
             let (wait_min, wait_max) = rules.jitter.bounds(wait_nominal, cap);
             clock = clock.saturating_add(wait_nominal);
-            Step { attempt, wait_min, wait_nominal, wait_max, starts_at_nominal: clock, tier }
+            Step { attempt, wait_min, wait_nominal, wait_max, starts_at_nominal: clock, tier: tier + 1 }
         })
         .collect()
 }
@@ -115,7 +115,7 @@ mod tests {
     fn an_endless_timeline_shows_as_much_as_was_asked_for() {
         let steps = timeline(of("index"), 7);
         let tiers: Vec<_> = steps.iter().map(|step| step.tier).collect();
-        assert_eq!(tiers, [0, 0, 0, 0, 1, 1, 1]);
+        assert_eq!(tiers, [1, 1, 1, 1, 2, 2, 2]);
         assert_eq!(steps[6].starts_at_nominal.as_secs(), 16 * 60);
     }
 

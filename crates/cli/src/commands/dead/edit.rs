@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::EditArgs;
-use crate::commands::work::{Watching, tell};
+use crate::commands::work::{Watching, tell_of};
 use crate::commands::{Answer, Context};
 use crate::exit;
 use crate::output::text::{safe, short};
@@ -71,7 +71,7 @@ async fn finish(context: &Context, floor: &Floor, edited: &Edited, work: bool) -
         return Ok(code);
     }
     match &report {
-        Some(report) => drop(tell(context, report)?),
+        Some(report) => drop(tell_of(context, &floor, report).await?),
         None if edited.sent_back => context.hint(&format!("`redrive resume {}` works on it", edited.run)),
         None => {}
     }

@@ -9,9 +9,13 @@ use redrive_operate::dead::{self, DeadGroup, DeadItem, List, Note, Which};
 
 use crate::args::DeadColumn;
 use crate::commands::{Answer, Context};
-use crate::output::table::{self, Side};
-use crate::output::text::{KEY, count, safe, said, short, when};
+use crate::output::screen::Screen;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::{KEY, count, safe, said, short};
 use crate::output::{csv, json, lines};
+
+/// How much of a message is shown where there is room; `--json` has the whole of it.
+const MESSAGE: usize = 200;
 
 /// What a table of dead items has unless somebody chooses.
 const USUAL: [DeadColumn; 8] = [
@@ -35,8 +39,8 @@ pub async fn list(context: &Context, request: &List, columns: &[DeadColumn], csv
     match (csv, columns) {
         (true, []) => lines(&values(&found.items, DeadColumn::value_variants()))?,
         (true, columns) => lines(&values(&found.items, columns))?,
-        (false, []) => lines(&listing(&found.items, &USUAL))?,
-        (false, columns) => lines(&listing(&found.items, columns))?,
+        (false, []) => context.tell(&listing(&found.items, &USUAL, &context.screen()))?,
+        (false, columns) => context.tell(&listing(&found.items, columns, &context.screen()))?,
     }
     if let Some(next) = found.next {
         let most = if request.limit > found.items.len() {
@@ -54,35 +58,61 @@ pub async fn list(context: &Context, request: &List, columns: &[DeadColumn], csv
     Ok(ExitCode::SUCCESS)
 }
 
-fn listing(items: &[DeadItem], columns: &[DeadColumn]) -> String {
+fn listing(items: &[DeadItem], columns: &[DeadColumn], screen: &Screen) -> String {
     if items.is_empty() {
         return "no dead items".to_owned();
     }
-    let headings: Vec<(&str, Side)> = columns.iter().map(|column| heading(*column)).collect();
-    let cell = |item: &DeadItem, column| match column {
-        DeadColumn::Item => item.id.to_string()[..12].to_owned(),
-        DeadColumn::Key => short(&item.key, 32),
-        DeadColumn::FailedAt => when(&item.failed_at),
-        DeadColumn::Message => said(item.message.as_deref().unwrap_or_default(), 60),
-        other => whole(item, other),
-    };
-    let row = |item| columns.iter().map(|column| cell(item, *column)).collect();
-    table::columns(&headings, items.iter().map(row))
+    let one_run = items.windows(2).all(|pair| pair[0].run == pair[1].run);
+    let mut table = Table::new(columns.iter().map(|column| shown(*column, one_run)));
+    for item in items {
+        table.row(columns.iter().map(|column| cell(item, *column, screen)));
+    }
+    table.on(screen)
 }
 
-fn heading(column: DeadColumn) -> (&'static str, Side) {
+fn cell(item: &DeadItem, column: DeadColumn, screen: &Screen) -> Cell {
     match column {
-        DeadColumn::Item => ("item", Side::Whole),
-        DeadColumn::Run => ("run", Side::Whole),
-        DeadColumn::Key => ("key", Side::Left),
-        DeadColumn::Stage => ("stage", Side::Left),
-        DeadColumn::Reason => ("reason", Side::Left),
-        DeadColumn::Class => ("class", Side::Left),
-        DeadColumn::Attempts => ("attempts", Side::Right),
-        DeadColumn::Generation => ("generation", Side::Right),
-        DeadColumn::FailedAt => ("failed at", Side::Whole),
-        DeadColumn::Group => ("group", Side::Whole),
-        DeadColumn::Message => ("message", Side::Left),
+        DeadColumn::Item => item.id.to_string()[..12].into(),
+        DeadColumn::Key => short(&item.key, KEY).into(),
+        DeadColumn::Reason | DeadColumn::Class => Cell::state(whole(item, column)),
+        DeadColumn::Attempts => count(item.attempts.into()).into(),
+        DeadColumn::FailedAt => screen.when(&item.failed_at).into(),
+        DeadColumn::Message => said(item.message.as_deref().unwrap_or_default(), MESSAGE).into(),
+        other => whole(item, other).into(),
+    }
+}
+
+/// A column, and how soon it goes where there is little room.
+fn shown(column: DeadColumn, one_run: bool) -> Column<'static> {
+    match column {
+        DeadColumn::Item => Column::whole("item"),
+        DeadColumn::Run => Column::whole("run").rank(if one_run { 6 } else { 3 }),
+        DeadColumn::Key => Column::text("key").least(10),
+        DeadColumn::Stage => Column::text("stage").least(8).rank(2),
+        DeadColumn::Reason => Column::whole("reason").rank(4),
+        DeadColumn::Class => Column::whole("class").rank(4),
+        DeadColumn::Attempts => Column::number("attempts").rank(5),
+        DeadColumn::Generation => Column::number("generation").rank(5),
+        DeadColumn::FailedAt => Column::whole("died").rank(1),
+        DeadColumn::Group => Column::whole("group").rank(3),
+        DeadColumn::Message => Column::text("message").least(28).wide(),
+    }
+}
+
+/// The name of a column for a program.
+fn name(column: DeadColumn) -> &'static str {
+    match column {
+        DeadColumn::Item => "item",
+        DeadColumn::Run => "run",
+        DeadColumn::Key => "key",
+        DeadColumn::Stage => "stage",
+        DeadColumn::Reason => "reason",
+        DeadColumn::Class => "class",
+        DeadColumn::Attempts => "attempts",
+        DeadColumn::Generation => "generation",
+        DeadColumn::FailedAt => "failed_at",
+        DeadColumn::Group => "group",
+        DeadColumn::Message => "message",
     }
 }
 
@@ -105,7 +135,7 @@ fn whole(item: &DeadItem, column: DeadColumn) -> String {
 
 /// The same for a spreadsheet: a row of names, then a row for each.
 fn values(items: &[DeadItem], columns: &[DeadColumn]) -> String {
-    let names = columns.iter().map(|column| heading(*column).0.replace(' ', "_")).collect::<Vec<_>>();
+    let names = columns.iter().map(|column| name(*column).to_owned()).collect::<Vec<_>>();
     let row = |item| columns.iter().map(|column| whole(item, *column)).collect::<Vec<_>>();
     let rows = std::iter::once(names).chain(items.iter().map(row));
     safe(&csv::table(rows))
@@ -119,29 +149,34 @@ pub async fn groups(context: &Context, which: &Which, open: bool, limit: usize) 
         json(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let headings = [
-        ("group", Side::Whole),
-        ("items", Side::Right),
-        ("stage", Side::Left),
-        ("class", Side::Left),
-        ("last at", Side::Whole),
-        ("message", Side::Left),
-    ];
-    let text = table::table(
-        headings,
-        found.groups.iter().map(|group| {
-            [
-                group.group.clone(),
-                count(group.items),
-                group.stage.clone(),
-                group.class.map(|class| class.name().to_owned()).unwrap_or_default(),
-                when(&group.last_at),
-                short(&noted(group), 80),
-            ]
-        }),
-    );
-    lines(if found.groups.is_empty() { "no dead items" } else { &text })?;
+    if found.groups.is_empty() {
+        context.tell("no dead items")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    context.tell(&grouped(&found.groups, &context.screen()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn grouped(groups: &[DeadGroup], screen: &Screen) -> String {
+    let mut table = Table::new([
+        Column::whole("group"),
+        Column::number("items"),
+        Column::text("stage").least(8).rank(2),
+        Column::whole("class").rank(3),
+        Column::whole("last").rank(1),
+        Column::text("message").least(28).wide(),
+    ]);
+    for group in groups {
+        table.row([
+            group.group.clone().into(),
+            count(group.items).into(),
+            group.stage.clone().into(),
+            Cell::state(group.class.map(Class::name).unwrap_or_default()),
+            screen.when(&group.last_at).into(),
+            short(&noted(group), MESSAGE).into(),
+        ]);
+    }
+    table.on(screen)
 }
 
 /// What is known of a group: its message, and what somebody wrote.
@@ -163,6 +198,29 @@ pub async fn note(context: &Context, group: &str, note: Note) -> Answer {
     }
     let known = if noted.acknowledged_at.is_some() { "known and looked after" } else { "open" };
     let words = if noted.note.is_empty() { String::new() } else { format!(": {}", noted.note) };
-    lines(&format!("group {} is {known}{words}", noted.group))?;
+    context.tell(&format!("group {} is {known}{words}", noted.group))?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::sample::{at_widths, dead, group};
+
+    #[test]
+    fn dead_items_and_groups_fit_their_screen() {
+        let items = [
+            dead(1, "B000UA0QIQ", "422: the review has no text"),
+            dead(
+                2,
+                "reviews/2026/11/a-key-of-some-length-that-has-to-be-cut-somewhere",
+                &"no answer in time; ".repeat(20),
+            ),
+            dead(9, "漢字のキー", "500"),
+        ];
+        at_widths("dead-list", |screen| listing(&items, &USUAL, screen));
+        let groups =
+            [group(1, "no answer in time"), group(9, &"Traceback (most recent call last): ".repeat(9))];
+        at_widths("dead-groups", |screen| grouped(&groups, screen));
+    }
 }

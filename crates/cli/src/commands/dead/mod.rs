@@ -10,14 +10,15 @@ use std::process::ExitCode;
 use redrive_core::id::OperationId;
 use redrive_operate::dead::{self, Changed, List, Note, Selection, Which};
 use redrive_operate::items::ItemName;
-use redrive_operate::operations;
+use redrive_operate::operations::{self, OperationView};
 
 use super::{Answer, Context, care, explain};
 use crate::args::DeadCommand;
 use crate::output::progress::Unit;
-use crate::output::table::{Side, table};
+use crate::output::screen::Screen;
+use crate::output::table::{Cell, Column, Table};
 use crate::output::text::{count, short, things};
-use crate::output::{json, lines, note};
+use crate::output::{json, note};
 
 /// Runs the command about dead items that was typed.
 pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
@@ -79,7 +80,7 @@ fn told(context: &Context, changed: &Changed, verb: &str) -> Answer {
         0 => String::new(),
         n => format!("; {} left alone", count(n)),
     };
-    lines(&format!("{} {would}{verb}{left}", things(changed.items, "item")))?;
+    context.tell(&format!("{} {would}{verb}{left}", things(changed.items, "item")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -93,30 +94,67 @@ async fn operations(context: &Context, stop: Option<OperationId>, limit: usize) 
         json(&list)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let headings = [
-        ("operation", Side::Left),
-        ("what", Side::Left),
-        ("state", Side::Left),
-        ("by", Side::Left),
-        ("began", Side::Left),
-        ("changed", Side::Right),
-        ("skipped", Side::Right),
-        ("request", Side::Left),
-    ];
-    lines(&table(
-        headings,
-        list.operations.iter().map(|operation| {
-            [
-                operation.id.to_string(),
-                format!("{:?}", operation.kind).to_lowercase(),
-                format!("{:?}", operation.state).to_lowercase(),
-                operation.actor.clone(),
-                operation.created_at.clone(),
-                count(operation.changed),
-                count(operation.skipped),
-                short(&operation.request, 60),
-            ]
-        }),
-    ))?;
+    context.tell(&operated(&list.operations, &context.screen()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn operated(operations: &[OperationView], screen: &Screen) -> String {
+    if operations.is_empty() {
+        return "no operations".to_owned();
+    }
+    let mut table = Table::new([
+        Column::whole("operation"),
+        Column::whole("what"),
+        Column::whole("state"),
+        Column::text("by").least(6).rank(4),
+        Column::whole("began").rank(2),
+        Column::number("changed").rank(1),
+        Column::number("skipped").rank(3),
+        Column::text("request").least(16).rank(5),
+    ]);
+    for operation in operations {
+        table.row([
+            operation.id.to_string().into(),
+            format!("{:?}", operation.kind).to_lowercase().into(),
+            Cell::state(format!("{:?}", operation.state).to_lowercase()),
+            operation.actor.clone().into(),
+            screen.when(&operation.created_at).into(),
+            count(operation.changed).into(),
+            count(operation.skipped).into(),
+            short(&operation.request, 200).into(),
+        ]);
+    }
+    table.on(screen)
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_store::{OperationKind, OperationState};
+
+    use super::*;
+    use crate::output::sample::{at_widths, moment};
+
+    #[test]
+    fn operations_fit_their_screen() {
+        let redrive = OperationView {
+            id: OperationId(3),
+            kind: OperationKind::Redrive,
+            state: OperationState::Open,
+            actor: "ann".to_owned(),
+            request: r#"{"filter":{"run":12,"state":"dead","stage":"summarise-with-a-model"},"limit":null}"#
+                .to_owned(),
+            changed: 1_261,
+            skipped: 1,
+            created_at: moment(-42_000).to_string(),
+            updated_at: moment(-1_000).to_string(),
+        };
+        let purge = OperationView {
+            id: OperationId(2),
+            kind: OperationKind::Purge,
+            state: OperationState::Done,
+            created_at: moment(-400_000_000).to_string(),
+            ..redrive.clone()
+        };
+        at_widths("dead-operations", |screen| operated(&[redrive.clone(), purge.clone()], screen));
+    }
 }

@@ -12,7 +12,7 @@ use crate::exit;
 use crate::output::progress::Unit;
 use crate::output::target::{Existing, Guard, Target};
 use crate::output::text::{count, things};
-use crate::output::{json, lines, note, summary};
+use crate::output::{advice, json, lines, note};
 
 /// Sends dead items back, from the stage that failed them.
 pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
@@ -61,9 +61,13 @@ fn canary_words(canary: &Canary) -> String {
     let Canary { sent, passed, went_on } = canary;
     match sent {
         0 => "there is nothing to send back".to_owned(),
-        _ if *went_on => format!("{passed} of {sent} canaries passed; going on"),
-        _ => format!("only {passed} of {sent} canaries passed; the others stay dead"),
+        _ if *went_on => format!("{} of {} passed; going on", count(*passed), canaries(*sent)),
+        _ => format!("only {} of {} passed; the others stay dead", count(*passed), canaries(*sent)),
     }
+}
+
+fn canaries(n: u64) -> String {
+    if n == 1 { "1 canary".to_owned() } else { format!("{} canaries", count(n)) }
 }
 
 fn were(n: u64) -> &'static str {
@@ -79,7 +83,7 @@ fn told(context: &Context, done: &Redriven) -> Result<(), Error> {
         0 => String::new(),
         n => format!("; {} {} left alone (`redrive explain ID` says why)", count(n), were(n)),
     };
-    lines(&format!("{} sent back{left}", things(done.items, "item")))
+    context.tell(&format!("{} sent back{left}", things(done.items, "item")))
 }
 
 /// Says exactly which items the same command without --dry-run would send back.
@@ -120,12 +124,12 @@ async fn worked(context: &Context, floor: &Floor, done: &Redriven, results: Opti
     }
     if context.global.json {
         json(done)?;
-        for hint in done.runs.iter().filter_map(summary::hint) {
+        for hint in done.runs.iter().filter_map(|report| advice::next(report, &[])) {
             context.hint(&hint);
         }
     } else {
         for report in &done.runs {
-            work::tell(context, report)?;
+            work::tell_of(context, floor, report).await?;
         }
     }
     Ok(exit::of_work(done.runs.iter().map(|report| report.status), done.interrupted, whole))

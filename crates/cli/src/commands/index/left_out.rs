@@ -6,8 +6,8 @@ use redrive_operate::index::{LeftOutEntry, left_out};
 use redrive_pipeline::Definition;
 
 use crate::commands::{Answer, Context};
+use crate::output::json;
 use crate::output::text::{count, safe};
-use crate::output::{json, lines};
 
 /// Names what is left out of a directory.
 pub(super) async fn list(context: &Context, definition: &Definition, root: &str) -> Answer {
@@ -23,7 +23,7 @@ pub(super) async fn list(context: &Context, definition: &Definition, root: &str)
         return Ok(ExitCode::SUCCESS);
     }
     let line = |entry: &LeftOutEntry| format!("{}: {}", safe(&entry.path), safe(&entry.why));
-    lines(&report.left_out.iter().map(line).collect::<Vec<_>>().join("\n"))?;
+    context.tell(&report.left_out.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     let reasons: Vec<String> =
         report.counts.iter().map(|(reason, n)| format!("{} {}", count(*n), super::told(reason))).collect();
     context.hint(&format!("{}; a directory is one, whatever is in it", reasons.join(", ")));

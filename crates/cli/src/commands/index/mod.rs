@@ -70,7 +70,7 @@ impl Ended {
 async fn once(context: &Context, args: &IndexArgs, indexer: &mut Indexer<'_>) -> Result<Ended, Error> {
     let pass = indexer.pass(args.retry_refused, &Watching::of(context)).await?;
     summary::tell(context, args, indexer, &pass).await?;
-    let Worked { report, interrupted } = pass.worked;
+    let Worked { report, interrupted, missing: _ } = pass.worked;
     Ok(Ended::of(if interrupted { RunStatus::Interrupted } else { report.status }, Some(report)))
 }
 

@@ -7,8 +7,9 @@ use redrive_operate::index::{IndexReport, Indexer, Pass};
 
 use crate::args::{Embedder, IndexArgs};
 use crate::commands::Context;
+use crate::output::screen::Screen;
 use crate::output::text::{count, safe, short, span, things};
-use crate::output::{json, lines, summary};
+use crate::output::{advice, json, usage};
 
 /// Tells what came of a pass.
 pub(super) async fn tell(
@@ -21,7 +22,7 @@ pub(super) async fn tell(
     if context.global.json {
         json(&found)?;
     } else {
-        lines(&words(args, &found, pass.took_ms))?;
+        context.tell(&words(args, &found, pass.took_ms, &context.screen()))?;
     }
     if let Some(hint) = hint(args, &found) {
         context.hint(&hint);
@@ -29,12 +30,12 @@ pub(super) async fn tell(
     Ok(())
 }
 
-fn words(args: &IndexArgs, found: &IndexReport, took_ms: i64) -> String {
+fn words(args: &IndexArgs, found: &IndexReport, took_ms: i64, screen: &Screen) -> String {
     let IndexReport { run: report, index: figures } = found;
     let (walk, size) = (&figures.walk, figures.size);
     let mut text = format!(
         "{}: {}, {} in the index\n",
-        safe(&figures.root),
+        safe(&screen.place(&figures.root)),
         things(size.documents, "file"),
         things(size.chunks, "chunk")
     );
@@ -79,19 +80,24 @@ fn words(args: &IndexArgs, found: &IndexReport, took_ms: i64) -> String {
         text.push_str(&format!("  {} without any text\n", things(size.empty, "file")));
     }
     if let Some(used) = report.usage.as_ref().filter(|_| args.embedder != Embedder::Builtin) {
-        text.push_str(&format!("  {}\n", summary::usage(used)));
+        text.push_str(&format!("  {}\n", usage::line(used)));
     }
     if figures.children_died > 0 {
         let died = things(figures.children_died, "time");
         text.push_str(&format!("  {died} a child process died with work in hand; it was tried again\n"));
     }
     text.push_str(&walked(walk));
-    text.push_str(&format!("  run {}: {} in {}", report.run, report.status, span(took_ms)));
+    text.push_str(&format!(
+        "  run {}: {} in {}",
+        report.run,
+        screen.state(report.status.name()),
+        span(took_ms)
+    ));
     if let Some(reason) = report.reason.as_ref().or(figures.last_failure.as_ref()) {
         text.push_str(&format!("\n  because {}", short(reason, 300)));
     }
     if let Some(due) = &report.next_retry {
-        text.push_str(&format!("\n  next retry due {due}"));
+        text.push_str(&format!("\n  next retry due {}", screen.when(due)));
     }
     text
 }
@@ -136,7 +142,7 @@ fn hint(args: &IndexArgs, found: &IndexReport) -> Option<String> {
         )),
         _ if figures.changed_meanwhile > 0 => Some(format!(
             "{} changed while it was indexed; the same command takes that up",
-            count(figures.changed_meanwhile)
+            things(figures.changed_meanwhile, "file")
         )),
         _ if walk.refused_before + figures.incomplete_before > 0 => Some(
             "`redrive dead list --pipeline index` shows what failed before; --retry-refused tries it again"
@@ -145,10 +151,10 @@ fn hint(args: &IndexArgs, found: &IndexReport) -> Option<String> {
         _ if walk.skipped.contains_key("too_large") => {
             Some("--max-bytes SIZE takes larger text files in".to_owned())
         }
-        RunStatus::Completed if figures.size.chunks > 0 => {
-            Some("`redrive search \"what you are looking for\"` searches it".to_owned())
-        }
+        // Who has searched it before needs no telling.
+        RunStatus::Completed if figures.size.chunks > 0 => (walk.unchanged == 0)
+            .then(|| "`redrive search \"what you are looking for\"` searches it".to_owned()),
         RunStatus::Completed => Some("nothing in this directory can be searched".to_owned()),
-        _ => summary::hint(report),
+        _ => advice::next(report, &[]),
     }
 }

@@ -6,33 +6,33 @@ use redrive_core::gate::Unknown;
 use redrive_operate::policies::{GIVEN, GatePassage, Passages};
 
 use crate::output::plot::{exact, figure, percent};
-use crate::output::table::{Side, table};
-use crate::output::text::{count, safe};
+use crate::output::screen::Screen;
+use crate::output::table::{Column, Table};
+use crate::output::text::{count, things};
 
 /// All of it for people.
-pub fn words(passages: &Passages) -> String {
-    Words(passages).words()
+pub fn words(passages: &Passages, screen: &Screen) -> String {
+    Words(passages).words(screen)
 }
 
 struct Words<'a>(&'a Passages);
 
 impl Words<'_> {
-    fn words(&self) -> String {
-        let right = |name| (name, Side::Right);
-        let headings = [
-            ("gate", Side::Left),
-            ("stage", Side::Left),
-            right("items/call"),
-            right("calls"),
-            right("retries"),
-            right("tokens"),
-            right("at once"),
-            ("held by", Side::Left),
-            ("time", Side::Left),
-        ];
-        let dash = || "–".to_owned();
-        let cells = |row: &GatePassage| {
-            [
+    fn words(&self, screen: &Screen) -> String {
+        let mut table = Table::new([
+            Column::text("gate"),
+            Column::text("stage"),
+            Column::number("items/call").rank(5),
+            Column::number("calls"),
+            Column::number("retries").rank(3),
+            Column::number("tokens").rank(4),
+            Column::number("at once").rank(2),
+            Column::whole("held by").rank(1),
+            Column::whole("time"),
+        ]);
+        let dash = || "-".to_owned();
+        for row in self.0.stages.iter().chain(&self.0.shared) {
+            table.row([
                 row.gate.clone(),
                 row.stages.join(" + "),
                 row.items_per_request.map_or_else(dash, count),
@@ -42,16 +42,13 @@ impl Words<'_> {
                 row.at_once.map_or_else(dash, |n| count(n.into())),
                 row.held_by.map_or_else(dash, |hold| hold.name().to_owned()),
                 row.time.map_or_else(|| "unknown".to_owned(), |time| about(time, !row.unknown.is_empty())),
-            ]
-        };
-        let mut lines = vec![format!(
-            "through gates:\n{}",
-            table(headings, self.0.stages.iter().chain(&self.0.shared).map(cells))
-        )];
+            ]);
+        }
+        let mut lines = vec![format!("through gates:\n{}", table.on(screen))];
         lines.extend(self.in_all());
         lines.extend(self.0.stages.iter().filter_map(|row| self.warning(row)));
         lines.extend(self.unknown());
-        safe(&lines.join("\n"))
+        lines.join("\n")
     }
 
     fn in_all(&self) -> Option<String> {
@@ -76,8 +73,9 @@ impl Words<'_> {
         }
         let expired = row.expired?;
         Some(format!(
-            "{stage}: {} items would expire before it is their turn; raise the deadline or the limit, or submit fewer at a time",
-            count(expired)
+            "{stage}: {} would expire before {}; raise the deadline or the limit, or submit fewer at a time",
+            things(expired, "item"),
+            if expired == 1 { "it is its turn" } else { "it is their turn" }
         ))
     }
 

@@ -8,25 +8,29 @@ use redrive_operate::policies::{Forecast, View, first_waits};
 use serde_json::Value;
 
 use crate::output::plot::{exact, figure, percent};
-use crate::output::table::{Side, table};
-use crate::output::text::{count, safe};
+use crate::output::screen::Screen;
+use crate::output::table::{Column, Table};
+use crate::output::text::{count, safe, things};
 
 /// The longest name of a limit, and a little room.
 const NAME: usize = 17;
 
 /// A policy with its timeline, its limits and, where asked for, its outlook.
-pub fn view(view: &View) -> String {
+pub fn view(view: &View, screen: &Screen) -> String {
     let title = safe(&view.subject.title());
     let heading = view.subject.summary.map_or_else(|| title.clone(), |summary| format!("{title}: {summary}"));
-    let headings =
-        [("attempt", Side::Right), ("wait", Side::Left), ("starts at", Side::Right), ("tier", Side::Right)];
-    let row = |step: &Step| {
-        let tier = (step.tier + 1).to_string();
-        [step.attempt.to_string(), wait(step), exact(step.starts_at_nominal), tier]
-    };
-    let mut parts =
-        vec![heading, table(headings, view.steps.iter().map(row)) + "\n" + &ending(view), limits(view)];
-    parts.extend(view.outlook.as_ref().map(outlook));
+    let mut table = Table::new([
+        Column::number("attempt"),
+        Column::whole("wait"),
+        Column::number("starts at"),
+        Column::number("tier").rank(1),
+    ]);
+    for step in &view.steps {
+        let attempt = count(step.attempt.into());
+        table.row([attempt, wait(step), exact(step.starts_at_nominal), step.tier.to_string()]);
+    }
+    let mut parts = vec![heading, table.on(screen) + "\n" + &ending(view), limits(view, screen)];
+    parts.extend(view.outlook.as_ref().map(|forecast| outlook(forecast, screen)));
     parts.join("\n\n")
 }
 
@@ -104,7 +108,7 @@ fn first_after(view: &View) -> Option<Duration> {
     steps.get(shown).map(|step| step.wait_nominal)
 }
 
-fn limits(view: &View) -> String {
+fn limits(view: &View, screen: &Screen) -> String {
     let policy = &view.subject.policy;
     // Figures without an accessor of their own are read from the policy's JSON, which is public.
     let json = serde_json::to_value(policy).unwrap_or_default();
@@ -119,16 +123,22 @@ fn limits(view: &View) -> String {
         lines.push(("final on", listed(&final_on)));
     }
     lines.extend(json["overrides"].as_array().into_iter().flatten().map(|rule| ("on", special(rule))));
-    lines.push(("crash limit", format!("{} crashes, then dead (quarantined)", policy.crash_limit())));
+    lines.push((
+        "crash limit",
+        format!("{}, then dead (quarantined)", crashes(policy.crash_limit().get().into())),
+    ));
     if let Some(limit) = policy.worker_limit() {
         lines.push((
             "worker limit",
-            format!("{limit} deaths of a worker that held it, then dead (quarantined)"),
+            format!(
+                "{} of a worker that held it, then dead (quarantined)",
+                things(limit.get().into(), "death")
+            ),
         ));
     }
     let unknown = policy.unknown_limit().map_or_else(
         || "none: failures of unknown kind count like others".to_owned(),
-        |limit| format!("{limit} attempts for failures of unknown kind"),
+        |limit| format!("{} for failures of unknown kind", things(limit.get().into(), "attempt")),
     );
     lines.push(("unknown limit", unknown));
     let hint_cap = match view.subject.gate.as_ref().filter(|_| view.subject.stage.is_some()) {
@@ -145,10 +155,14 @@ fn limits(view: &View) -> String {
         lines.push(("timeout growth", growth));
     }
     if let Some(flag) = json["flag_after"].as_u64() {
-        lines.push(("flagged", format!("as permanent-looking after {flag} failures")));
+        lines.push(("flagged", format!("as permanent-looking after {}", things(flag, "failure"))));
     }
     lines.push(("deadline", deadline(view)));
-    aligned(lines)
+    aligned(screen, lines)
+}
+
+fn crashes(n: u64) -> String {
+    if n == 1 { "1 crash".to_owned() } else { format!("{} crashes", count(n)) }
 }
 
 fn deadline(view: &View) -> String {
@@ -159,8 +173,8 @@ fn deadline(view: &View) -> String {
     }
 }
 
-fn aligned<'a>(lines: impl IntoIterator<Item = (&'a str, String)>) -> String {
-    let line = |(name, text): (&str, String)| format!("{name:NAME$}{}", safe(&text));
+fn aligned<'a>(screen: &Screen, lines: impl IntoIterator<Item = (&'a str, String)>) -> String {
+    let line = |(name, text): (&str, String)| screen.hung(&format!("{name:NAME$}{}", safe(&text)), NAME);
     lines.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -174,7 +188,7 @@ fn tier_words(tier: &Tier, with_attempts: bool) -> String {
     let waits = backoff_words(&tier.backoff) + &jitter;
     match tier.attempts {
         _ if !with_attempts => waits,
-        Some(attempts) => format!("{attempts} attempts: {waits}"),
+        Some(attempts) => format!("{}: {waits}", things(attempts.get().into(), "attempt")),
         None => format!("then: {waits}"),
     }
 }
@@ -212,7 +226,7 @@ fn special(rule: &Value) -> String {
     let matcher = serde_json::from_value::<Matcher>(rule["matcher"].clone());
     let mut parts = Vec::new();
     if let Some(max) = rule["max_attempts"].as_u64() {
-        parts.push(format!("{max} attempts"));
+        parts.push(things(max, "attempt"));
     }
     if let Some(backoff) = rule["backoff"].as_object() {
         let figure = |(key, value): (&String, &Value)| match (key.strip_suffix("_ms"), value) {
@@ -230,7 +244,7 @@ fn special(rule: &Value) -> String {
     format!("{}: {}", matcher.map(|matcher| matcher.to_string()).unwrap_or_default(), parts.join(", "))
 }
 
-fn outlook(outlook: &Forecast) -> String {
+fn outlook(outlook: &Forecast, screen: &Screen) -> String {
     let calls = format!(
         "{} per item, {} in all",
         figure(outlook.expected_calls_per_item),
@@ -251,5 +265,8 @@ fn outlook(outlook: &Forecast) -> String {
         ("failure budget", budget),
     ];
     let rate = percent(outlook.failure_rate);
-    format!("when {items} items come and each attempt fails with a chance of {rate}:\n{}", aligned(lines))
+    format!(
+        "when {items} items come and each attempt fails with a chance of {rate}:\n{}",
+        aligned(screen, lines)
+    )
 }

@@ -16,6 +16,7 @@ use redrive_operate::{Error, Floor};
 use super::super::{Answer, Context};
 use super::words;
 use crate::args::RunsArgs;
+use crate::output::screen::Screen;
 use crate::output::summary::named;
 use crate::output::text::{count, things};
 
@@ -30,7 +31,11 @@ pub async fn watch(context: &Context, floor: &Floor, args: &RunsArgs) -> Answer 
         let written = match runs::list(floor, &args.list()).await {
             Ok(list) => {
                 trouble = None;
-                if in_place { redraw(&list, &mut drawn) } else { append(context, &mut before, &list) }
+                if in_place {
+                    redraw(&context.screen(), &list, &mut drawn)
+                } else {
+                    append(context, &mut before, &list)
+                }
             }
             // It may be busy: that is told once, and looked at again.
             Err(error) => {
@@ -50,9 +55,9 @@ pub async fn watch(context: &Context, floor: &Floor, args: &RunsArgs) -> Answer 
 }
 
 /// Prints the table over the one that was printed before, as much of it as there are lines.
-fn redraw(list: &RunList, drawn: &mut u16) -> std::io::Result<()> {
+fn redraw(screen: &Screen, list: &RunList, drawn: &mut u16) -> std::io::Result<()> {
     let height = terminal::size().map_or(USUAL, |(_, rows)| rows).max(2);
-    let text = words(list);
+    let text = words(list, screen);
     let lines: Vec<&str> = text.lines().take(usize::from(height) - 1).collect();
     let mut out = stdout().lock();
     if *drawn > 0 {

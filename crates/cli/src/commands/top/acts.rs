@@ -60,7 +60,7 @@ pub async fn preview(floor: &Floor, group: String, run: Option<RunId>) -> Result
     let which = which(&group, run);
     let selection = Selection::of(floor, &which).await?;
     let planned = dead::preview(floor, &selection, Redrive::default()).await?;
-    let page = dead::list(floor, &List { which, limit: FIRST, after: None }).await?;
+    let page = dead::list(floor, &List { which, limit: FIRST, ..List::default() }).await?;
     let first = page.items.into_iter().map(|item| item.key).collect();
     Ok(Question { group, run, items: planned.items, skipped: planned.skipped, first })
 }

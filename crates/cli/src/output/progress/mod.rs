@@ -1,29 +1,33 @@
-//! The live display: what is done, waiting, running, dead and filtered, each apart.
+//! The live display: how a run and each of its stages go on, on a terminal.
 
-mod parts;
+mod frame;
 mod watch;
 
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use redrive_core::id::RunId;
+use redrive_core::item::StateKind;
 use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
 use redrive_engine::report::{RunReport, gate_report, run_report};
-use redrive_store::Store;
+use redrive_store::{ItemFilter, ItemQuery, Store};
 
-use super::text::{count, short, span, things};
-use parts::Parts;
+use super::screen::Screen;
+use frame::{Frame, Paces, Whole};
 pub use watch::{Unit, Watch};
 
 static BARS: LazyLock<MultiProgress> =
     LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
+/// Runs that are shown now. Where there are several, each has a line.
+static SHOWN: AtomicUsize = AtomicUsize::new(0);
 const EVERY: Duration = Duration::from_millis(150);
-/// Throughput is told over about this many looks.
-const LOOKS: usize = 20;
+/// Items with parts under way that are shown.
+const WHOLES: usize = 5;
 
 /// Standard error, with the bars taken away while something is written.
 pub struct AboveBars;
@@ -48,119 +52,103 @@ impl Write for AboveBars {
 }
 
 /// A display that follows a run until it is dropped.
-pub struct Progress {
-    task: Option<tokio::task::JoinHandle<()>>,
+pub struct Progress(Option<Following>);
+
+struct Following {
+    task: tokio::task::JoinHandle<()>,
     bar: ProgressBar,
-    parts: Option<Parts>,
 }
 
 impl Progress {
     /// Follows a run, on a terminal; shows nothing elsewhere.
     pub fn follow(store: Arc<dyn Store>, run: RunId, recipe: &Recipe, env: Env, quiet: bool) -> Self {
-        let bar = ProgressBar::hidden();
         if quiet || !std::io::stderr().is_terminal() {
-            return Self { task: None, bar, parts: None };
+            return Self(None);
         }
         let bar = BARS.add(ProgressBar::new(0));
-        if let Ok(style) =
-            ProgressStyle::with_template("{prefix:.bold} {bar:32.cyan/blue} {pos}/{len}  {msg}")
-        {
-            bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+        if let Ok(style) = ProgressStyle::with_template("{msg}") {
+            bar.set_style(style);
         }
-        bar.set_prefix(run.to_string());
-        let shown = bar.clone();
+        SHOWN.fetch_add(1, Ordering::SeqCst);
+        let look = Look {
+            store,
+            run,
+            gates: recipe.gates.iter().map(|gate| gate.name.to_string()).collect(),
+            has_parts: recipe.plan.stages().any(|(_, stage)| stage.first_child.is_some()),
+        };
         let (plan, thresholds) = (recipe.plan.clone(), recipe.thresholds);
-        let gates: Vec<String> = recipe.gates.iter().map(|gate| gate.name.to_string()).collect();
-        let parts = plan.stages().any(|(_, stage)| stage.first_child.is_some()).then(|| Parts::new(&BARS));
-        let shown_parts = parts.clone();
+        let shown = bar.clone();
         let task = tokio::spawn(async move {
-            let mut past: Vec<(Timestamp, u64)> = Vec::new();
+            let mut paces = Paces::default();
             loop {
                 let now = env.clock.now();
-                if let Ok(Some(row)) = store.run(run).await
-                    && let Ok(report) = run_report(&*store, &row, &plan, thresholds, now).await
+                // What cannot be read now is shown at the next look.
+                if let Ok(Some(row)) = look.store.run(run).await
+                    && let Ok(report) = run_report(&*look.store, &row, &plan, thresholds, now).await
                 {
-                    past.push((now, report.attempts.total));
-                    if past.len() > LOOKS {
-                        past.remove(0);
-                    }
-                    let held_up = held_up(&*store, &gates, now).await;
-                    draw(&shown, &report, &past, held_up, now);
-                    if let Some(parts) = &shown_parts {
-                        parts.draw(&*store, &report, now).await;
-                    }
+                    paces.look(&report, now);
+                    shown.set_message(look.words(&report, &paces, now).await);
                 }
                 env.clock.sleep(EVERY).await;
             }
         });
-        Self { task: Some(task), bar, parts }
+        Self(Some(Following { task, bar }))
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(task) = self.task.take() {
+        if let Some(Following { task, bar }) = self.0.take() {
             task.abort();
-        }
-        self.bar.finish_and_clear();
-        if let Some(parts) = &self.parts {
-            parts.clear();
+            bar.finish_and_clear();
+            SHOWN.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
-/// The first of these gates that is not open, in words.
-async fn held_up(store: &dyn Store, gates: &[String], now: Timestamp) -> Option<String> {
-    if gates.is_empty() {
-        return None;
-    }
-    let rows = store.gates().await.ok()?;
-    let mut reports =
-        rows.iter().filter(|row| gates.contains(&row.name)).filter_map(|row| gate_report(row, now).ok());
-    let shut = reports.find(|gate| gate.state != "open")?;
-    Some(format!("gate {} is {}: {}", shut.name, shut.state, short(&shut.why, 60)))
+/// What is looked at besides the report of a run.
+struct Look {
+    store: Arc<dyn Store>,
+    run: RunId,
+    gates: Vec<String>,
+    has_parts: bool,
 }
 
-fn draw(
-    bar: &ProgressBar,
-    report: &RunReport,
-    past: &[(Timestamp, u64)],
-    held_up: Option<String>,
-    now: Timestamp,
-) {
-    let counts = &report.counts;
-    bar.set_length(counts.admitted);
-    bar.set_position(counts.finished());
-    let mut parts = vec![format!("done {}", count(counts.succeeded))];
-    for (name, n) in [("filtered", counts.filtered), ("dead", counts.dead), ("running", counts.running)] {
-        if n > 0 {
-            parts.push(format!("{name} {}", count(n)));
+impl Look {
+    async fn words(&self, report: &RunReport, paces: &Paces, now: Timestamp) -> String {
+        let screen = Screen::err(now);
+        if SHOWN.load(Ordering::SeqCst) > 1 {
+            return Frame { report, paces, held_up: None, wholes: &[], now }.line(&screen);
         }
+        let held_up = self.held_up(now).await;
+        let wholes = if self.has_parts { self.wholes().await } else { Vec::new() };
+        let frame = Frame { report, paces, held_up: held_up.as_deref(), wholes: &wholes, now };
+        frame.lines(&screen).join("\n")
     }
-    if counts.waiting > 0 {
-        parts.push(waiting(report, now));
-    }
-    if counts.joining > 0 {
-        parts.push(format!("joining {}", count(counts.joining)));
-    }
-    parts.push(things(report.attempts.total, "attempt"));
-    if let Some(rate) = rate(past) {
-        parts.push(format!("{}/s", count(rate)));
-    }
-    parts.extend(held_up);
-    bar.set_message(parts.join(" · "));
-}
 
-fn waiting(report: &RunReport, now: Timestamp) -> String {
-    let waiting = format!("waiting {}", count(report.counts.waiting));
-    match report.next_due_at.filter(|due| *due > now) {
-        Some(due) => format!("{waiting} (next in {})", span(due.0 - now.0)),
-        None => waiting,
+    /// The first of the gates that is not open, in words.
+    async fn held_up(&self, now: Timestamp) -> Option<String> {
+        if self.gates.is_empty() {
+            return None;
+        }
+        let rows = self.store.gates().await.ok()?;
+        let own = rows.iter().filter(|row| self.gates.contains(&row.name));
+        let shut = own.filter_map(|row| gate_report(row, now).ok()).find(|gate| gate.state != "open")?;
+        Some(format!("gate {} is {}: {}", shut.name, shut.state, shut.why))
     }
-}
 
-fn rate(past: &[(Timestamp, u64)]) -> Option<u64> {
-    let (first, last) = (past.first()?, past.last()?);
-    let ms = u64::try_from(last.0.0 - first.0.0).ok().filter(|ms| *ms > 0)?;
-    Some((last.1 - first.1) * 1_000 / ms)
+    /// The first few items whose parts are under way.
+    async fn wholes(&self) -> Vec<Whole> {
+        let state = Some(StateKind::Joining);
+        let filter = ItemFilter { run: Some(self.run), state, top: true, ..ItemFilter::default() };
+        let query = ItemQuery { filter, after: None, limit: WHOLES };
+        let mut wholes = Vec::new();
+        for item in self.store.items(query).await.unwrap_or_default() {
+            if let Ok(tally) = self.store.children(item.seq).await {
+                let all = tally.done + tally.dead + tally.gone + tally.live;
+                wholes.push(Whole { key: item.key.to_string(), done: tally.done, dead: tally.dead, all });
+            }
+        }
+        wholes
+    }
 }

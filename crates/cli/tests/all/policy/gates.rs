@@ -69,8 +69,8 @@ fn simulate_says_how_long_items_take_through_gates() {
         "through gates:",
         "GATE STAGE ITEMS/CALL CALLS RETRIES TOKENS AT ONCE HELD BY TIME",
         "llm embed 25 2 0 % 18,800 16 tokens at least 1m",
-        "127.0.0.1:9001 post 1 47 0 % 18,800 16 – unknown",
-        "llm embed + sum – 49 0 % 37,600 32 requests at least 16m",
+        "127.0.0.1:9001 post 1 47 0 % 18,800 16 - unknown",
+        "llm embed + sum - 49 0 % 37,600 32 requests at least 16m",
         "in all at least 16m: stages overlap, and gate llm takes longest",
         "not known: limits of 127.0.0.1:9001, which are learnt at run time; how long a call takes (--latency)",
     ] {
@@ -109,7 +109,7 @@ fn a_preset_goes_through_a_gate_only_where_one_is_described() {
         &text[text.len() - 4..],
         [
             "GATE STAGE ITEMS/CALL CALLS RETRIES TOKENS AT ONCE HELD BY TIME",
-            "as given sample 1 111 9.91 % – – requests at least 1m 50s",
+            "as given sample 1 111 9.91 % - - requests at least 1m 50s",
             "in all at least 1m 50s",
             "not known: how long a call takes (--latency)",
         ]
