@@ -60,13 +60,16 @@ impl Close {
         }
     }
 
-    /// The lines that a page should have instead: those that fit stay, and what it leaves out stays left out where
-    /// one line `…` says so.
+    /// The lines that a page should have instead. Lines with `…` in them stay if they fit, and what it leaves out stays
+    /// left out where one line `…` says so; with several of them everything stays if it fits.
     pub fn renewed(self, shown: &[&str], printed: &[&str]) -> Vec<String> {
+        if shown.iter().filter(|line| **line == "…").count() > 1 && self.fits(shown, printed) {
+            return shown.iter().map(|line| (*line).to_owned()).collect();
+        }
         let gap = shown.iter().position(|line| *line == "…");
         let (head, tail) = gap.map_or((printed.len(), 0), |at| (at, shown.len() - at - 1));
         let one = |shown: Option<&&str>, printed: &str| match shown {
-            Some(shown) if self.line_fits(shown, printed) => (*shown).to_owned(),
+            Some(shown) if shown.contains('…') && self.line_fits(shown, printed) => (*shown).to_owned(),
             _ => printed.trim_end().to_owned(),
         };
         if head + tail > printed.len() || gap.is_none() {

@@ -20,7 +20,7 @@
 //! ids and blanks need not agree; with `numbers`, no number. What listens at 127.0.0.1:9000 in a page listens elsewhere
 //! here, so that pages can be played side by side. `cargo run … --` is taken for the binary that was built.
 //!
-//! `REDRIVE_RENEW=1` writes what commands print into the pages.
+//! `REDRIVE_RENEW=1` writes what commands print into pages that are wrong, `REDRIVE_RENEW=all` into every page.
 
 mod compare;
 mod links;
@@ -62,7 +62,8 @@ fn read(name: &str) -> String {
 fn is_as_it_says(name: &str) {
     let text = read(name);
     let played = play::play(&root(), &text);
-    if std::env::var_os("REDRIVE_RENEW").is_some() && !played.renewed.is_empty() {
+    let renew = std::env::var("REDRIVE_RENEW").unwrap_or_default();
+    if renew == "all" || (renew == "1" && !played.wrong.is_empty()) {
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
         for (range, new) in played.renewed.into_iter().rev() {
             lines.splice(range, new);

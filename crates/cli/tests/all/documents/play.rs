@@ -11,7 +11,7 @@ use super::stage::{Printed, Stage};
 pub struct Played {
     /// What is not as the page says, each with its line.
     pub wrong: Vec<String>,
-    /// Lines of the page that an output takes the place of.
+    /// Lines of the page that what was printed can take the place of, also where it only differs in what need not agree.
     pub renewed: Vec<(std::ops::Range<usize>, Vec<String>)>,
 }
 
@@ -120,8 +120,9 @@ impl Player<'_> {
 
     fn lint(&mut self, block: &Block, name: &str) {
         let told = self.stage.run(&format!("redrive policy lint {name}"));
-        // What is told besides warnings is how many there are.
-        let warnings = told[0].text.lines().filter(|line| !line.starts_with("checked ")).count();
+        // What is told besides warnings: how many there are, and notes.
+        let is_warning = |line: &&str| !line.starts_with("checked ") && !line.contains(": note: ");
+        let warnings = told[0].text.lines().filter(is_warning).count();
         let quiet = warnings == 0 || block.marks.has("warns");
         if told[0].code != 0 || !quiet {
             self.wrong(block.line, format!("`redrive policy lint` says of it:\n{}", told[0].text));
@@ -202,9 +203,12 @@ impl Player<'_> {
                 block.line,
                 format!("the page has\n{}\nand it prints\n{}", shown.join("\n"), printed.join("\n")),
             );
+        }
+        let new = close.renewed(shown, &printed);
+        if new != shown {
             let start = block.body.start;
             let lines = start + within.start..start + within.end;
-            self.played.renewed.push((lines, close.renewed(shown, &printed)));
+            self.played.renewed.push((lines, new));
         }
     }
 }
