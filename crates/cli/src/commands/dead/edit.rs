@@ -71,7 +71,7 @@ async fn finish(context: &Context, floor: &Floor, edited: &Edited, work: bool) -
         return Ok(code);
     }
     match &report {
-        Some(report) => drop(tell_of(context, &floor, report).await?),
+        Some(report) => drop(tell_of(context, floor, report).await?),
         None if edited.sent_back => context.hint(&format!("`redrive resume {}` works on it", edited.run)),
         None => {}
     }
