@@ -17,7 +17,8 @@ pub struct SearchArgs {
     /// By meaning and words, by meaning, or by words
     #[arg(long, value_enum, default_value_t = Mode::Hybrid, value_name = "HOW")]
     pub mode: Mode,
-    /// Only in files that match this glob, for example 'docs/**/*.md'; may be given more than once
+    /// Only in files that match this glob, for example 'guide/**/*.md', from the indexed directory on; may be given
+    /// more than once
     #[arg(long, value_name = "GLOB")]
     pub path: Vec<String>,
     /// Only in files of this language or kind, for example rust, markdown, pdf

@@ -11,6 +11,7 @@ mod crash_points;
 mod dead_letters;
 mod deploy;
 mod doctor;
+mod documents;
 mod embed_batches;
 mod gate_breaker;
 mod gate_kinds;

@@ -197,20 +197,6 @@ fn lint_warns_of_a_gate_too_slow_for_the_deadline_and_of_a_breaker_that_never_co
     assert!(out.lines().any(|line| line.starts_with(slow)), "{out}");
 }
 
-#[test]
-fn what_is_documented_of_gates_is_right() {
-    let folder = Folder::new("documentation_gates");
-    let text = std::fs::read_to_string(root().join("docs/gates.md")).unwrap();
-    let pipeline = text.split_once("```toml\n").unwrap().1.split_once("```").unwrap().0;
-    folder.write("pipeline.toml", pipeline);
-    assert_eq!(folder.run(&["lint", "pipeline.toml"]).ok(), "");
-    let block = text.split_once("```text\n$ redrive policy ").unwrap().1;
-    let (command, rest) = block.split_once('\n').unwrap();
-    let shown = rest.split_once("\n```").unwrap().0;
-    let printed = folder.run(&command.split(' ').collect::<Vec<_>>()).ok();
-    assert!(printed.trim_end().ends_with(shown), "{command} prints\n{printed}");
-}
-
 /// A service's limit over the picture's time: calls per second.
 fn limit_at(ms: i64) -> f64 {
     if (14_000..27_000).contains(&ms) { 25.0 } else { 50.0 }
