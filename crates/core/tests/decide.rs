@@ -488,6 +488,6 @@ fn what_has_ended_goes_again_from_a_stage_it_has_passed_with_what_that_was_given
     assert_eq!(next.payload.as_deref(), Some(&b"given"[..]));
     assert!(rerun(&ended, ended.stage.0 + 1).is_err(), "it has not come to that stage");
     assert!(rerun(&waiting(), 0).is_err(), "it has not ended");
-    let child = Item { parent: Some(redrive_core::id::ItemSeq(1)), ..ended };
+    let child = Item { parent: Some(ItemSeq(1)), ..ended };
     assert!(rerun(&child, 0).is_err(), "its parent has to");
 }
