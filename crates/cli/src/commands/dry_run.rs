@@ -6,23 +6,24 @@ use redrive_operate::runs::{DryRun, Lines, StageAhead, Would};
 
 use super::run::not_gone_on_with;
 use super::{Answer, Context, edit};
+use crate::output::json;
+use crate::output::screen::Screen;
 use crate::output::table::{Side, table};
 use crate::output::text::{count, safe, short, things};
-use crate::output::{json, lines, summary};
 
 /// Tells what a run would do.
 pub fn tell(context: &Context, found: &DryRun) -> Answer {
     if context.global.json {
         json(found)?;
     } else {
-        lines(&words(found))?;
+        context.tell(&words(found, &context.screen()))?;
         context.hint("nothing was done; the same command without --dry-run does it");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn words(found: &DryRun) -> String {
-    let (pipeline, source) = (&found.pipeline, summary::over(&found.source));
+fn words(found: &DryRun, screen: &Screen) -> String {
+    let (pipeline, source) = (&found.pipeline, screen.place(&found.source));
     let mut told = Vec::new();
     told.extend(found.other.as_ref().map(not_gone_on_with));
     let status = found.status.map_or_else(String::new, |status| format!(" ({status})"));

@@ -7,12 +7,15 @@ use redrive_operate::items::{self, ItemName, Life};
 
 use super::{Answer, Context};
 use crate::output::json;
-use crate::output::table::{Side, table};
-use crate::output::text::{KEY, count, safe, said, short, span, things, when};
+use crate::output::screen::Screen;
+use crate::output::table::{Cell, Column, Table};
+use crate::output::text::{KEY, count, safe, said, short, span, things};
 
 /// Most lines of an error that are shown, and most characters of one.
 const LINES: usize = 20;
 const WIDTH: usize = 74;
+/// How much of a message is shown beside its attempt, where there is room.
+const MESSAGE: usize = 160;
 
 /// Tells one item's whole life.
 pub async fn explain(context: &Context, name: &ItemName) -> Answer {
@@ -32,7 +35,7 @@ pub fn tell(context: &Context, life: &Life) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     context.tell(&match life {
-        Life::Item(life) => words(life),
+        Life::Item(life) => words(life, &context.screen()),
         Life::Purged(left) => epitaph(left),
     })?;
     Ok(ExitCode::SUCCESS)
@@ -44,7 +47,7 @@ fn epitaph(left: &Epitaph) -> String {
     format!("item {}\n  key {key} in run {}, purged\n\n{}", item.id, item.run, safe(&left.now))
 }
 
-fn words(life: &Explanation) -> String {
+fn words(life: &Explanation, screen: &Screen) -> String {
     let item = &life.item;
     let mut text = format!(
         "item {}\n  key {} in run {}, at stage {}, {}\n",
@@ -52,14 +55,14 @@ fn words(life: &Explanation) -> String {
         short(&item.key, KEY),
         item.run,
         item.stage,
-        item.state
+        screen.state(&item.state.to_string())
     );
     if let Some(parent) = &item.parent {
         text.push_str(&format!("  expanded from {parent}\n"));
     }
-    text.push_str(&format!("  submitted {}", item.created_at));
+    text.push_str(&format!("  submitted {}", screen.when(&item.created_at)));
     if let Some(deadline) = &item.deadline {
-        text.push_str(&format!(", worth a try until {deadline}"));
+        text.push_str(&format!(", worth a try until {}", screen.when(deadline)));
     }
     text.push('\n');
     if item.looks_permanent {
@@ -76,11 +79,11 @@ fn words(life: &Explanation) -> String {
     }
     if !life.attempts.is_empty() {
         text.push('\n');
-        text.push_str(&attempts(life));
+        text.push_str(&attempts(life, screen));
         text.push('\n');
     }
     for mark in &life.marks {
-        text.push_str(&format!("\n{}  {} {}", mark.at, mark.what, safe(&mark.detail)));
+        text.push_str(&format!("\n{}  {} {}", screen.when(&mark.at), mark.what, safe(&mark.detail)));
     }
     if let Some(parts) = &life.parts {
         text.push_str(&parts_words(parts));
@@ -137,38 +140,37 @@ fn parts_words(parts: &Parts) -> String {
     text
 }
 
-fn attempts(life: &Explanation) -> String {
-    let headings = [
-        ("started", Side::Whole),
-        ("stage", Side::Left),
-        ("gen", Side::Right),
-        ("attempt", Side::Right),
-        ("outcome", Side::Whole),
-        ("took", Side::Right),
-        ("why", Side::Left),
-        ("then waits", Side::Left),
-    ];
-    table(
-        headings,
-        life.attempts.iter().map(|row| {
-            let why = match (row.class, &row.message) {
-                (Some(class), Some(message)) => format!("{class}: {}", said(message, 60)),
-                _ => String::new(),
-            };
-            let wait = match (row.wait_ms, row.wait_cause) {
-                (Some(ms), Some(cause)) => format!("{} ({cause})", span(ms)),
-                _ => String::new(),
-            };
-            [
-                when(&row.started_at),
-                row.stage.clone(),
-                row.generation.to_string(),
-                row.attempt.to_string(),
-                row.outcome.to_owned(),
-                row.duration_ms.map(span).unwrap_or_default(),
-                why,
-                wait,
-            ]
-        }),
-    )
+fn attempts(life: &Explanation, screen: &Screen) -> String {
+    let again = life.attempts.iter().any(|row| row.generation > 0);
+    let mut columns = vec![Column::whole("started").rank(3), Column::text("stage").least(8)];
+    columns.extend(again.then(|| Column::number("gen").rank(4)));
+    columns.extend([
+        Column::number("attempt"),
+        Column::whole("outcome"),
+        Column::number("took").rank(2),
+        Column::text("why").least(20).wide(),
+        Column::whole("then waits").rank(1),
+    ]);
+    let mut table = Table::new(columns);
+    for row in &life.attempts {
+        let why = match (row.class, &row.message) {
+            (Some(class), Some(message)) => format!("{class}: {}", said(message, MESSAGE)),
+            _ => String::new(),
+        };
+        let wait = match (row.wait_ms, row.wait_cause) {
+            (Some(ms), Some(cause)) => format!("{} ({cause})", span(ms)),
+            _ => String::new(),
+        };
+        let mut cells: Vec<Cell> = vec![screen.when(&row.started_at).into(), row.stage.clone().into()];
+        cells.extend(again.then(|| row.generation.to_string().into()));
+        cells.extend([
+            row.attempt.to_string().into(),
+            Cell::state(row.outcome),
+            row.duration_ms.map(span).unwrap_or_default().into(),
+            why.into(),
+            wait.into(),
+        ]);
+        table.row(cells);
+    }
+    table.on(screen)
 }

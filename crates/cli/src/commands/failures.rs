@@ -8,9 +8,9 @@ use redrive_operate::reports::{self, Failures};
 
 use super::{Answer, Context};
 use crate::output::json;
-use crate::output::summary::over;
+use crate::output::screen::Screen;
 use crate::output::table::{Side, table};
-use crate::output::text::{KEY, count, said, short, things, when};
+use crate::output::text::{KEY, count, said, short, things};
 
 /// How many of an item's errors are shown, the last ones; `--json` and `explain` have all.
 const ERRORS: usize = 5;
@@ -26,15 +26,16 @@ pub async fn failures(context: &Context, request: &Failures) -> Answer {
         json(&report)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = heading(&report);
-    text.push_str(&projects(&report));
+    let screen = context.screen();
+    let mut text = heading(&report, &screen);
+    text.push_str(&projects(&report, &screen));
     let by_key = request.order == FailureOrder::Key;
     for parts in report.items.chunk_by(|a, b| by_key && a.of == b.of && a.item.run == b.item.run) {
         match parts {
             [item] if !by_key || item.of == item.item.key => {
-                text.push_str(&describe(item, report.run.is_none()))
+                text.push_str(&describe(item, report.run.is_none(), &screen))
             }
-            parts => text.push_str(&describe_parts(parts, report.run.is_none())),
+            parts => text.push_str(&describe_parts(parts, report.run.is_none(), &screen)),
         }
     }
     context.tell(&text)?;
@@ -76,9 +77,10 @@ fn again(report: &FailureReport, request: &Failures) -> String {
     text + sort
 }
 
-fn heading(report: &FailureReport) -> String {
+fn heading(report: &FailureReport, screen: &Screen) -> String {
     let pipeline = report.pipeline.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
-    let source = report.source.as_ref().map(|source| format!(" over {}", over(source))).unwrap_or_default();
+    let source =
+        report.source.as_ref().map(|source| format!(" over {}", screen.place(source))).unwrap_or_default();
     let what = match report.run {
         Some(run) => format!("run {run}{pipeline}{source}"),
         None => format!("{}{pipeline}{source}", things(report.runs, "run")),
@@ -108,7 +110,7 @@ fn standing(totals: &FailureTotals) -> String {
 }
 
 /// How much failed by project and stage, where that says more than the first line.
-fn projects(report: &FailureReport) -> String {
+fn projects(report: &FailureReport, screen: &Screen) -> String {
     let stages: usize = report.projects.iter().map(|project| project.stages.len()).sum();
     if report.projects.len() < 2 && stages < 2 {
         return String::new();
@@ -130,7 +132,7 @@ fn projects(report: &FailureReport) -> String {
             };
             [
                 project.pipeline.clone(),
-                short(&over(&project.source), 60),
+                short(&screen.place(&project.source), 60),
                 stage,
                 count(at.totals.failed),
                 count(at.totals.waiting + at.totals.running),
@@ -150,10 +152,10 @@ fn name(item: &FailedItem, key: &str, many_runs: bool) -> String {
     format!("{}{part}{run}", short(key, KEY))
 }
 
-fn describe(failed: &FailedItem, many_runs: bool) -> String {
+fn describe(failed: &FailedItem, many_runs: bool, screen: &Screen) -> String {
     let item = &failed.item;
     let fate = match (&failed.next_at, &item.reason) {
-        (Some(next), _) => format!("tried again at {}", when(next)),
+        (Some(next), _) => format!("next try {}", screen.when(next)),
         (None, Some(reason)) => format!("dead ({reason})"),
         (None, None) => item.state.to_string(),
     };
@@ -177,7 +179,7 @@ fn describe(failed: &FailedItem, many_runs: bool) -> String {
         let message = error.message.as_deref().unwrap_or_default();
         text.push_str(&format!(
             "\n  {}  {}#{}  {}",
-            ended(error),
+            ended(error, screen),
             error.stage,
             error.attempt,
             said(message, MESSAGE)
@@ -192,8 +194,8 @@ fn headed(first: String, joint: &str, fate: &str) -> String {
     if whole.chars().count() <= LINE { format!("\n\n{whole}") } else { format!("\n\n{first}\n  {fate}") }
 }
 
-fn ended(error: &AttemptView) -> String {
-    error.ended_at.as_deref().map_or_else(|| "now".to_owned(), when)
+fn ended(error: &AttemptView, screen: &Screen) -> String {
+    error.ended_at.as_deref().map_or_else(|| "now".to_owned(), |at| screen.when(at))
 }
 
 fn retries(n: u64) -> String {
@@ -201,7 +203,7 @@ fn retries(n: u64) -> String {
 }
 
 /// An item some parts of which failed: what happened to them, alike errors once.
-fn describe_parts(parts: &[FailedItem], many_runs: bool) -> String {
+fn describe_parts(parts: &[FailedItem], many_runs: bool, screen: &Screen) -> String {
     let Some(first) = parts.first() else { return String::new() };
     let dead = parts.iter().filter(|part| part.next_at.is_none()).count();
     let next = parts.iter().filter_map(|part| part.next_at.as_deref()).min();
@@ -211,7 +213,7 @@ fn describe_parts(parts: &[FailedItem], many_runs: bool) -> String {
         fates.push(format!("{dead} dead"));
     }
     if let Some(next) = next {
-        fates.push(format!("{} tried again, the next at {}", parts.len() - dead, when(next)));
+        fates.push(format!("{} tried again, the next {}", parts.len() - dead, screen.when(next)));
     }
     if parts.iter().any(|part| part.item.looks_permanent) {
         fates.push("looks permanent".to_owned());
@@ -221,7 +223,7 @@ fn describe_parts(parts: &[FailedItem], many_runs: bool) -> String {
     let mut text = headed(first, "; ", &fates.join(", "));
     let mut alike: BTreeMap<(&str, &str), (u32, String)> = BTreeMap::new();
     for error in parts.iter().flat_map(|part| &part.errors) {
-        let ended = ended(error);
+        let ended = ended(error, screen);
         let message = error.message.as_deref().unwrap_or_default();
         let seen = alike.entry((&error.stage, message)).or_insert((0, ended.clone()));
         *seen = (seen.0 + 1, std::mem::take(&mut seen.1).max(ended));

@@ -24,7 +24,7 @@ pub async fn stats(context: &Context, request: &StatsOf) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(over) = &stats.over_runs {
-        context.tell(&trend::words(over))?;
+        context.tell(&trend::words(over, &context.screen()))?;
         context.hint(&format!("`redrive stats {}` tells the newest of them stage by stage", stats.run.run));
         return Ok(ExitCode::SUCCESS);
     }

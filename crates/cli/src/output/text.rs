@@ -24,7 +24,7 @@ pub fn said(message: &str, most: usize) -> String {
     short(redrive_core::failure::headline(message), most)
 }
 
-/// A time to the second, for a table: date and time can stand in two lines.
+/// A time to the second, in UTC.
 pub fn when(time: &str) -> String {
     let seconds = time.split('.').next().unwrap_or(time).trim_end_matches('Z');
     seconds.replacen('T', " ", 1)

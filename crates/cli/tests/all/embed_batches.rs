@@ -141,7 +141,7 @@ fn a_service_that_takes_single_texts_is_found_out_once_and_remembered() {
     assert!((1..=2 * 7 + 2).contains(&failed), "{failed} calls with several texts: {first:#}");
     assert_eq!((count(&first["ok"]), count(&first["paid_again"])), (ITEMS as u64, 0), "{first:#}");
     assert_eq!(place.gate("model")["batch"], json!({ "work": 1 }));
-    assert!(place.run(&["gates"]).stdout.contains("work sends at most 1 items"), "people are told");
+    assert!(place.run(&["gates"]).stdout.contains("work sends at most 1 item"), "people are told");
 
     provider.reset();
     place.write("in2.jsonl", texts(ITEMS).replace("text of", "other text of"));

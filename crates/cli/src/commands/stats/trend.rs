@@ -4,14 +4,15 @@ use redrive_engine::report::{Figures, StageTrend};
 use redrive_operate::reports::{Compared, OverRuns};
 
 use super::percent;
+use crate::output::screen::Screen;
 use crate::output::table::{Side, table};
-use crate::output::text::{count, safe, things, when};
+use crate::output::text::{count, safe, things};
 
 /// The runs, the days, what changed since the last run, and the stages by configuration.
-pub fn words(over: &OverRuns) -> String {
+pub fn words(over: &OverRuns, screen: &Screen) -> String {
     let trend = &over.trend;
     let runs = trend.runs.iter().map(|run| {
-        let began = when(&run.created_at);
+        let began = screen.when(&run.created_at);
         cells(run.run.to_string(), began, &run.figures)
     });
     let mut text = format!("{} of {}\n\n", things(trend.runs.len() as u64, "run"), safe(&trend.pipeline));

@@ -1,5 +1,7 @@
 //! Why an item is not running now, in a sentence.
 
+use std::time::Duration;
+
 use redrive_core::failure::headline;
 use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
@@ -121,10 +123,11 @@ fn waiting(
     let found = gate.filter(|gate| cause == Some(Cause::Gate) && !gate.why.is_empty());
     let found = found.map(|gate| format!("; {}", gate.why)).unwrap_or_default();
     format!(
-        "It waits at {stage} until {due} ({} ms from now): {why}{found}. Failed {} time{}.",
-        due.0 - now.0,
+        "It waits at {stage} until {due} (in {}): {why}{found}. Failed {} time{}. `redrive retry {}` has it go now.",
+        span(due.since(now)),
         item.failures,
-        if item.failures == 1 { "" } else { "s" }
+        if item.failures == 1 { "" } else { "s" },
+        item.id
     )
 }
 
@@ -141,6 +144,18 @@ fn at_gate(stage: &str, gate: &GateReport) -> String {
     )
 }
 
+/// A span as people say it, by its two largest parts.
+fn span(span: Duration) -> String {
+    let seconds = span.as_secs();
+    match seconds {
+        0 => format!("{} ms", span.as_millis()),
+        1..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,5 +165,13 @@ mod tests {
         assert_eq!(said("HTTP 422: not like this.\nbody"), "HTTP 422: not like this");
         assert_eq!(said(""), "");
         assert_eq!(said(&"x".repeat(500)).chars().count(), SAID);
+    }
+
+    #[test]
+    fn spans_are_told_by_their_two_largest_parts() {
+        let told = |seconds| span(Duration::from_secs(seconds));
+        let all = [told(59), told(3_599), told(86_399), told(200_000)];
+        assert_eq!(all, ["59 s", "59 min 59 s", "23 h 59 min", "2 d 7 h"]);
+        assert_eq!(span(Duration::from_millis(250)), "250 ms");
     }
 }
