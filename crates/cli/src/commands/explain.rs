@@ -62,7 +62,7 @@ fn words(life: &Explanation, screen: &Screen) -> String {
     }
     text.push_str(&format!("  submitted {}", screen.when(&item.created_at)));
     if let Some(deadline) = &item.deadline {
-        text.push_str(&format!(", worth a try until {}", screen.when(deadline)));
+        text.push_str(&format!(", deadline {}", screen.when(deadline)));
     }
     text.push('\n');
     if item.looks_permanent {

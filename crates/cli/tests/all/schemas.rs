@@ -212,7 +212,12 @@ fn items_that_wait_or_go_again_are_told_as_is_written_down() {
     walk(
         &place,
         &[
+            ("run dry-run", &["run", "p.toml", "--dry-run"], 0),
+            ("try", &["try", "p.toml", "work", "--payload", "{\"id\":\"good\"}", "--key", "good"], 0),
+            ("try", &["try", "p.toml", "work", "--payload", "{\"id\":\"bad\"}", "--key", "bad"], 3),
             ("run", &["run", "p.toml", "--max-wait", "0s"], 3),
+            ("run dry-run", &["run", "p.toml", "--dry-run"], 0),
+            ("dead edit", &["dead", "edit", "bad", "--set", "/id=\"better\""], 0),
             ("items", &["items"], 0),
             ("items", &["items", "--state", "waiting", "-n", "1"], 0),
             ("explain", &["explain", "worn"], 0),
