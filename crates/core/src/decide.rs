@@ -23,6 +23,8 @@ use crate::policy::Cause;
 use crate::tally::place;
 use crate::time::{CLOCK_SLACK, Timestamp};
 
+pub(crate) use told::rescheduled;
+
 /// Most children one item may expand into; they are admitted in one transaction.
 pub const MAX_CHILDREN: usize = 100_000;
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::attempt::{AttemptRecord, Outcome};
+use crate::decide::rescheduled;
 use crate::event::{ChildTally, Mark, Place};
 use crate::id::{ItemId, RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
@@ -295,12 +296,20 @@ fn parent_as_children(case: &Case<'_>) -> Option<String> {
     }
 }
 
+/// Whether somebody has told it when to go. A clock that was put back since has begun that wait anew.
+fn is_rescheduled(case: &Case<'_>) -> bool {
+    let stage = case.plan.and_then(|plan| plan.stage(case.item.stage)).map_or("", |stage| &stage.name);
+    let last = case.marks.iter().rfind(|mark| mark.what != "stepped");
+    last.is_some_and(|mark| {
+        mark.what == "rescheduled" && *mark.detail == *rescheduled(stage, case.item.attempt)
+    })
+}
+
 /// A wait is counted from the item's last change: a clock that was put back begins it anew, and writes that down.
 fn waits_as_decided(case: &Case<'_>) -> Option<String> {
     let item = case.item;
     let State::Waiting { due, .. } = item.state else { return None };
-    // Somebody has told it when to go.
-    if case.marks.iter().any(|mark| mark.what == "rescheduled" && mark.at == item.updated_at) {
+    if is_rescheduled(case) {
         return None;
     }
     let last = present(case).max_by_key(|row| row.attempt);

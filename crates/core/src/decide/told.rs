@@ -8,6 +8,11 @@ use crate::id::StageNo;
 use crate::item::{DeadReason, Payload, State, StateKind};
 use crate::time::Timestamp;
 
+/// What is noted of an item that is told when to go: where that was, so that it is known for which wait it was said.
+pub(crate) fn rescheduled(stage: &str, attempt: u32) -> String {
+    format!("at {stage}, before attempt {}", attempt.saturating_add(1))
+}
+
 impl Desk<'_> {
     pub(super) fn cancelled(&self) -> Result<Transition, Illegal> {
         self.taken_out(State::Cancelled, "cancelled", "its run was cancelled")
@@ -158,7 +163,7 @@ impl Desk<'_> {
             return self.illegal("it is not worth a try any more then");
         }
         let mut next = self.to(State::Waiting { due, cause: None });
-        next.mark = Some(self.mark("rescheduled", ""));
+        next.mark = Some(self.mark("rescheduled", &rescheduled(&self.stage.name, self.item.attempt)));
         Ok(next)
     }
 
