@@ -29,7 +29,7 @@ pub struct FailurePlace {
 }
 
 impl FailurePlace {
-    /// Reads what [`Rank::cursor`] wrote.
+    /// Reads what `Rank::cursor` wrote.
     #[must_use]
     pub fn read(cursor: &str) -> Option<Self> {
         let (number, id) = cursor.split_once('.')?;
