@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redrive_core::fingerprint::fingerprint;
 use redrive_core::item::Item;
-use redrive_store::{Result, Store};
+use redrive_store::{ItemFilter, Result, Store};
 
 /// What the last failure of an item said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,12 +15,32 @@ pub struct LastWords {
     pub group: Arc<str>,
 }
 
-/// Reads what the last failure of each item at its present stage said; `None` where there was none. `stage` names an item's
-/// stage.
+/// Reads those of these items whose last failure is in a group, and whose key or last failure contains a text, each with what
+/// its last failure said.
 ///
 /// # Errors
 /// When the store fails.
-pub async fn last_words(
+pub async fn with_words(
+    store: &dyn Store,
+    items: Vec<Item>,
+    stage: impl Fn(&Item) -> String,
+    filter: &ItemFilter,
+) -> Result<Vec<(Item, Option<LastWords>)>> {
+    let ItemFilter { group, text, .. } = filter;
+    let words = last_words(store, &items, stage).await?;
+    let meant = |(item, words): &(Item, Option<LastWords>)| {
+        group.as_ref().is_none_or(|group| words.as_ref().is_some_and(|words| *words.group == **group))
+            && text.as_ref().is_none_or(|text| {
+                let said = words.as_ref().is_some_and(|words| words.message.contains(&**text));
+                said || item.key.contains(&**text)
+            })
+    };
+    Ok(items.into_iter().zip(words).filter(meant).collect())
+}
+
+/// Reads what the last failure of each item at its present stage said; `None` where there was none. `stage` names an item's
+/// stage.
+async fn last_words(
     store: &dyn Store,
     items: &[Item],
     stage: impl Fn(&Item) -> String,

@@ -149,7 +149,10 @@ impl Operator {
                 let open =
                     self.store.run(self.run).await?.is_some_and(|row| row.control != Control::Cancelled);
                 if open {
-                    admin::redrive_edited(&self.store, plan, &item, payload, &self.env).await?;
+                    let mut import =
+                        admin::Import::begin(&self.store, "an edit", "sim", self.env.clock.now()).await?;
+                    import.send_back(&self.store, plan, &item, payload, &self.env).await?;
+                    import.end(&self.store, self.env.clock.now()).await?;
                 }
                 Ok(())
             }

@@ -36,7 +36,7 @@ impl Import {
     ) -> Result<bool> {
         let progress =
             Operation { changed: self.0.changed + 1, updated_at: env.clock.now(), ..self.0.clone() };
-        let sent = send_edited(store, plan, item, payload, Some(progress.clone()), env).await?;
+        let sent = send_edited(store, plan, item, payload, progress.clone(), env).await?;
         if sent {
             self.0 = progress;
         }

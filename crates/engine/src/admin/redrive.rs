@@ -193,27 +193,14 @@ async fn commit(
     Ok(!applied.contains(&Applied::Stale))
 }
 
-/// Sends one dead item back with new content. `false` when it is not dead or cannot live again.
-///
-/// # Errors
-/// When the store fails.
-pub async fn redrive_edited(
-    store: &dyn Store,
-    plan: &Plan,
-    item: &Item,
-    payload: Payload,
-    env: &Env,
-) -> Result<bool> {
-    send_edited(store, plan, item, payload, None, env).await
-}
-
-/// The same as a part of an operation, whose progress is kept in the same transaction.
+/// Sends one dead item back with new content, as a part of an operation whose progress is kept in the same transaction. `false`
+/// when it is not dead or cannot live again.
 pub(super) async fn send_edited(
     store: &dyn Store,
     plan: &Plan,
     item: &Item,
     payload: Payload,
-    operation: Option<Operation>,
+    operation: Operation,
     env: &Env,
 ) -> Result<bool> {
     let now = env.clock.now();
@@ -230,7 +217,7 @@ pub(super) async fn send_edited(
             all_or_nothing: true,
             unless_cancelled: Some(item.run),
             run,
-            operation,
+            operation: Some(operation),
             now,
         })
         .await?;

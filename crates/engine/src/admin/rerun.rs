@@ -11,9 +11,12 @@ use redrive_store::{
 use serde::{Deserialize, Serialize};
 
 use super::reconfigure::is_edited;
-use super::{Done, PAGE, Request, close, is_open, open};
+use super::{Done, Request, close, is_open, open};
 use crate::crash;
 use crate::env::Env;
+
+/// Items of a page, whose contents are read and written with it.
+const PAGE: usize = 500;
 
 /// What is to be done again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -54,6 +57,16 @@ impl Rerunning {
         self.from_stage + self.from_start
     }
 
+    /// The count of those to which this has to happen.
+    fn of(&mut self, way: &Way) -> &mut u64 {
+        match way {
+            Way::From(_) => &mut self.from_stage,
+            Way::Start => &mut self.from_start,
+            Way::NotKept => &mut self.not_kept,
+            Way::Edited => &mut self.edited,
+        }
+    }
+
     fn left_alone(self) -> u64 {
         self.not_kept + self.edited + self.moved
     }
@@ -87,33 +100,44 @@ impl Rerun {
             }
     }
 
-    async fn way(&self, store: &dyn Store, item: &Item) -> Result<Way> {
-        let ended_at_it = item.state.kind() == StateKind::Filtered && item.stage == self.stage;
-        if let Some(payload) = self.given(store, item, ended_at_it).await? {
-            return Ok(Way::From(payload));
+    /// What has to happen to each of these items.
+    async fn ways(&self, store: &dyn Store, items: &[&Item]) -> Result<Vec<Way>> {
+        let given = self.given(store, items).await?;
+        let mut ways = Vec::with_capacity(items.len());
+        for (item, given) in items.iter().zip(given) {
+            ways.push(match given {
+                Some(payload) => Way::From(payload),
+                None if is_edited(store, item).await? => Way::Edited,
+                None if self.can_reread => Way::Start,
+                None => Way::NotKept,
+            });
         }
-        if is_edited(store, item).await? {
-            return Ok(Way::Edited);
-        }
-        Ok(if self.can_reread { Way::Start } else { Way::NotKept })
+        Ok(ways)
     }
 
-    /// What the stage was given of an item, where that is still known: kept outputs are followed from what the item was
+    /// What the stage was given of each item, where that is still known: kept outputs are followed from what an item was
     /// submitted with, and what nobody has changed is there as it was.
-    async fn given(&self, store: &dyn Store, item: &Item, is_present: bool) -> Result<Option<Payload>> {
-        let present = store.payload(item.seq).await?.and_then(Content::whole);
-        if is_present {
-            return Ok(present);
-        }
-        let (mut input, mut output) = (item.version, None);
+    async fn given(&self, store: &dyn Store, items: &[&Item]) -> Result<Vec<Option<Payload>>> {
+        let is_here = |item: &Item| item.state.kind() == StateKind::Filtered && item.stage == self.stage;
+        let mut inputs: Vec<Option<ContentHash>> = items.iter().map(|item| Some(item.version)).collect();
+        let mut given: Vec<Option<Payload>> = vec![None; items.len()];
         for mark in &self.before {
-            let Some(config) = *mark else { return Ok(None) };
-            let found = store.outputs(vec![OutputKey { config, input }]).await?.into_iter().next();
-            let Some(payload) = found.flatten() else { return Ok(None) };
-            input = ContentHash::of(&[&payload]);
-            output = Some(payload);
+            let asked = inputs.iter().map(|input| Some(OutputKey { config: (*mark)?, input: (*input)? }));
+            let asked: Vec<Option<OutputKey>> = asked.collect();
+            let mut found = store.outputs(asked.iter().flatten().copied().collect()).await?.into_iter();
+            for (at, asked) in asked.iter().enumerate() {
+                given[at] = asked.and_then(|_| found.next().flatten());
+                inputs[at] = given[at].as_ref().map(|payload| ContentHash::of(&[payload]));
+            }
         }
-        Ok(output.or_else(|| present.filter(|payload| ContentHash::of(&[payload]) == input)))
+        for (at, item) in items.iter().enumerate() {
+            if is_here(item) || self.before.is_empty() {
+                let present = store.payload(item.seq).await?.and_then(Content::whole);
+                given[at] =
+                    present.filter(|payload| is_here(item) || ContentHash::of(&[payload]) == item.version);
+            }
+        }
+        Ok(given)
     }
 }
 
@@ -128,14 +152,9 @@ pub async fn preview_rerun(store: &dyn Store, request: &Rerun) -> Result<Rerunni
         let page = store.items(query.clone()).await?;
         let Some(last) = page.last().map(|item| item.seq) else { return Ok(all) };
         query.after = Some(last);
-        for item in page.iter().filter(|item| request.means(item)) {
-            let count = match request.way(store, item).await? {
-                Way::From(_) => &mut all.from_stage,
-                Way::Start => &mut all.from_start,
-                Way::NotKept => &mut all.not_kept,
-                Way::Edited => &mut all.edited,
-            };
-            *count += 1;
+        let meant: Vec<&Item> = page.iter().filter(|item| request.means(item)).collect();
+        for way in request.ways(store, &meant).await? {
+            *all.of(&way) += 1;
         }
     }
 }
@@ -177,6 +196,7 @@ pub(super) async fn go_on(
         rerun.page(&page, &mut operation).await?;
         operation.changed += rerun.all.sent() - before.sent();
         operation.skipped += rerun.all.left_alone() - before.left_alone();
+        env.progress.reached(operation.changed + operation.skipped, None);
     }
     Ok((rerun.all, close(store, operation, env.clock.now()).await?))
 }
@@ -197,8 +217,17 @@ impl Pages<'_> {
         let now = self.env.clock.now();
         let run = self.request.run;
         let (mut starts, mut changes) = (Vec::new(), Vec::new());
-        for item in page.iter().filter(|item| self.request.means(item)) {
-            let Some(event) = self.event(item).await? else { continue };
+        let meant: Vec<&Item> = page.iter().filter(|item| self.request.means(item)).collect();
+        let ways = self.request.ways(self.store, &meant).await?;
+        for (item, way) in meant.into_iter().zip(ways) {
+            let event = match way {
+                Way::From(payload) => Event::Rerun { stage: self.request.stage, payload },
+                Way::Start => Event::Superseded(Gone::Rerun),
+                Way::NotKept | Way::Edited => {
+                    *self.all.of(&way) += 1;
+                    continue;
+                }
+            };
             let start = matches!(event, Event::Superseded(_));
             if start && !std::mem::replace(&mut self.reads, true) {
                 // A crash from here on finds a source that is to be read from its beginning.
@@ -234,21 +263,5 @@ impl Pages<'_> {
             *count += 1;
         }
         Ok(())
-    }
-
-    /// What happens to an item; `None` when it stays as it is.
-    async fn event(&mut self, item: &Item) -> Result<Option<Event>> {
-        Ok(match self.request.way(self.store, item).await? {
-            Way::From(payload) => Some(Event::Rerun { stage: self.request.stage, payload }),
-            Way::Start => Some(Event::Superseded(Gone::Rerun)),
-            Way::NotKept => {
-                self.all.not_kept += 1;
-                None
-            }
-            Way::Edited => {
-                self.all.edited += 1;
-                None
-            }
-        })
     }
 }

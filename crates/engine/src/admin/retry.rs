@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{Done, PAGE, Plans, Request, by_run, close, is_open, open};
 use crate::crash;
 use crate::env::Env;
-use crate::last_words::{LastWords, last_words};
+use crate::last_words::with_words;
 
 /// Which waiting items go when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,22 +33,14 @@ impl Retry {
 
     /// Those of a run's items that are meant. What the last failure of one that waits said is in its attempt alone.
     async fn meant(&self, store: &dyn Store, items: Vec<Item>, plan: Option<&Plan>) -> Result<Vec<Item>> {
-        let ItemFilter { group, text, .. } = &self.filter;
-        if group.is_none() && text.is_none() {
+        if self.filter.group.is_none() && self.filter.text.is_none() {
             return Ok(items);
         }
         let stage = |item: &Item| {
             plan.and_then(|plan| plan.stage(item.stage)).map_or(String::new(), |stage| stage.name.clone())
         };
-        let words = last_words(store, &items, stage).await?;
-        let meant = |item: &Item, words: Option<&LastWords>| {
-            group.as_ref().is_none_or(|group| words.is_some_and(|words| *words.group == **group))
-                && text.as_ref().is_none_or(|text| {
-                    item.key.contains(&**text) || words.is_some_and(|words| words.message.contains(&**text))
-                })
-        };
-        let both = items.into_iter().zip(words);
-        Ok(both.filter(|(item, words)| meant(item, words.as_ref())).map(|(item, _)| item).collect())
+        let meant = with_words(store, items, stage, &self.filter).await?;
+        Ok(meant.into_iter().map(|(item, _)| item).collect())
     }
 
     /// What follows for an item; `None` when it stays as it is: it is due then already, or not worth a try any more.
@@ -150,6 +142,7 @@ pub(super) async fn go_on(
             operation.changed += done;
             of.extend((done > 0).then_some(run));
             operation.skipped += items.len() as u64 - done;
+            env.progress.reached(operation.changed + operation.skipped, None);
         }
     }
     Ok((close(store, operation, env.clock.now()).await?, of))

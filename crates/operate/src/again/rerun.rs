@@ -122,7 +122,11 @@ impl Asked {
         }
         let mut can_reread = source.can_be_read_again();
         let mut unreadable = (!can_reread).then(|| format!("{} can be read only once", source.name()));
-        if can_reread && let Err(error) = source.open(&*floor.wiring, &known.definition, None, None) {
+        if known.row.is_part() {
+            // Reading it again would admit the rest, which nobody asked for.
+            let why = "only a part of the source was admitted (`redrive run` without --limit and --only takes the rest)";
+            (can_reread, unreadable) = (false, Some(why.to_owned()));
+        } else if can_reread && let Err(error) = source.open(&*floor.wiring, &known.definition, None, None) {
             (can_reread, unreadable) = (false, Some(error.to_string()));
         }
         Ok(Self { known, stage, name, can_reread, unreadable })

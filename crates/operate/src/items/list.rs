@@ -1,12 +1,13 @@
 //! Items are listed, in any state, of any run.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use redrive_core::failure::Class;
 use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{DeadReason, Item, State, StateKind};
-use redrive_engine::last_words::{LastWords, last_words};
-use redrive_store::ItemQuery;
+use redrive_engine::last_words::{LastWords, with_words};
+use redrive_store::{ItemFilter, ItemQuery};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
@@ -16,6 +17,8 @@ use crate::runs::Runs;
 
 /// Most items of a page.
 pub const MOST: usize = 10_000;
+/// Items read at a time where a text is looked for.
+const PAGE: usize = 500;
 
 /// Which page of items.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -125,26 +128,51 @@ pub async fn list(floor: &Floor, request: &List) -> Result<ItemList> {
     }
     let limit = request.limit.clamp(1, MOST);
     let (first, mut after) = read_cursor(request.after.as_deref())?;
-    let mut found: Vec<(usize, Item)> = Vec::new();
+    let mut found: Vec<(usize, ItemSeq, ItemRow)> = Vec::new();
     for (place, filter) in filters.iter().enumerate().skip(first) {
-        let query = ItemQuery { filter: filter.clone(), after: after.take(), limit: limit + 1 - found.len() };
-        found.extend(floor.store.items(query).await?.into_iter().map(|item| (place, item)));
+        let wanted = limit + 1 - found.len();
+        let rows = rows(floor, filter, after.take(), wanted).await?;
+        found.extend(rows.into_iter().map(|(seq, row)| (place, seq, row)));
         if found.len() > limit {
             break;
         }
     }
-    let next = (found.len() > limit).then(|| format!("{}.{}", found[limit - 1].0, found[limit - 1].1.seq.0));
-    found.truncate(limit);
-    let runs = Runs::of(&*floor.store);
-    let found: Vec<Item> = found.into_iter().map(|(_, item)| item).collect();
-    let mut stages: BTreeMap<(RunId, StageNo), String> = BTreeMap::new();
-    for item in &found {
-        stages.insert((item.run, item.stage), runs.stage_name(item.run, item.stage).await?);
+    let next = (found.len() > limit).then(|| format!("{}.{}", found[limit - 1].0, found[limit - 1].1.0));
+    let items = found.into_iter().take(limit).map(|(_, _, row)| row).collect();
+    Ok(ItemList { items, next })
+}
+
+/// Reads so many items on from one. What a dead item died of is at hand for a store; what one that goes on failed of is not, so
+/// a text or a group is looked for here.
+async fn rows(
+    floor: &Floor,
+    filter: &ItemFilter,
+    mut after: Option<ItemSeq>,
+    wanted: usize,
+) -> Result<Vec<(ItemSeq, ItemRow)>> {
+    let (store, runs) = (&*floor.store, Runs::of(&*floor.store));
+    let of_store = ItemFilter { group: None, text: None, ..filter.clone() };
+    let narrow = filter.group.is_some() || filter.text.is_some();
+    let mut found = Vec::new();
+    while found.len() < wanted {
+        let limit = if narrow { PAGE } else { wanted - found.len() };
+        let page = store.items(ItemQuery { filter: of_store.clone(), after, limit }).await?;
+        let Some(last) = page.last().map(|item| item.seq) else { break };
+        after = Some(last);
+        let mut stages: BTreeMap<(RunId, StageNo), String> = BTreeMap::new();
+        for item in &page {
+            if let Entry::Vacant(place) = stages.entry((item.run, item.stage)) {
+                place.insert(runs.stage_name(item.run, item.stage).await?);
+            }
+        }
+        let stage = |item: &Item| stages.get(&(item.run, item.stage)).cloned().unwrap_or_default();
+        let meant = with_words(store, page, stage, filter).await?;
+        found.extend(
+            meant.into_iter().map(|(item, words)| (item.seq, ItemRow::new(&item, stage(&item), words))),
+        );
     }
-    let stage = |item: &Item| stages.get(&(item.run, item.stage)).cloned().unwrap_or_default();
-    let words = last_words(&*floor.store, &found, stage).await?;
-    let rows = found.iter().zip(words).map(|(item, words)| ItemRow::new(item, stage(item), words));
-    Ok(ItemList { items: rows.collect(), next })
+    found.truncate(wanted);
+    Ok(found)
 }
 
 /// A cursor: the place of a filter among several, and the item that the page before ended with.
