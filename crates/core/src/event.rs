@@ -89,8 +89,6 @@ pub enum Gone {
     Removed,
     /// A stage it has passed is configured otherwise now, and what that stage was given is not kept: it is read again.
     Reconfigured,
-    /// An operator wants it done again from a stage it has passed, and what that stage was given is not kept: it is read again.
-    Rerun,
 }
 
 /// What a stage said of one item.

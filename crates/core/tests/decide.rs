@@ -349,7 +349,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::ChildrenSettled(ChildTally { done: 1, ..ChildTally::default() })),
         Just(Event::ChildReopened { stage: StageNo(0) }),
         Just(Event::CancelRequested),
-        prop::sample::select(vec![Gone::Newer, Gone::Removed, Gone::Reconfigured, Gone::Rerun])
+        prop::sample::select(vec![Gone::Newer, Gone::Removed, Gone::Reconfigured])
             .prop_map(Event::Superseded),
         Just(Event::Reconfigured),
         (0_i64..100_000).prop_map(|due| Event::Redriven { due: Timestamp(due), payload: None }),

@@ -41,7 +41,6 @@ pub const POINTS: &[&str] = &[
     "redrive.after_page",
     "retry.before_page",
     "retry.after_page",
-    "rerun.reading_begun",
     "rerun.before_page",
     "rerun.after_page",
     "purge.before_page",

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use redrive_store::{Scrub, Scrubbed, WorkerRow};
+use redrive_engine::report::Crew;
+use redrive_store::{Scrub, Scrubbed};
 use serde::Serialize;
 
 use crate::Floor;
@@ -51,7 +52,7 @@ pub struct Compacted {
 /// While a worker is at work, which would be kept waiting; when there is no room for a second copy of the file, or the store
 /// fails. Nothing is changed then.
 pub async fn compact(floor: &Floor) -> Result<Compacted> {
-    if let Some(worker) = at_work(floor).await? {
+    if let Some(worker) = Crew::read(&*floor.store, &floor.env).await?.first() {
         let runs: Vec<String> = worker.spec.runs.iter().map(ToString::to_string).collect();
         let on = if runs.is_empty() { String::new() } else { format!(" on {}", runs.join(", ")) };
         return Err(Error::refused(format!("worker {} is at work{on}; it would have to wait", worker.id))
@@ -67,13 +68,6 @@ pub async fn compact(floor: &Floor) -> Result<Compacted> {
         took_ms: took(floor, begun),
         left: scrubbed.left,
     })
-}
-
-/// A worker whose lease is not over and whose process is not gone.
-async fn at_work(floor: &Floor) -> Result<Option<WorkerRow>> {
-    let now = floor.now();
-    let lives = |row: &WorkerRow| row.lease_until >= now && !floor.env.processes.is_gone(&row.spec.identity);
-    Ok(floor.store.workers().await?.into_iter().find(lives))
 }
 
 /// A copy that was made.

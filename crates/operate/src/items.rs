@@ -189,7 +189,7 @@ async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
     };
     let known = runs.find(Some(item.run)).await?;
     let gate = known.definition.gate_names().into_iter().nth(item.stage.index()).flatten();
-    let life = tell_life(store, &known.row, &item, &known.plan, gate.as_deref(), floor.now()).await?;
+    let life = tell_life(store, &known.row, &item, &known.plan, gate.as_deref(), &floor.env).await?;
     Ok(Life::Item(Box::new(life)))
 }
 

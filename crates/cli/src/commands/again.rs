@@ -148,12 +148,25 @@ fn rerun_words(told: &Rerunning) -> String {
             stay(items.not_kept)
         ));
     }
+    if items.gone > 0 {
+        words.push(format!(
+            "{} {}: what {stage} was given is not kept, and the source does not have {} any more as {} {}",
+            things(items.gone, "item"),
+            stay(items.gone),
+            if items.gone == 1 { "it" } else { "them" },
+            if items.gone == 1 { "it" } else { "they" },
+            if items.gone == 1 { "was" } else { "were" },
+        ));
+    }
     if items.edited > 0 {
         let (edited, stay) = (things(items.edited, "item"), stay(items.edited));
         words.push(format!("{edited} {stay}: content that was edited is kept"));
     }
     if items.moved > 0 {
         words.push(format!("{} left alone: something happened meanwhile", things(items.moved, "item")));
+    }
+    if told.goes_on {
+        words.push(format!("going on with what was sent again from {stage} before"));
     }
     if words.is_empty() {
         words.push(format!("nothing of run {} has ended and passed {stage}", told.run));

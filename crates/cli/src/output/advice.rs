@@ -46,6 +46,9 @@ pub fn next(report: &RunReport, shut: &[GateReport]) -> Option<String> {
                 names.join(", ")
             ))
         }
+        RunStatus::PartiallyCompleted if report.next_retry.is_none() => {
+            Some(format!("what waits is due: `redrive resume {run}` works on it"))
+        }
         RunStatus::PartiallyCompleted => Some(format!(
             "retries are due later: `redrive failures {run}` lists them, `redrive resume {run}` waits for them"
         )),

@@ -131,6 +131,84 @@ fn what_has_succeeded_is_done_again_from_the_start_where_nothing_is_kept() {
 }
 
 #[test]
+fn an_item_keeps_what_it_came_to_until_it_goes_again_and_every_law_holds() {
+    let (first, second) = (Server::good(), Server::good());
+    for between in ["nothing", "emptied", "edited", "gone", "cancelled"] {
+        let place = Place::with(&two_stages(&first, &second, ""), &samples(ITEMS));
+        place.run(&["run", "p.toml"]).expect(0);
+        let source = place.path("in.jsonl");
+        let lines = std::fs::read_to_string(&source).expect("the source");
+        let told = place.json(&["rerun", "r1", "--stage", "second", "--yes"]);
+        assert_eq!(told["from_start"], ITEMS, "{between}");
+        place.check();
+        match between {
+            "emptied" => std::fs::write(&source, "").expect("written"),
+            "edited" => std::fs::write(&source, lines.replacen("k0001", "other", 1)).expect("written"),
+            "gone" => std::fs::remove_file(&source).expect("removed"),
+            "cancelled" => drop(place.run(&["cancel", "r1", "--yes"]).expect(0)),
+            _ => {}
+        }
+        place.check();
+        if between != "cancelled" {
+            place.run(&["resume", "r1"]).expect(0);
+        }
+        place.check();
+        let counts = &place.json(&["show", "r1"])["counts"];
+        let left = match between {
+            "cancelled" => &counts["cancelled"],
+            _ => &counts["succeeded"],
+        };
+        assert_eq!(left, &json!(ITEMS), "{between}: {counts}");
+    }
+}
+
+#[test]
+fn what_the_source_does_not_have_any_more_stays_as_it_is_and_a_preview_knows_it() {
+    let (first, second) = (Server::good(), Server::good());
+    let place = Place::with(&two_stages(&first, &second, ""), &samples(ITEMS));
+    place.run(&["run", "p.toml"]).expect(0);
+    let source = place.path("in.jsonl");
+    let lines = std::fs::read_to_string(&source).expect("the source");
+    let kept: Vec<&str> = lines.lines().skip(1).collect();
+    std::fs::write(&source, kept.join("\n") + "\n").expect("written");
+    for args in [&["--dry-run"][..], &["--yes"]] {
+        let told = place.json(&[&["rerun", "r1", "--stage", "second"], args].concat());
+        assert_eq!((&told["from_start"], &told["gone"]), (&json!(ITEMS - 1), &json!(1)), "{args:?}");
+        assert_eq!(first.count(), ITEMS, "nothing was worked on");
+    }
+    place.check();
+}
+
+#[test]
+fn items_of_a_part_are_done_again_and_nothing_else_of_the_source_is_admitted() {
+    let (first, second) = (Server::good(), Server::good());
+    let place = Place::with(&two_stages(&first, &second, ""), &samples(ITEMS));
+    place.run(&["run", "p.toml", "--limit", "2"]).expect(0);
+    let told = place.json(&["rerun", "r1", "--stage", "second", "--yes", "--work"]);
+    assert_eq!((&told["from_start"], &told["report"]["counts"]["admitted"]), (&json!(2), &json!(2)));
+    assert_eq!((first.count(), second.count()), (4, 4));
+    place.check();
+}
+
+#[test]
+fn a_rerun_that_was_killed_at_work_goes_on_when_it_is_said_again() {
+    let (first, second) = (Server::good(), Server::good());
+    let place = Place::with(&two_stages(&first, &second, ""), &samples(ITEMS));
+    place.run(&["run", "p.toml"]).expect(0);
+    place.json(&["rerun", "r1", "--stage", "second", "--yes"]);
+    let told = place.json(&["rerun", "r1", "--stage", "second", "--yes", "--work"]);
+    assert_eq!((&told["goes_on"], &told["report"]["status"]), (&json!(true), &json!("completed")));
+    assert_eq!((first.count(), second.count()), (2 * ITEMS, 2 * ITEMS), "each was done again once");
+    let again = place.json(&["rerun", "r1", "--stage", "second", "--yes", "--work"]);
+    assert_eq!(
+        (&again["goes_on"], &again["from_start"]),
+        (&json!(false), &json!(ITEMS)),
+        "that was another word"
+    );
+    place.check();
+}
+
+#[test]
 fn kept_outputs_are_used_before_the_stage_and_made_anew_from_it_on() {
     let (first, second) = (Server::good(), Server::good());
     let place = Place::with(&two_stages(&first, &second, "reuse = true"), &samples(ITEMS));

@@ -73,7 +73,6 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
     (redriven, &["redrive.before_page", "redrive.after_page"], &[1, 2, 3]),
     (redriven, &["sqlite.before_commit", "sqlite.after_commit"], &[2, 4]),
     (retried, &["retry.before_page", "retry.after_page"], &[1, 2, 3]),
-    (rerun, &["rerun.reading_begun"], &[1]),
     (rerun, &["rerun.before_page", "rerun.after_page"], &[1, 2, 3]),
     (purged, &["purge.before_page", "purge.after_page"], &[1, 2, 3]),
     (cancelled, &["cancel.before_page", "cancel.after_page"], &[1, 2, 3]),

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::server::{Answer, Item, Server, failed, passed};
+use crate::support::shifted::Shifted;
 use crate::support::{Place, array, column, count, key, keys, names, one_stage, quick_retry, samples, text};
 
 const ITEMS: usize = 9;
@@ -118,4 +119,31 @@ fn a_group_is_a_ticket_that_opens_again_when_it_grows() {
     place.run(&["dead", "redrive", "--all", "--work"]).expect(3);
     assert_eq!(open(&place), 1, "they died again since");
     place.run(&["dead", "note", "nothing-like-it", "x"]).expect(2);
+}
+
+#[test]
+fn what_a_killed_worker_had_is_told_at_once_and_its_absence_is_no_time_that_the_run_took() {
+    let server = Server::good();
+    server.hold();
+    let mut place = Place::with(&one_stage(&format!("{}\nconcurrency = 1", server.stage())), &samples(3));
+    let clock = Shifted::in_place(&mut place);
+    let started = place.start(&["run", "p.toml", "--lease", "600s"]);
+    server.until_open(1);
+    place.until_json(&["show"], |run| run["admitted_all"] == true);
+    started.kill();
+    let told = place.run(&["explain", "k0000"]).expect(0).stdout;
+    assert!(told.contains("which vanished with it: nobody works on run r1"), "{told}");
+    let told = place.run(&["explain", "k0001"]).expect(0).stdout;
+    assert!(told.contains("nobody works on run r1: `redrive resume r1` goes on"), "{told}");
+    let found = place.json(&["stuck", "--older-than", "0s"]);
+    for item in array(&found["items"]) {
+        let what = if item["key"] == "k0000" { "stuck" } else { "starved" };
+        assert_eq!((&item["what"], &item["way_out"]), (&json!(what), &json!("redrive resume r1")), "{item}");
+    }
+    clock.put(3_600_000);
+    server.release();
+    place.run(&["run", "p.toml"]).expect(0);
+    let took = place.json(&["show"])["elapsed_ms"].as_i64().expect("a number");
+    assert!(took < 1_800_000, "an hour long nobody was there: {took} ms");
+    place.check();
 }

@@ -25,12 +25,11 @@ impl Desk<'_> {
             Gone::Reconfigured => {
                 ("reconfigured", "a stage it had passed is configured otherwise; it is read again")
             }
-            Gone::Rerun => ("rerun", "somebody wants it done again; it is read again"),
         };
         let was = match gone {
             Gone::Newer | Gone::Removed => self.item.state.kind(),
             // What it has become is out of date: it starts over when it is read again.
-            Gone::Reconfigured | Gone::Rerun => StateKind::Waiting,
+            Gone::Reconfigured => StateKind::Waiting,
         };
         let mut next = self.to(State::Superseded { was });
         next.mark = Some(self.mark(what, detail));

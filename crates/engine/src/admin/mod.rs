@@ -41,6 +41,7 @@ use redrive_store::{Error, ItemFilter, Operation, OperationState, Result, Store}
 use serde::Serialize;
 
 use crate::env::Env;
+use crate::source::Source;
 
 /// Items changed in one transaction.
 const PAGE: usize = 500;
@@ -53,11 +54,16 @@ fn next_page(page: usize) -> usize {
     (page * 2).min(MANY)
 }
 
-/// Gives the plans of runs.
+/// Gives the plans of runs, and their sources.
 #[async_trait]
 pub trait Plans: Send + Sync {
     /// The plan of a run, where its pipeline can still be read.
     async fn plan(&self, run: RunId) -> Result<Option<Plan>>;
+
+    /// The source of a run from its beginning, where it can be read again.
+    async fn source(&self, _run: RunId) -> Result<Option<Box<dyn Source>>> {
+        Ok(None)
+    }
 }
 
 #[async_trait]
@@ -149,10 +155,7 @@ pub async fn go_on(
         Request::Redrive(request) => redrive::go_on(store, plans, &request, row, env).await?,
         Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
         Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?.0,
-        Request::Rerun(request) => {
-            let plan = plan_of(plans, request.run).await?;
-            rerun::go_on(store, &plan, &request, row, env).await?.1
-        }
+        Request::Rerun(request) => rerun::go_on(store, plans, &request, row, env).await?.1,
         Request::Cancel { run } => {
             let plan = plan_of(plans, run).await?;
             cancel::go_on(store, run, &plan, row, env).await?

@@ -1,22 +1,16 @@
 //! Items that have ended are done again from a stage that they have passed.
 
-use redrive_core::decide::{Moment, decide};
-use redrive_core::event::{Event, Gone};
+mod pages;
+
 use redrive_core::id::{ContentHash, RunId, StageNo};
 use redrive_core::item::{Item, Payload, StateKind};
-use redrive_core::plan::Plan;
-use redrive_store::{
-    Applied, Change, Commit, Content, ItemFilter, ItemQuery, Operation, OutputKey, Result, RunChange, Store,
-};
+use redrive_store::{Content, ItemFilter, Operation, OutputKey, Result, Store};
 use serde::{Deserialize, Serialize};
 
 use super::reconfigure::is_edited;
-use super::{Done, Request, close, is_open, open};
-use crate::crash;
+use super::{Done, Plans, Request, close, open};
 use crate::env::Env;
-
-/// Items of a page, whose contents are read and written with it.
-const PAGE: usize = 500;
+use pages::Pages;
 
 /// What is to be done again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,10 +34,12 @@ pub struct Rerun {
 pub struct Rerunning {
     /// Those of which is known what the stage was given: they go again from it.
     pub from_stage: u64,
-    /// Those of which it is not: they are read again and go through the stages before it.
+    /// Those of which it is not: their source has them as they were, and they go through the stages before it, too.
     pub from_start: u64,
     /// Those of which it is not, and whose source cannot be read again: they stay as they are.
     pub not_kept: u64,
+    /// Those of which it is not, and that their source does not have any more as they were: they stay as they are.
+    pub gone: u64,
     /// Those with content that somebody gave them in place of their source's: they stay as they are.
     pub edited: u64,
     /// Those that something happened to meanwhile.
@@ -57,26 +53,20 @@ impl Rerunning {
         self.from_stage + self.from_start
     }
 
-    /// The count of those to which this has to happen.
-    fn of(&mut self, way: &Way) -> &mut u64 {
-        match way {
-            Way::From(_) => &mut self.from_stage,
-            Way::Start => &mut self.from_start,
-            Way::NotKept => &mut self.not_kept,
-            Way::Edited => &mut self.edited,
-        }
-    }
-
     fn left_alone(self) -> u64 {
-        self.not_kept + self.edited + self.moved
+        self.not_kept + self.gone + self.edited + self.moved
     }
 }
 
 /// What has to happen to an item.
 enum Way {
+    /// It goes again from the stage, with this.
     From(Payload),
+    /// It goes again from the first stage, with what its source has.
     Start,
+    /// Nobody knows what it was.
     NotKept,
+    /// Its source never had what it was.
     Edited,
 }
 
@@ -141,127 +131,47 @@ impl Rerun {
     }
 }
 
-/// Says what [`rerun`] would do now.
+/// Says what [`rerun`] would do now: it does the same and writes nothing.
 ///
 /// # Errors
-/// When the store fails.
-pub async fn preview_rerun(store: &dyn Store, request: &Rerun) -> Result<Rerunning> {
-    let mut query = ItemQuery { filter: request.filter(), after: None, limit: PAGE };
-    let mut all = Rerunning::default();
-    loop {
-        let page = store.items(query.clone()).await?;
-        let Some(last) = page.last().map(|item| item.seq) else { return Ok(all) };
-        query.after = Some(last);
-        let meant: Vec<&Item> = page.iter().filter(|item| request.means(item)).collect();
-        for way in request.ways(store, &meant).await? {
-            *all.of(&way) += 1;
-        }
-    }
+/// When the store or the source fails.
+pub async fn preview_rerun(
+    store: &dyn Store,
+    plans: &dyn Plans,
+    request: &Rerun,
+    env: &Env,
+) -> Result<Rerunning> {
+    let mut pages = Pages::new(store, plans, request, None, env).await?;
+    pages.all().await?;
+    Ok(pages.told)
 }
 
-/// Has items done again, page by page. The same request after a crash goes on where it was.
+/// Has items done again, page by page. Each keeps what it came to until it goes again. The same request after a crash goes on
+/// where it was.
 ///
 /// # Errors
-/// When the store fails; the pages before stay done.
+/// When the store or the source fails; the pages before stay done.
 pub async fn rerun(
     store: &dyn Store,
-    plan: &Plan,
+    plans: &dyn Plans,
     request: &Rerun,
     actor: &str,
     env: &Env,
 ) -> Result<(Rerunning, Done)> {
     let operation = open(store, &Request::Rerun(request.clone()), actor, env.clock.now()).await?;
-    go_on(store, plan, request, operation, env).await
+    go_on(store, plans, request, operation, env).await
 }
 
 /// Does the pages of an operation that are left.
 pub(super) async fn go_on(
     store: &dyn Store,
-    plan: &Plan,
+    plans: &dyn Plans,
     request: &Rerun,
-    mut operation: Operation,
+    operation: Operation,
     env: &Env,
 ) -> Result<(Rerunning, Done)> {
-    let mut query = ItemQuery { filter: request.filter(), after: operation.after, limit: PAGE };
-    let mut rerun = Pages { store, plan, request, env, all: Rerunning::default(), reads: false };
-    loop {
-        let page = store.items(query.clone()).await?;
-        let Some(last) = page.last().map(|item| item.seq) else { break };
-        if !is_open(store, operation.id).await? {
-            break;
-        }
-        query.after = Some(last);
-        operation.after = Some(last);
-        let before = rerun.all;
-        rerun.page(&page, &mut operation).await?;
-        operation.changed += rerun.all.sent() - before.sent();
-        operation.skipped += rerun.all.left_alone() - before.left_alone();
-        env.progress.reached(operation.changed + operation.skipped, None);
-    }
-    Ok((rerun.all, close(store, operation, env.clock.now()).await?))
-}
-
-/// What the pages of one operation have in common.
-struct Pages<'a> {
-    store: &'a dyn Store,
-    plan: &'a Plan,
-    request: &'a Rerun,
-    env: &'a Env,
-    all: Rerunning,
-    /// Whether the source is to be read again.
-    reads: bool,
-}
-
-impl Pages<'_> {
-    async fn page(&mut self, page: &[Item], operation: &mut Operation) -> Result<()> {
-        let now = self.env.clock.now();
-        let run = self.request.run;
-        let (mut starts, mut changes) = (Vec::new(), Vec::new());
-        let meant: Vec<&Item> = page.iter().filter(|item| self.request.means(item)).collect();
-        let ways = self.request.ways(self.store, &meant).await?;
-        for (item, way) in meant.into_iter().zip(ways) {
-            let event = match way {
-                Way::From(payload) => Event::Rerun { stage: self.request.stage, payload },
-                Way::Start => Event::Superseded(Gone::Rerun),
-                Way::NotKept | Way::Edited => {
-                    *self.all.of(&way) += 1;
-                    continue;
-                }
-            };
-            let start = matches!(event, Event::Superseded(_));
-            if start && !std::mem::replace(&mut self.reads, true) {
-                // A crash from here on finds a source that is to be read from its beginning.
-                let last = self.store.run(run).await?.map_or(0, |row| row.reading);
-                self.store.begin_reading(run, last, None).await?;
-                crash::point("rerun.reading_begun");
-            }
-            let at = Moment { now, draw: self.env.dice.draw() };
-            if let Ok(transition) = decide(item, event, self.plan, at) {
-                starts.push(start);
-                changes.push(Change { forgets: self.request.anew.clone(), ..Change::from(transition) });
-            }
-        }
-        operation.updated_at = now;
-        crash::point("rerun.before_page");
-        let goes_on = (!changes.is_empty()).then(|| (run, RunChange::goes_on()));
-        let commit = Commit {
-            changes,
-            unless_cancelled: Some(run),
-            run: goes_on,
-            operation: Some(operation.clone()),
-            now,
-            ..Commit::default()
-        };
-        let applied = self.store.commit(commit).await?;
-        crash::point("rerun.after_page");
-        for (start, applied) in starts.into_iter().zip(applied) {
-            let count = match (applied, start) {
-                (Applied::Stale, _) => &mut self.all.moved,
-                (Applied::Done, true) => &mut self.all.from_start,
-                (Applied::Done, false) => &mut self.all.from_stage,
-            };
-            *count += 1;
-        }
-        Ok(())
-    }
+    let mut pages = Pages::new(store, plans, request, Some(operation.clone()), env).await?;
+    pages.all().await?;
+    let operation = pages.operation.take().unwrap_or(operation);
+    Ok((pages.told, close(store, operation, env.clock.now()).await?))
 }

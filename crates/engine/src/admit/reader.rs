@@ -11,7 +11,7 @@ use super::{Admission, AdmitError, Batch, News, PATIENCE, PAUSE, Pace, Room, WAT
 use super::{own_items, remove_unseen, starts_over, submit};
 use crate::crash;
 use crate::patience::Patience;
-use crate::source::{Piece, Source, SourceError, Standing};
+use crate::source::{Piece, Source, SourceError, Standing, read_apart};
 
 /// What there is to be read.
 enum Begun {
@@ -203,16 +203,11 @@ impl Reader<'_> {
     }
 
     async fn next_piece(&mut self) -> Result<Piece, AdmitError> {
-        let lost = |text: &str| {
-            let cause = std::io::Error::other(text.to_owned());
+        let lost = || {
+            let cause = std::io::Error::other("it is gone");
             AdmitError::from(SourceError { what: "the source".to_owned(), cause })
         };
-        let mut source = self.source.take().ok_or_else(|| lost("it is gone"))?;
-        let read = tokio::task::spawn_blocking(move || {
-            let piece = source.next_piece();
-            (source, piece)
-        });
-        let Ok((given_back, piece)) = read.await else { return Err(lost("reading it panicked")) };
+        let (given_back, piece) = read_apart(self.source.take().ok_or_else(lost)?).await?;
         self.source = Some(given_back);
         Ok(piece?)
     }

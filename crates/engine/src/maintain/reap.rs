@@ -7,7 +7,7 @@ use redrive_core::event::{Event, Transition};
 use redrive_core::id::RunId;
 use redrive_core::plan::Plan;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Commit, Pause, Result, Retired, RunChange, Store};
+use redrive_store::{Commit, Pause, Result, Retired, RunChange, Store, WorkerRow};
 
 use super::{Told, tell};
 use crate::crash;
@@ -22,15 +22,22 @@ const PAGE: usize = 500;
 pub async fn take_over(store: &dyn Store, env: &Env) -> Result<()> {
     let workers = store.workers().await?;
     for gone in workers.iter().filter(|worker| env.processes.is_gone(&worker.spec.identity)) {
+        let since = last_sign(store, gone).await?;
         store.retire(gone.id, Retired::Lost).await?;
         for run in &gone.spec.runs {
             let others = workers.iter().any(|other| other.id != gone.id && other.spec.runs.contains(run));
             if !others {
-                left_alone(store, *run, gone.renewed_at).await?;
+                left_alone(store, *run, since).await?;
             }
         }
     }
     Ok(())
+}
+
+/// When a worker last did something that is known: its lease is renewed now and then only.
+async fn last_sign(store: &dyn Store, worker: &WorkerRow) -> Result<Option<Timestamp>> {
+    let held = store.held(worker.id, None, PAGE).await?;
+    Ok(held.iter().map(|item| item.updated_at).chain(worker.renewed_at).max())
 }
 
 /// Notes that nobody has been at a run since its worker gave its last sign of life: that is no time that it took.

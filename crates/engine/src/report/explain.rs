@@ -8,15 +8,16 @@ mod sentence;
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::plan::Plan;
-use redrive_core::time::Timestamp;
 use redrive_store::{Content, History, ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::crew::Crew;
 use super::gates::gate_report;
+use crate::env::Env;
 use attempt::{attempt_view, running_attempt};
 pub use life::{Life, explain_life, read_lives};
-use sentence::{said, sentence};
+use sentence::{Around, said, sentence};
 
 pub use attempt::AttemptView;
 pub use parts::{Example, PartFailure, Parts};
@@ -193,8 +194,9 @@ pub async fn explain(
     item: &Item,
     plan: &Plan,
     gate: Option<&str>,
-    now: Timestamp,
+    env: &Env,
 ) -> Result<Explanation> {
+    let now = env.clock.now();
     let told = so_far(store, item, plan).await?;
     let mut view = told.item;
     if let Some(content) = store.payload(item.seq).await? {
@@ -207,7 +209,8 @@ pub async fn explain(
             let gates = if gate.is_some() { store.gates().await? } else { Vec::new() };
             let gate = gates.iter().find(|row| Some(row.name.as_str()) == gate);
             let gate = gate.map(|gate| gate_report(gate, now)).transpose()?;
-            sentence(item, row, plan, gate.as_ref(), now)
+            let crew = Crew::read(store, env).await?;
+            sentence(item, &Around { row, plan, gate: gate.as_ref(), crew: &crew, now })
         }
     };
     Ok(Explanation { item: view, parts, now: sentence, ..told })

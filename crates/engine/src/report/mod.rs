@@ -1,6 +1,7 @@
 //! What a person or a program is told. Counters are read, never counted; lists go page by page.
 
 mod check;
+mod crew;
 mod explain;
 mod failures;
 mod gates;
@@ -14,6 +15,7 @@ mod usage;
 
 pub use crate::counts::{all_counts, live_items};
 pub use check::{CheckReport, LawReport, Runs, check};
+pub use crew::Crew;
 pub use explain::{
     AttemptView, Example, Explanation, ItemView, Life, MarkView, PartFailure, Parts, explain, explain_life,
     find_item, read_lives,

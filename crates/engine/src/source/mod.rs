@@ -72,6 +72,22 @@ pub trait Source: Send {
     }
 }
 
+/// Reads the next piece of a source where waiting for a disk holds nobody up. The source comes back with it.
+///
+/// # Errors
+/// When reading it panicked; the source is gone then.
+pub(crate) async fn read_apart(mut source: Box<dyn Source>) -> Result<ReadApart, SourceError> {
+    let read = tokio::task::spawn_blocking(move || {
+        let piece = source.next_piece();
+        (source, piece)
+    });
+    let lost = || std::io::Error::other("reading it panicked");
+    read.await.map_err(|_| SourceError { what: "the source".to_owned(), cause: lost() })
+}
+
+/// A source and what was read of it.
+type ReadApart = (Box<dyn Source>, Result<Piece, SourceError>);
+
 /// How a source stands to what was read of it before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {

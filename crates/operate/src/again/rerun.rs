@@ -1,17 +1,24 @@
 //! Items that have ended are done again from a stage that they have passed.
 
+use async_trait::async_trait;
 use redrive_core::id::{RunId, StageNo};
+use redrive_core::plan::Plan;
 use redrive_core::status::Control;
-use redrive_engine::admin;
+use redrive_engine::admin::{self, Plans};
 use redrive_engine::report::RunReport;
+use redrive_engine::source::Source;
+use redrive_store::OperationState;
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
-use crate::runs::{KnownRun, Runs};
+use crate::runs::{KnownRun, Runs, report};
 use crate::sources::SourceName;
 use crate::work::{Observer, work_on};
+
+/// Operations among which the same request is looked for.
+const LATEST: usize = 100;
 
 /// What is to be done again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -41,6 +48,8 @@ pub struct Rerunning {
     pub items: admin::Rerunning,
     /// Why the source cannot be read again, where that would be needed.
     pub unreadable: Option<String>,
+    /// Whether nothing was sent because the same was asked before and its work had been broken off: that is gone on with.
+    pub goes_on: bool,
     /// How the run stands that was worked on; `null` without work.
     pub report: Option<RunReport>,
     /// Whether the run is paused.
@@ -58,7 +67,7 @@ pub async fn preview_rerun(floor: &Floor, request: &Rerun) -> Result<Rerunning> 
     let asked = Asked::of(floor, request).await?;
     let mut told = asked.answer(true);
     for each in asked.requests(request) {
-        let found = admin::preview_rerun(&*floor.store, &each).await?;
+        let found = admin::preview_rerun(&*floor.store, &asked.plans(floor), &each, &floor.env).await?;
         told.add(found);
     }
     asked.refuse_nothing(&told, request)?;
@@ -73,12 +82,16 @@ pub async fn rerun(floor: &Floor, request: &Rerun, observer: &dyn Observer) -> R
     let asked = Asked::of(floor, request).await?;
     let (store, actor) = (&*floor.store, &floor.actor);
     let mut told = asked.answer(false);
-    for each in asked.requests(request) {
-        let (found, _) = admin::rerun(store, &asked.known.plan, &each, actor, &floor.env).await?;
-        told.add(found);
+    let requests = asked.requests(request);
+    told.goes_on = request.work && asked.was_broken_off(floor, &requests).await?;
+    if !told.goes_on {
+        for each in requests {
+            let (found, _) = admin::rerun(store, &asked.plans(floor), &each, actor, &floor.env).await?;
+            told.add(found);
+        }
+        asked.refuse_nothing(&told, request)?;
     }
-    asked.refuse_nothing(&told, request)?;
-    if request.work && !told.paused && told.items.sent() > 0 {
+    if request.work && !told.paused && asked.has_work(floor).await? {
         let worked = work_on(floor, asked.known.row.id, observer).await?;
         (told.report, told.interrupted) = (Some(worked.report), worked.interrupted);
     }
@@ -91,6 +104,7 @@ impl Rerunning {
         all.from_stage += found.from_stage;
         all.from_start += found.from_start;
         all.not_kept += found.not_kept;
+        all.gone += found.gone;
         all.edited += found.edited;
         all.moved += found.moved;
     }
@@ -122,11 +136,7 @@ impl Asked {
         }
         let mut can_reread = source.can_be_read_again();
         let mut unreadable = (!can_reread).then(|| format!("{} can be read only once", source.name()));
-        if known.row.is_part() {
-            // Reading it again would admit the rest, which nobody asked for.
-            let why = "only a part of the source was admitted (`redrive run` without --limit and --only takes the rest)";
-            (can_reread, unreadable) = (false, Some(why.to_owned()));
-        } else if can_reread && let Err(error) = source.open(&*floor.wiring, &known.definition, None, None) {
+        if can_reread && let Err(error) = source.open(&*floor.wiring, &known.definition, None, None) {
             (can_reread, unreadable) = (false, Some(error.to_string()));
         }
         Ok(Self { known, stage, name, can_reread, unreadable })
@@ -139,10 +149,32 @@ impl Asked {
             stage: self.name.clone(),
             items: admin::Rerunning::default(),
             unreadable: self.unreadable.clone(),
+            goes_on: false,
             report: None,
             paused: self.known.row.control != Control::Go,
             interrupted: false,
         }
+    }
+
+    fn plans<'a>(&'a self, floor: &'a Floor) -> Known<'a> {
+        Known { floor, run: &self.known }
+    }
+
+    /// Whether all of this was sent before, and what was sent has not ended: somebody was at work on it and broke off.
+    async fn was_broken_off(&self, floor: &Floor, requests: &[admin::Rerun]) -> Result<bool> {
+        if !self.has_work(floor).await? {
+            return Ok(false);
+        }
+        let done = floor.store.operations(LATEST).await?;
+        let done = done.iter().filter(|operation| operation.state == OperationState::Done);
+        let done: Vec<admin::Request> = done.filter_map(|row| admin::Request::of(row).ok()).collect();
+        Ok(requests.iter().all(|request| done.contains(&admin::Request::Rerun(request.clone()))))
+    }
+
+    /// Whether items of the run have not ended.
+    async fn has_work(&self, floor: &Floor) -> Result<bool> {
+        let known = Runs::of(&*floor.store).find(Some(self.known.row.id)).await?;
+        Ok(known.row.finished_at.is_none() && report(floor, &known).await?.counts.live() > 0)
     }
 
     /// One request for each key, or one for all items.
@@ -176,6 +208,25 @@ impl Asked {
             self.name
         ))
         .hint(format!("`redrive items --run {run} --state succeeded` lists those that have")))
+    }
+}
+
+/// The run that was found, for an operation on it.
+struct Known<'a> {
+    floor: &'a Floor,
+    run: &'a KnownRun,
+}
+
+#[async_trait]
+impl Plans for Known<'_> {
+    async fn plan(&self, run: RunId) -> redrive_store::Result<Option<Plan>> {
+        Ok((run == self.run.row.id).then(|| self.run.plan.clone()))
+    }
+
+    async fn source(&self, _run: RunId) -> redrive_store::Result<Option<Box<dyn Source>>> {
+        let source = SourceName::of(&self.run.row);
+        let opened = source.open(&*self.floor.wiring, &self.run.definition, None, None);
+        Ok(opened.ok().filter(|_| source.can_be_read_again()))
     }
 }
 

@@ -5,7 +5,7 @@ use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_engine::admin;
-use redrive_engine::report::RunReport;
+use redrive_engine::report::{Crew, RunReport};
 use redrive_store::{ItemFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
@@ -178,11 +178,11 @@ fn due_text(floor: &Floor, due: Option<Timestamp>) -> String {
 
 /// What keeps the items of these runs from going.
 async fn held(floor: &Floor, rows: &[RunRow], nobody: bool) -> Result<Vec<Held>> {
-    let workers = floor.store.workers().await?;
+    let crew = Crew::read(&*floor.store, &floor.env).await?;
     let gates = crate::gates::list(floor).await?;
     let mut held = Vec::new();
     for row in rows {
-        let attended = workers.iter().any(|worker| worker.attends(row.id, floor.now()));
+        let attended = crew.may_take(row.id);
         match row.control {
             Control::Cancelled => {}
             Control::Go if attended || !nobody => {}

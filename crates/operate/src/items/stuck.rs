@@ -9,7 +9,8 @@ use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_store::{ItemFilter, ItemQuery, RunFilter, RunRow, WorkerRow};
+use redrive_engine::report::Crew;
+use redrive_store::{ItemFilter, ItemQuery, RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
@@ -90,7 +91,7 @@ pub async fn stuck(floor: &Floor, request: &Stuck) -> Result<StuckList> {
     };
     let look = Look {
         floor,
-        workers: floor.store.workers().await?,
+        crew: Crew::read(&*floor.store, &floor.env).await?,
         gates: gates::list(floor).await?,
         now: floor.now(),
         before: Timestamp(floor.now().0.saturating_sub(request.older_than_ms)),
@@ -110,7 +111,7 @@ pub async fn stuck(floor: &Floor, request: &Stuck) -> Result<StuckList> {
 /// What everything is compared with.
 struct Look<'a> {
     floor: &'a Floor,
-    workers: Vec<WorkerRow>,
+    crew: Crew,
     gates: GateList,
     now: Timestamp,
     before: Timestamp,
@@ -129,8 +130,7 @@ impl Look<'_> {
             query.after = Some(last);
             for item in &page {
                 let State::Running { worker, since } = item.state else { continue };
-                let holder = self.workers.iter().find(|row| row.id == worker);
-                let alive = holder.is_some_and(|holder| holder.lease_until >= self.now);
+                let alive = self.crew.has(worker);
                 if alive && since > self.before {
                     continue;
                 }
@@ -175,7 +175,7 @@ impl Look<'_> {
     }
 
     fn nobody(&self, row: &RunRow) -> bool {
-        !self.workers.iter().any(|worker| worker.attends(row.id, self.now))
+        !self.crew.may_take(row.id)
     }
 
     fn why_starved(&self, row: &RunRow, item: &Item) -> (String, Option<String>) {

@@ -96,12 +96,7 @@ impl Lives {
             _ => match self.dice.below(5) {
                 0 if item.parent.is_none() => Event::ChildReopened { stage: SPLIT },
                 1 => Event::CancelRequested,
-                2 => Event::Superseded(self.dice.of(&[
-                    Gone::Newer,
-                    Gone::Removed,
-                    Gone::Reconfigured,
-                    Gone::Rerun,
-                ])),
+                2 => Event::Superseded(self.dice.of(&[Gone::Newer, Gone::Removed, Gone::Reconfigured])),
                 3 => Event::Reconfigured,
                 _ => Event::Killed { why: "an operator".to_owned() },
             },

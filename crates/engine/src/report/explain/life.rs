@@ -9,7 +9,8 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Content, History, ItemContent, Result, RunRow, Store};
 
 use super::Explanation;
-use super::sentence::sentence;
+use super::sentence::{Around, sentence};
+use crate::report::crew::Crew;
 
 /// Bytes of content that are asked for at a time.
 const BYTES: usize = 8 << 20;
@@ -51,5 +52,6 @@ pub async fn read_lives(store: &dyn Store, items: Vec<ItemSeq>) -> Result<Vec<Li
 /// Tells the life of an item that is over: it waits neither for a gate nor for children.
 #[must_use]
 pub fn explain_life(life: &Life, row: &RunRow, plan: &Plan, now: Timestamp) -> Explanation {
-    Explanation::of(life, plan, sentence(&life.item, row, plan, None, now))
+    let around = Around { row, plan, gate: None, crew: &Crew::default(), now };
+    Explanation::of(life, plan, sentence(&life.item, &around))
 }

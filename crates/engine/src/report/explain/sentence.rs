@@ -10,6 +10,7 @@ use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::RunRow;
 
+use super::super::crew::Crew;
 use super::super::gates::GateReport;
 use super::stage_name;
 
@@ -27,19 +28,35 @@ pub(super) fn said(message: &str) -> String {
     cut
 }
 
+/// What an item's sentence depends on besides the item.
+pub(super) struct Around<'a> {
+    /// Its run.
+    pub row: &'a RunRow,
+    /// Its run's plan.
+    pub plan: &'a Plan,
+    /// The gate of the stage it is at.
+    pub gate: Option<&'a GateReport>,
+    /// Who is there to work.
+    pub crew: &'a Crew,
+    /// The time.
+    pub now: Timestamp,
+}
+
 /// What an item is doing now, and why.
-pub(super) fn sentence(
-    item: &Item,
-    row: &RunRow,
-    plan: &Plan,
-    gate: Option<&GateReport>,
-    now: Timestamp,
-) -> String {
-    let stage = stage_name(plan, item.stage);
+pub(super) fn sentence(item: &Item, around: &Around<'_>) -> String {
+    let stage = stage_name(around.plan, item.stage);
     match &item.state {
-        State::Waiting { due, cause } => waiting(item, row, &stage, (*due, *cause), gate, now),
-        State::Running { worker, since } => {
+        State::Waiting { due, cause } => waiting(item, around, &stage, (*due, *cause)),
+        State::Running { worker, since } if around.crew.has(*worker) => {
             format!("Attempt {} at {stage} runs on {worker} since {since}.", item.attempt)
+        }
+        State::Running { worker, .. } => {
+            let run = around.row.id;
+            let then = match around.crew.may_take(run) {
+                true => "whoever works on the run takes it over".to_owned(),
+                false => format!("nobody works on run {run}; `redrive resume {run}` takes it over"),
+            };
+            format!("Attempt {} at {stage} was on {worker}, which vanished with it: {then}.", item.attempt)
         }
         State::Joining => "It waits for its children.".to_owned(),
         State::Succeeded => "It has passed every stage.".to_owned(),
@@ -70,12 +87,11 @@ pub(super) fn sentence(
 
 fn waiting(
     item: &Item,
-    row: &RunRow,
+    around: &Around<'_>,
     stage: &str,
     (due, cause): (Timestamp, Option<Cause>),
-    gate: Option<&GateReport>,
-    now: Timestamp,
 ) -> String {
+    let Around { row, gate, crew, now, .. } = *around;
     match row.control {
         Control::Go => {}
         Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
@@ -90,6 +106,12 @@ fn waiting(
     if let Some(gate) = gate.filter(|gate| gate.state != "open") {
         return at_gate(stage, gate);
     }
+    if due <= now && !crew.may_take(row.id) {
+        let run = row.id;
+        return format!(
+            "It is due at {stage}, and nobody works on run {run}: `redrive resume {run}` goes on."
+        );
+    }
     if due <= now
         && let Some(gate) = gate.filter(|gate| gate.workers > 0)
     {
@@ -103,8 +125,7 @@ fn waiting(
     }
     if due <= now {
         return format!(
-            "It is due at {stage} and waits for a worker, who takes it as soon as there is room; where nobody works on the run, \
-             the same command goes on with it."
+            "It is due at {stage} and waits for a worker, who takes it as soon as there is room: others go first."
         );
     }
     let why = match cause {

@@ -166,7 +166,8 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
     let now = env.clock.now();
     let idle_ms = match &mates {
         Some(_) => idle_before(&run, now),
-        None => leave_idle(&*store, &run, now).await?,
+        // Since the row was read, whoever vanished may have been noted as gone, and since when.
+        None => leave_idle(&*store, store.run(run.id).await?.as_ref().unwrap_or(&run), now).await?,
     };
     let mut desk = open_desk(&*store, &run, &recipe, mates.as_ref(), &mut driver, now).await?;
     if mates.is_some() {
