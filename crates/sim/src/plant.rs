@@ -400,8 +400,8 @@ impl Store for Planted {
         self.inner.copy_into(file, heard).await
     }
 
-    async fn prune(&self, prune: Prune) -> Result<Pruned> {
-        self.inner.prune(prune).await
+    async fn prune(&self, prune: Prune, by: Option<Operation>) -> Result<Pruned> {
+        self.inner.prune(prune, by).await
     }
 
     async fn snapshot(&self) -> Result<Snapshot> {

@@ -132,7 +132,7 @@ async fn what_takes_long_tells_how_far_it_is() {
     heard.of_all("purge", 1);
     runs::cancel(floor, RunId(1)).await.expect("cancelled");
     heard.of_all("cancel", 1);
-    let request = reports::Prune { older_than_ms: 0, with_dead: true };
+    let request = reports::Forget { older_than_ms: 0, with_dead: true };
     // It ended a millisecond ago at the earliest.
     while reports::prunable(floor, request).await.expect("looked").runs == 0 {}
     reports::prune(floor, request).await.expect("pruned");
