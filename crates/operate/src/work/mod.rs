@@ -19,7 +19,7 @@ use redrive_engine::admit::{AdmitError, Missing, News, Part};
 use redrive_engine::recipe::Recipe;
 use redrive_engine::report::{ReadReport, RunReport, report_on_leaving};
 use redrive_engine::source::Source;
-use redrive_engine::worker::{Among, Ending, Stop};
+use redrive_engine::worker::{Among, Ending, Stop, finish};
 use redrive_store::{RunRow, Store};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -261,7 +261,12 @@ impl Rounds<'_> {
             all.add(&news);
             // Whoever took the store away took what was done with it.
             self.floor.store.stamp().await?;
-            let row = self.floor.store.run(self.row.id).await?.unwrap_or_else(|| self.row.clone());
+            let row = match ending {
+                // Not before its source was looked at once more: who follows it takes this for the end.
+                Ending::Finished => finish(&*self.floor.store, self.row.id, self.floor.now()).await?,
+                _ => self.floor.store.run(self.row.id).await?,
+            };
+            let row = row.unwrap_or_else(|| self.row.clone());
             let anew = ending == Ending::Finished && row.finished_at.is_none();
             if !(reads && anew && self.goes_on() && rounds < ROUNDS) {
                 return Ok((Ended { ending, news: all }, row));
