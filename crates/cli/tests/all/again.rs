@@ -46,6 +46,31 @@ fn a_waiting_item_goes_now_though_a_worker_sleeps_for_an_hour() {
 }
 
 #[test]
+fn work_on_what_is_told_to_go_ends_when_it_has_ended_or_waits_again() {
+    let server = Server::start(|call| {
+        let one = |item: &Item| match (item.key.as_str(), item.before) {
+            ("k0001" | "k0003", 0) | ("k0004", 0 | 1) => failed(item, "retryable", "later"),
+            _ => passed(item),
+        };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let place = waiting(&server);
+    let state = |key: &str| place.json(&["explain", key])["item"]["state"].clone();
+    // The others of its run wait for an hour, and nobody waits for them.
+    let told = place.run(&["retry", "k0001", "--work", "--json"]).expect(3).json();
+    assert_eq!((&told["items"], &told["runs"][0]["status"]), (&json!(1), &json!("partially_completed")));
+    assert_eq!((state("k0001"), state("k0003")), (json!("succeeded"), json!("waiting")));
+    // One that fails again waits again, which ends it as well.
+    place.run(&["retry", "k0004", "--work"]).expect(3);
+    assert_eq!(state("k0004"), "waiting");
+    assert_eq!(place.json(&["explain", "k0004"])["item"]["failures"], 2);
+    // What is to go later is waited for.
+    place.run(&["retry", "--run", "r1", "--in", "300ms", "--work"]).expect(0);
+    assert_eq!(place.json(&["show"])["status"], "completed");
+    place.check();
+}
+
+#[test]
 fn only_those_go_that_are_meant() {
     let server =
         failing_first(&[("k0001", "quota of ann"), ("k0003", "no such model"), ("k0004", "no such model")]);

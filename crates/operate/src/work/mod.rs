@@ -212,6 +212,26 @@ pub async fn work(
 /// # Errors
 /// When there is no such run, it is paused, something cannot be built or read, or the store fails.
 pub async fn work_on(floor: &Floor, run: RunId, observer: &dyn Observer) -> Result<Worked> {
+    work_on_with(floor, run, WorkSettings::default(), observer).await
+}
+
+/// Works on a run as [`work_on`] does, until nothing of it is left that is due within this time.
+pub(crate) async fn work_on_due(
+    floor: &Floor,
+    run: RunId,
+    within: Duration,
+    observer: &dyn Observer,
+) -> Result<Worked> {
+    let settings = WorkSettings { max_wait: Some(within), ..WorkSettings::default() };
+    work_on_with(floor, run, settings, observer).await
+}
+
+async fn work_on_with(
+    floor: &Floor,
+    run: RunId,
+    settings: WorkSettings,
+    observer: &dyn Observer,
+) -> Result<Worked> {
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     if known.row.control != Control::Go {
         return Err(Error::paused(format!("run {run} is paused; its items were sent back and wait"))
@@ -222,7 +242,7 @@ pub async fn work_on(floor: &Floor, run: RunId, observer: &dyn Observer) -> Resu
     let recipe = recipe(wiring, definition, known.row.spec.folder.as_ref(), index.as_ref())?;
     let source = open_left(wiring, &known.row, definition, index.as_ref())?;
     let ready = Work { row: known.row, recipe, source, part: None };
-    work(floor, ready, WorkSettings::default(), observer).await
+    work(floor, ready, settings, observer).await
 }
 
 /// How a run was left, and what was found in its source.
