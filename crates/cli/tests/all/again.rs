@@ -155,6 +155,19 @@ fn what_has_succeeded_is_done_again_from_the_start_where_nothing_is_kept() {
     place.check();
 }
 
+/// What is to be read again is superseded until somebody reads it; a check at that time took it for lost.
+#[test]
+fn a_rerun_that_nobody_works_on_yet_breaks_no_law() {
+    let (first, second) = (Server::good(), Server::good());
+    let place = Place::with(&two_stages(&first, &second, ""), &samples(ITEMS));
+    place.run(&["run", "p.toml"]).expect(0);
+    assert_eq!(place.json(&["rerun", "r1", "--stage", "second", "--yes"])["from_start"], ITEMS);
+    place.check();
+    place.run(&["resume", "r1"]).expect(0);
+    assert_eq!((first.count(), second.count()), (2 * ITEMS, 2 * ITEMS));
+    place.check();
+}
+
 #[test]
 fn kept_outputs_are_used_before_the_stage_and_made_anew_from_it_on() {
     let (first, second) = (Server::good(), Server::good());
