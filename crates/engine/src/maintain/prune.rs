@@ -28,7 +28,7 @@ pub struct Prunable {
     pub spared_dead: u64,
 }
 
-/// Looks at what [`crate::admin::prune`] would do.
+/// Looks at what a prune would do now.
 ///
 /// # Errors
 /// When the store fails.
