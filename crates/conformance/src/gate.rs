@@ -139,7 +139,7 @@ pub(crate) async fn gates_outlive_the_runs_that_used_them(store: Arc<dyn Store>)
     let finished = RunChange::finished(START);
     store.change_run(world.run, finished).await.expect("change");
     let pruned = store
-        .prune(Prune { finished_before: Timestamp::MAX, with_dead: true, only: None, limit: 99 })
+        .prune(Prune { finished_before: Timestamp::MAX, with_dead: true, only: None, limit: 99 }, None)
         .await
         .expect("prune");
     assert_eq!(pruned.runs, 1);

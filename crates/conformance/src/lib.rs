@@ -90,7 +90,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
         a_purged_child_that_is_given_again_is_admitted_and_purged_anew, a_purge_takes_kept_outputs_with_it,
         giving_room_back_changes_nothing_that_is_kept,
-        prune_goes_in_pages, prune_leaves_young_and_unfinished_runs, prune_takes_one_run_when_it_is_named,
+        prune_goes_in_pages, prune_pages_are_counted_by_their_operation, prune_leaves_young_and_unfinished_runs, prune_takes_one_run_when_it_is_named,
         prune_spares_runs_with_dead_items_unless_told, numbers_of_items_are_not_given_again,
         outputs_are_forgotten_with_the_run_that_wrote_them_last;
     operations: a_saved_operation_gets_a_number, an_operation_is_found_by_its_number,

@@ -21,15 +21,15 @@ use crate::world::{SPLIT, START, World, new_operation};
 pub(crate) async fn a_saved_operation_gets_a_number(store: Arc<dyn Store>) {
     assert_eq!(store.operations(9).await, Ok(Vec::new()));
     let mut ids = Vec::new();
-    let kinds = [OperationKind::Retry, OperationKind::Rerun, OperationKind::Import];
+    let kinds = [OperationKind::Retry, OperationKind::Rerun, OperationKind::Import, OperationKind::Prune];
     for kind in [OperationKind::Redrive, OperationKind::Purge, OperationKind::Cancel].into_iter().chain(kinds)
     {
         ids.push(store.save_operation(new_operation(kind)).await.expect("saved"));
     }
     assert!(ids[0].0 > 0 && ids[0] < ids[1] && ids[1] < ids[2]);
     let newest = store.operations(2).await.expect("operations");
-    assert_eq!(newest.iter().map(|operation| operation.id).collect::<Vec<_>>(), [ids[5], ids[4]]);
-    assert_eq!(newest[0], Operation { id: ids[5], ..new_operation(OperationKind::Import) });
+    assert_eq!(newest.iter().map(|operation| operation.id).collect::<Vec<_>>(), [ids[6], ids[5]]);
+    assert_eq!(newest[0], Operation { id: ids[6], ..new_operation(OperationKind::Prune) });
 }
 
 pub(crate) async fn a_note_about_a_group_is_the_last_one_written(store: Arc<dyn Store>) {

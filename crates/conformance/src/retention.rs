@@ -217,12 +217,12 @@ pub(crate) async fn prune_spares_runs_with_dead_items_unless_told(store: Arc<dyn
         only: None,
         limit: 10,
     };
-    let pruned = store.prune(prune).await.expect("prune");
+    let pruned = store.prune(prune, None).await.expect("prune");
     assert_eq!((pruned.items, pruned.runs, pruned.dead, pruned.tombstones), (1, 2, 0, 1));
     assert_eq!(bad.items().await.len(), 2, "dead letters are not forgotten unasked");
     assert_eq!(tombstones(&cleaned, TombstoneQuery::default()).await, [], "they go with their run");
     bad.assert_counters().await;
-    let pruned = store.prune(Prune { with_dead: true, ..prune }).await.expect("prune");
+    let pruned = store.prune(Prune { with_dead: true, ..prune }, None).await.expect("prune");
     assert_eq!((pruned.items, pruned.runs, pruned.dead, pruned.more), (2, 1, 2, false));
     assert_eq!(bad.store.run(bad.run).await, Ok(None));
 }
@@ -248,7 +248,7 @@ pub(crate) async fn prune_goes_in_pages(store: Arc<dyn Store>) {
     };
     let mut pages = Vec::new();
     loop {
-        let pruned = world.store.prune(prune).await.expect("prune");
+        let pruned = world.store.prune(prune, None).await.expect("prune");
         pages.push((pruned.items, pruned.runs));
         if !pruned.more {
             break;
@@ -266,6 +266,26 @@ pub(crate) async fn prune_goes_in_pages(store: Arc<dyn Store>) {
     kept.assert_counters().await;
 }
 
+pub(crate) async fn prune_pages_are_counted_by_their_operation(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    world.bury(&["a", "b", "c"], "no").await;
+    finish(&world).await;
+    let prune =
+        Prune { finished_before: START.after(Duration::from_secs(1)), with_dead: true, only: None, limit: 2 };
+    let mut operation = new_operation(OperationKind::Prune);
+    operation.id = world.store.save_operation(operation.clone()).await.expect("saved");
+    let row = || async { world.store.operation(operation.id).await.expect("read").expect("there") };
+    world.store.prune(prune, Some(operation.clone())).await.expect("prune");
+    assert_eq!((row().await.changed, world.items().await.len()), (2, 1), "as many as the page took");
+    // Somebody stops it while its second page is under way: the page counts, and it stays stopped.
+    let stopped = Operation { state: OperationState::Cancelled, ..row().await };
+    world.store.save_operation(stopped).await.expect("saved");
+    let second = Operation { changed: 2, ..operation.clone() };
+    world.store.prune(prune, Some(second)).await.expect("prune");
+    assert_eq!((row().await.changed, row().await.state), (3, OperationState::Cancelled));
+    assert_eq!(world.store.operations(9).await.expect("operations").len(), 1);
+}
+
 pub(crate) async fn prune_leaves_young_and_unfinished_runs(store: Arc<dyn Store>) {
     let young = World::new(store.clone()).await;
     let open = World::new(store.clone()).await;
@@ -273,14 +293,14 @@ pub(crate) async fn prune_leaves_young_and_unfinished_runs(store: Arc<dyn Store>
     open.bury(&["a"], "no").await;
     finish(&young).await;
     let prune = Prune { finished_before: START, with_dead: true, only: None, limit: 10 };
-    assert_eq!(store.prune(prune).await, Ok(redrive_store::Pruned::default()));
+    assert_eq!(store.prune(prune, None).await, Ok(redrive_store::Pruned::default()));
     let later = Prune {
         finished_before: START.after(Duration::from_secs(1)),
         with_dead: true,
         only: None,
         limit: 10,
     };
-    let pruned = store.prune(later).await.expect("prune");
+    let pruned = store.prune(later, None).await.expect("prune");
     assert_eq!((pruned.items, pruned.runs, pruned.more), (1, 1, false));
     assert_eq!(open.items().await.len(), 1);
     let again = store.create_run(crate::world::new_run("source"), START).await.expect("run");
@@ -300,10 +320,10 @@ pub(crate) async fn prune_takes_one_run_when_it_is_named(store: Arc<dyn Store>) 
     finish(&other).await;
     let later = START.after(Duration::from_secs(1));
     let only = |run| Prune { finished_before: later, with_dead: false, only: Some(run), limit: 10 };
-    let pruned = store.prune(only(named.run)).await.expect("prune");
+    let pruned = store.prune(only(named.run), None).await.expect("prune");
     assert_eq!((pruned.items, pruned.runs, pruned.more), (1, 1, false));
-    assert_eq!(store.prune(only(open.run)).await.expect("prune").runs, 0, "it is not finished");
-    assert_eq!(store.prune(only(named.run)).await.expect("prune").runs, 0, "it is gone");
+    assert_eq!(store.prune(only(open.run), None).await.expect("prune").runs, 0, "it is not finished");
+    assert_eq!(store.prune(only(named.run), None).await.expect("prune").runs, 0, "it is gone");
     assert_eq!(store.run(named.run).await, Ok(None));
     for world in [&other, &open] {
         assert_eq!(world.items().await.len(), 1);
@@ -351,7 +371,7 @@ pub(crate) async fn outputs_are_forgotten_with_the_run_that_wrote_them_last(stor
     };
     let mut pages = Vec::new();
     loop {
-        let pruned = store.prune(prune).await.expect("prune");
+        let pruned = store.prune(prune, None).await.expect("prune");
         pages.push((pruned.items, pruned.contents, pruned.runs));
         if !pruned.more {
             break;

@@ -49,7 +49,10 @@ pub(crate) async fn a_snapshot_refuses_to_be_written(store: Arc<dyn Store>) {
         snapshot.renew(world.worker, now.after(Duration::from_secs(1)), now).await.err(),
         snapshot.submit(world.submission(&["b"])).await.err(),
         snapshot.commit(Commit { now, ..Commit::default() }).await.err(),
-        snapshot.prune(Prune { finished_before: now, with_dead: false, only: None, limit: 9 }).await.err(),
+        snapshot
+            .prune(Prune { finished_before: now, with_dead: false, only: None, limit: 9 }, None)
+            .await
+            .err(),
     ];
     for (at, refusal) in refused.iter().enumerate() {
         assert!(matches!(refusal, Some(Error::ReadOnly(_))), "verb {at}: {refusal:?}");

@@ -154,12 +154,15 @@ pub(crate) async fn a_pruned_run_leaves_no_counters_of_usage(store: Arc<dyn Stor
     let finished = RunChange::finished(START);
     store.change_run(world.run, finished).await.expect("change");
     let pruned = store
-        .prune(Prune {
-            finished_before: START.after(Duration::from_secs(1)),
-            with_dead: true,
-            only: None,
-            limit: 9,
-        })
+        .prune(
+            Prune {
+                finished_before: START.after(Duration::from_secs(1)),
+                with_dead: true,
+                only: None,
+                limit: 9,
+            },
+            None,
+        )
         .await;
     assert_eq!(pruned.expect("prune").runs, 1);
     assert_eq!(store.counters(world.run).await, Ok(Vec::new()));

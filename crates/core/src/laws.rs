@@ -192,7 +192,7 @@ fn state_with_its_cause(case: &Case<'_>) -> Option<String> {
         State::Joining => last == Some(Outcome::Expanded) || marked(&["reopened"]),
         State::Succeeded => last.is_some_and(Outcome::is_pass) || marked(&["joined"]),
         State::Filtered { .. } => last == Some(Outcome::Filtered),
-        State::Superseded { .. } => marked(&["superseded", "removed", "reconfigured"]),
+        State::Superseded { .. } => marked(&["superseded", "removed", "reconfigured", "rerun"]),
         State::Cancelled => marked(&["cancelled"]),
         State::Dead { reason: DeadReason::Final | DeadReason::Exhausted } => {
             last == Some(Outcome::Failed)
@@ -254,7 +254,7 @@ fn superseded_by_another(case: &Case<'_>) -> Option<String> {
 /// Whether a superseded item needs no successor: it left its source, or is about to be read again.
 #[must_use]
 pub fn left_its_source(marks: &[Mark]) -> bool {
-    marks.last().is_some_and(|mark| matches!(mark.what, "removed" | "reconfigured"))
+    marks.last().is_some_and(|mark| matches!(mark.what, "removed" | "reconfigured" | "rerun"))
 }
 
 fn waits_for_a_time(item: &Item) -> Option<String> {

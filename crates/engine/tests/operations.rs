@@ -13,10 +13,11 @@ use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::preset;
 use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
-use redrive_engine::admin::{self, Done, Redrive, Request};
+use redrive_engine::admin::{self, Done, Forget, Redrive, Request};
 use redrive_engine::env::Env;
 use redrive_store::{
-    Commit, Error, ItemFilter, ItemQuery, MemoryStore, NewRun, Operation, OperationState, Store, Submit,
+    Commit, Error, ItemFilter, ItemQuery, MemoryStore, NewRun, Operation, OperationState, RunChange, Store,
+    Submit,
 };
 
 /// More than two pages of items.
@@ -36,18 +37,21 @@ fn plan() -> Plan {
     Plan::new(vec![only], None)
 }
 
-/// A store with a run whose items are all dead.
-async fn graveyard() -> (Arc<MemoryStore>, RunId) {
-    let store = Arc::new(MemoryStore::new());
-    let new = NewRun {
+fn a_run(source: &str) -> NewRun {
+    NewRun {
         pipeline: "p".to_owned(),
-        source: "s".to_owned(),
+        source: source.to_owned(),
         category: None,
         priority: 0,
         definition: String::new(),
         folder: String::new(),
-    };
-    let run = store.create_run(new, Timestamp(1)).await.expect("a run").id;
+    }
+}
+
+/// A store with a run whose items are all dead.
+async fn graveyard() -> (Arc<MemoryStore>, RunId) {
+    let store = Arc::new(MemoryStore::new());
+    let run = store.create_run(a_run("s"), Timestamp(1)).await.expect("a run").id;
     let item = |n: usize| NewItem::new(format!("item {n}"), n.to_string().as_bytes(), n as u64);
     let submit = Submit {
         run,
@@ -162,4 +166,39 @@ async fn what_a_newer_version_asked_is_left_to_it() {
     let refused = admin::go_on(&*store, id, &|_| Some(plan()), &Env::system()).await;
     assert!(matches!(refused, Err(Error::Unreadable { .. })), "{refused:?}");
     assert_eq!(in_state(&*store, StateKind::Dead).await, DEAD);
+}
+
+/// A prune that somebody asked for and died before its first page, and two runs: one that was old enough then, one that only
+/// is by now.
+#[tokio::test]
+async fn another_process_forgets_what_was_old_enough_when_it_was_asked_for() {
+    let (store, old) = graveyard().await;
+    store.change_run(old, RunChange::finished(Timestamp(1_000))).await.expect("finished");
+    let young = store.create_run(a_run("t"), Timestamp(2)).await.expect("run").id;
+    store.change_run(young, RunChange::finished(Timestamp(8_000))).await.expect("finished");
+    let request = Request::Prune(Forget { older_than_ms: 5_000, with_dead: true });
+    let row = Operation {
+        id: OperationId(0),
+        kind: request.kind(),
+        state: OperationState::Open,
+        actor: "ann".to_owned(),
+        request: request.written().expect("written"),
+        after: None,
+        changed: 0,
+        skipped: 0,
+        created_at: Timestamp(9_000),
+        updated_at: Timestamp(9_000),
+    };
+    let id = store.save_operation(row).await.expect("saved");
+    let done = admin::go_on(&*store, id, &|_| Some(plan()), &Env::system()).await;
+    assert_eq!(done, Ok(Some(Done { operation: id, changed: DEAD as u64, skipped: 0 })));
+    assert_eq!(store.run(old).await, Ok(None));
+    assert!(store.run(young).await.expect("read").is_some(), "it was not old enough when ann asked");
+    let row = store.operation(id).await.expect("read").expect("there");
+    assert_eq!((row.state, row.actor.as_str()), (OperationState::Done, "ann"));
+    // Said again by bob, it is an operation of his own and means what is old enough now.
+    let asked = Forget { older_than_ms: 5_000, with_dead: true };
+    let (gone, done) = admin::prune(&*store, asked, "bob", &Env::system()).await.expect("pruned");
+    assert_eq!((gone.runs, done.changed), (1, 0));
+    assert!(done.operation > id);
 }

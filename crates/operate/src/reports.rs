@@ -3,13 +3,12 @@
 mod failures;
 mod stats;
 
-use std::time::Duration;
-
 use redrive_core::id::RunId;
+use redrive_engine::admin;
 use redrive_engine::maintain::{self, Prunable};
 use redrive_engine::report::{self, CheckReport};
 use redrive_store::{RunRow, Scrub};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::Floor;
 use crate::care::Room;
@@ -17,6 +16,7 @@ use crate::error::Result;
 use crate::pipelines;
 
 pub use failures::{Failures, failures};
+pub use redrive_engine::admin::Forget;
 pub use stats::{Compared, IndexStats, OverRuns, Statistics, StatsOf, stats};
 
 /// Vectors, and files that are gone, are forgotten this many at a time.
@@ -30,21 +30,6 @@ pub async fn check(floor: &Floor, run: Option<RunId>) -> Result<CheckReport> {
     let wanted = run.map_or(report::Runs::All, report::Runs::One);
     let plan = |row: &RunRow| pipelines::definition_of(row).map(|definition| definition.plan());
     Ok(report::check(&*floor.store, wanted, plan, floor.now(), &*floor.env.progress).await?)
-}
-
-/// Which runs to forget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Prune {
-    /// Those that finished longer ago than so many milliseconds.
-    pub older_than_ms: u64,
-    /// Those with dead items too; they are spared otherwise.
-    pub with_dead: bool,
-}
-
-impl Prune {
-    fn older_than(self) -> Duration {
-        Duration::from_millis(self.older_than_ms)
-    }
 }
 
 /// What was forgotten.
@@ -86,7 +71,7 @@ pub struct Spared {
 ///
 /// # Errors
 /// When the store fails.
-pub async fn prunable(floor: &Floor, request: Prune) -> Result<Prunable> {
+pub async fn prunable(floor: &Floor, request: Forget) -> Result<Prunable> {
     Ok(maintain::prunable(&*floor.store, request.older_than(), request.with_dead, &floor.env).await?)
 }
 
@@ -94,9 +79,9 @@ pub async fn prunable(floor: &Floor, request: Prune) -> Result<Prunable> {
 ///
 /// # Errors
 /// When the store fails; what was forgotten before stays so.
-pub async fn prune(floor: &Floor, request: Prune) -> Result<Pruned> {
+pub async fn prune(floor: &Floor, request: Forget) -> Result<Pruned> {
     let (store, older_than) = (&*floor.store, request.older_than());
-    let pruned = maintain::prune(store, older_than, request.with_dead, &floor.env).await?;
+    let (pruned, _) = admin::prune(store, request, &floor.actor, &floor.env).await?;
     let left = maintain::prunable(store, older_than, false, &floor.env).await?;
     let (mut vectors, mut gone_files) = (0, 0);
     loop {

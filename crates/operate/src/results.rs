@@ -6,20 +6,24 @@ use std::time::Duration;
 use redrive_core::id::{ItemSeq, RunId, StageNo};
 use redrive_core::status::{Control, RunStatus};
 use redrive_core::tally::Counter;
+use redrive_core::time::Timestamp;
 use redrive_engine::report::{ResultOutcome, ResultReader, StageOutputs, Wanted};
-use redrive_store::RunRow;
+use redrive_store::{RunRow, WorkerRow};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::Floor;
 use crate::error::{Error, Result};
-use crate::runs::{KnownRun, Runs, report};
+use crate::runs::{KnownRun, Runs, edit_is_under_way, report};
 
 /// How soon a run is looked at again, at the soonest and at the latest.
 const SOONEST: Duration = Duration::from_millis(200);
 const LATEST: Duration = Duration::from_secs(5);
 /// A look may take this part of the time.
 const SHARE: u32 = 10;
+/// How long a run of which all is done may be without its end: whoever works on it looks at its source once more before. One
+/// that died there leaves it so.
+const UNFINISHED: Duration = Duration::from_secs(30);
 
 /// Which results.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -139,22 +143,31 @@ struct Follow<'a> {
     without: BTreeSet<ItemSeq>,
 }
 
+/// What is known of a run that nothing moves in.
+#[derive(Default)]
+struct Rest {
+    /// What was said of it.
+    told: Option<RunStatus>,
+    /// Since when all of it is done, and nobody has said that it is finished.
+    done_since: Option<Timestamp>,
+}
+
 impl Follow<'_> {
     async fn until_the_end(mut self, taker: &mut dyn Taker, mut stop: watch::Receiver<bool>) -> Result<bool> {
         let (floor, mut row) = (self.results.floor, self.results.known.row.clone());
         let clock = &floor.env.clock;
         let mut seen: Option<Vec<Counter>> = None;
-        let mut told = None;
+        let mut rest = Rest::default();
         loop {
             // The end is read before the items, so that nothing that ended before it is missed.
-            let mut over = row.finished_at.is_some() || row.control == Control::Cancelled;
+            let mut over = self.is_over(&row).await?;
             let begun = clock.now();
             let counters = floor.store.counters(row.id).await?;
             if over || seen.as_ref() != Some(&counters) {
                 self.look(&row, taker).await?;
                 seen = Some(counters);
             } else {
-                over = self.rests(&row, &mut told, taker).await?;
+                over = self.rests(&row, &mut rest, taker).await?;
             }
             if over {
                 self.look_back(&row, taker).await?;
@@ -172,14 +185,35 @@ impl Follow<'_> {
         }
     }
 
-    /// Says once that nobody works on the run; `true` when nothing is left to work on.
-    async fn rests(&self, row: &RunRow, told: &mut Option<RunStatus>, taker: &mut dyn Taker) -> Result<bool> {
+    /// Whether the run has ended and nobody is about to go on with it: whoever has it open may yet find more in its source,
+    /// and an edited pipeline sends items again.
+    async fn is_over(&self, row: &RunRow) -> Result<bool> {
+        if row.control == Control::Cancelled {
+            return Ok(true);
+        }
+        if row.finished_at.is_none() || edit_is_under_way(row) {
+            return Ok(false);
+        }
+        let Floor { store, env, .. } = self.results.floor;
+        let now = env.clock.now();
+        let has_it_open =
+            |worker: &WorkerRow| worker.attends(row.id, now) && !env.processes.is_gone(&worker.spec.identity);
+        Ok(!store.workers().await?.iter().any(has_it_open))
+    }
+
+    /// Says once that nobody works on the run; `true` when nothing is left to work on, and nobody will say so.
+    async fn rests(&self, row: &RunRow, rest: &mut Rest, taker: &mut dyn Taker) -> Result<bool> {
+        let now = self.results.floor.now();
         let known = KnownRun { row: row.clone(), ..self.results.known.clone() };
         let status = report(self.results.floor, &known).await?.status;
         match status {
-            RunStatus::Running => return Ok(false),
+            RunStatus::Running => {
+                rest.done_since = None;
+                return Ok(false);
+            }
             RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed | RunStatus::Cancelled => {
-                return Ok(true);
+                let since = *rest.done_since.get_or_insert(now);
+                return Ok(row.finished_at.is_none() && now.since(since) >= UNFINISHED);
             }
             RunStatus::PartiallyCompleted
             | RunStatus::PausedBudget
@@ -190,7 +224,8 @@ impl Follow<'_> {
             | RunStatus::Queued
             | RunStatus::Interrupted => {}
         }
-        if told.replace(status) != Some(status) {
+        rest.done_since = None;
+        if rest.told.replace(status) != Some(status) {
             taker.rests(row.id, status);
         }
         Ok(false)

@@ -119,6 +119,8 @@ met! {
     Edited = "redrive with edited content",
     /// A waiting item was told to go now, or later.
     Rescheduled = "waiting item rescheduled",
+    /// An item that had ended was done again.
+    Rerun = "done again by an operator",
     /// A parent was reopened by a child.
     Reopened = "reopened parent",
     /// A parent settled.

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use redrive_core::failure::Class;
 use redrive_core::gate::GateState;
-use redrive_core::id::RunId;
+use redrive_core::id::{RunId, StageNo};
 use redrive_core::status::Control;
-use redrive_engine::admin::{self, Redrive, Retry};
+use redrive_engine::admin::{self, Redrive, Rerun, Retry};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
 use redrive_store::{ItemFilter, Pause, Retired, RunChange, Store};
@@ -54,6 +54,8 @@ pub enum Act {
     Kill,
     /// Has waiting items go now, or later.
     Retry(Retry),
+    /// Has items done again from a stage.
+    Rerun(Rerun),
     /// Removes dead items.
     Purge(ItemFilter),
     /// Stops the run.
@@ -114,7 +116,8 @@ impl Operator {
             text: rng.permille(150).then(|| "/".to_owned()),
             ..ItemFilter::default()
         };
-        match rng.below(11) {
+        match rng.below(12) {
+            11 => Act::Rerun(self.again()),
             10 => {
                 let later = std::time::Duration::from_millis(rng.range(0, 20_000));
                 let due = rng.permille(400).then(|| self.env.clock.now().after(later));
@@ -132,6 +135,30 @@ impl Operator {
             7 | 8 if self.chaos.cancel => Act::Cancel,
             9 => Act::Bury,
             _ => Act::Resume,
+        }
+    }
+
+    /// A stage that items pass, with the marks that outputs are kept by.
+    fn again(&self) -> Rerun {
+        let rng = &self.hub.rng;
+        let plan = &self.recipe.plan;
+        let mut top: Vec<StageNo> = Vec::new();
+        let mut next = plan.stages().next().map(|(no, _)| no);
+        while let Some(no) = next {
+            top.push(no);
+            next = plan.stage(no).and_then(|stage| stage.next);
+        }
+        let (before, anew) = top.split_at(rng.size(0, top.len() - 1));
+        let mark = |no: &StageNo| self.recipe.work(*no).and_then(|work| work.reuse);
+        let some =
+            rng.permille(300).then(|| self.store.oracle().dead().next().map(|item| item.key.to_string()));
+        Rerun {
+            run: self.run,
+            key: some.flatten(),
+            stage: anew[0],
+            before: before.iter().map(mark).collect(),
+            anew: anew.iter().filter_map(mark).collect(),
+            can_reread: rng.permille(700),
         }
     }
 
@@ -165,6 +192,7 @@ impl Operator {
                 let plans = |_| Some(plan.clone());
                 admin::retry(&self.store, &plans, request, "sim", &self.env).await.map(drop)
             }
+            Act::Rerun(request) => admin::rerun(&self.store, plan, request, "sim", &self.env).await.map(drop),
             Act::Purge(filter) => admin::purge(&self.store, filter, "sim", &self.env).await.map(drop),
             Act::Pause => {
                 let row = self.store.run(self.run).await?;

@@ -13,11 +13,11 @@ use redrive_core::item::{Item, Payload, State};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage,
-    GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, MemoryStore,
-    NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
-    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
-    Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Applied, BegunRun, Change, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard,
+    Damage, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact,
+    MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
+    RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit,
+    Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -53,11 +53,15 @@ pub enum Plant {
     LostFact,
     /// Lets items wait an hour longer than was decided.
     LongerWait,
+    /// Leaves the content of items that are done again as it was.
+    RerunOnOldContent,
+    /// Says of a source that is to be read again that it was read.
+    NotReadAgain,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -73,6 +77,8 @@ impl Plant {
         Self::FutureDue,
         Self::LostFact,
         Self::LongerWait,
+        Self::RerunOnOldContent,
+        Self::NotReadAgain,
     ];
 }
 
@@ -127,6 +133,9 @@ impl Store for Planted {
     }
 
     async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
+        if self.plant == Plant::NotReadAgain && position.is_none() {
+            return Ok(last);
+        }
         self.inner.begin_reading(run, last, position).await
     }
 
@@ -208,6 +217,12 @@ impl Store for Planted {
                         *due = due.after(Duration::from_secs(3_600));
                     }
                 }
+            }
+            Plant::RerunOnOldContent => {
+                let again = |change: &&mut Change| {
+                    change.transition.mark.as_ref().is_some_and(|mark| mark.what == "rerun")
+                };
+                commit.changes.iter_mut().filter(again).for_each(|change| change.transition.payload = None);
             }
             Plant::NoPause => commit.run = None,
             Plant::LastBudgetWins => {
@@ -400,8 +415,8 @@ impl Store for Planted {
         self.inner.copy_into(file, heard).await
     }
 
-    async fn prune(&self, prune: Prune) -> Result<Pruned> {
-        self.inner.prune(prune).await
+    async fn prune(&self, prune: Prune, by: Option<Operation>) -> Result<Pruned> {
+        self.inner.prune(prune, by).await
     }
 
     async fn snapshot(&self) -> Result<Snapshot> {

@@ -463,8 +463,8 @@ impl Store for FaultyStore {
         self.read(self.inner.copy_into(file, heard)).await
     }
 
-    async fn prune(&self, prune: Prune) -> Result<Pruned> {
-        self.write(Verb::Other, "prune", self.inner.prune(prune), |_, _, _| Ok(())).await
+    async fn prune(&self, prune: Prune, by: Option<Operation>) -> Result<Pruned> {
+        self.write(Verb::Other, "prune", self.inner.prune(prune, by), |_, _, _| Ok(())).await
     }
 
     async fn snapshot(&self) -> Result<Snapshot> {

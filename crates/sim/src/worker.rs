@@ -92,6 +92,7 @@ impl Worker {
             patience: span(self.pace.patience),
             max_wait: self.pace.max_wait.map(span),
             page: 5,
+            looks_again: false,
         }
     }
 

@@ -467,8 +467,8 @@ impl Store for SqliteStore {
         copy::look_through(&file)
     }
 
-    async fn prune(&self, prune: Prune) -> Result<Pruned> {
-        self.write(prune.limit, move |tx| prune::prune(tx, &prune)).await
+    async fn prune(&self, prune: Prune, by: Option<Operation>) -> Result<Pruned> {
+        self.write(prune.limit, move |tx| prune::prune(tx, &prune, by.as_ref())).await
     }
 
     async fn snapshot(&self) -> Result<Snapshot> {

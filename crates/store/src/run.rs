@@ -284,6 +284,8 @@ pub enum OperationKind {
     Rerun,
     /// Sends dead items back with other content.
     Import,
+    /// Forgets old finished runs.
+    Prune,
 }
 
 /// How far an operation is.

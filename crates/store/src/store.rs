@@ -174,8 +174,9 @@ pub trait Store: Send + Sync {
     /// write meanwhile. The copy is a store of its own, is looked through once and is on the disk when it answers `Ok`;
     /// otherwise the file is worth nothing. Returns its bytes.
     async fn copy_into(&self, file: PathBuf, heard: CopyHeard) -> Result<u64>;
-    /// Forgets old finished runs, some items a call.
-    async fn prune(&self, prune: Prune) -> Result<Pruned>;
+    /// Forgets old finished runs, some items a call. The operation that a call is a page of is saved with it, and the items that
+    /// went are added to what it has changed.
+    async fn prune(&self, prune: Prune, by: Option<Operation>) -> Result<Pruned>;
 
     /// Takes a snapshot: all that is read from it is as it is now, whatever is written meanwhile.
     async fn snapshot(&self) -> Result<Snapshot>;

@@ -43,7 +43,9 @@ pub struct RetryArgs {
     /// Only say how many
     #[arg(long)]
     pub dry_run: bool,
-    /// Work on the runs they belong to until those end
+    /// Work on the runs they belong to until they have ended or wait again
+    ///
+    /// What else is due in these runs is worked on, too; retries that are due later are not waited for.
     #[arg(long)]
     pub work: bool,
 }

@@ -47,11 +47,14 @@ fn words(reports: &[GateReport], screen: &Screen) -> String {
         Column::whole("state"),
         Column::number("at once").rank(1),
         Column::number("calls/min").rank(2),
-        Column::number("tokens/min").rank(6),
-        Column::number("latency").rank(5),
+        Column::number("limit/min").rank(4),
+        Column::number("token limit/min").rank(7),
+        Column::number("latency").rank(6),
         Column::number("calls").rank(3),
+        Column::number("passed").rank(5),
         Column::number("turned away").rank(4),
         Column::number("failed").rank(4),
+        Column::number("other").rank(5),
     ]);
     for gate in reports {
         table.row([
@@ -59,12 +62,15 @@ fn words(reports: &[GateReport], screen: &Screen) -> String {
             Cell::state(gate.state),
             format!("{} of {}", count(gate.concurrency.now.into()), count(gate.concurrency.limit.into()))
                 .into(),
-            per_minute(&gate.requests_per_minute).into(),
-            per_minute(&gate.tokens_per_minute).into(),
+            gate.requests_per_minute.now.map_or_else(|| "-".to_owned(), count).into(),
+            limit(&gate.requests_per_minute).into(),
+            limit(&gate.tokens_per_minute).into(),
             latency(gate.latency_ms).into(),
             count(gate.totals.calls).into(),
+            count(gate.totals.passed).into(),
             counted("throttled", gate.totals.throttled),
             counted("failed", gate.totals.failed),
+            count(gate.totals.other).into(),
         ]);
     }
     let mut text = table.on(screen);
@@ -95,17 +101,11 @@ fn latency(ms: u64) -> String {
     }
 }
 
-/// The rate now, and what holds it, most certain first.
-fn per_minute(rate: &PerMinute) -> String {
-    let limit = [(rate.given, "given"), (rate.learnt, "learnt")]
-        .into_iter()
-        .find_map(|(limit, how)| limit.map(|limit| format!("{} {how}", count(limit))));
-    match (rate.now, limit) {
-        (Some(now), Some(limit)) => format!("{} of {limit}", count(now)),
-        (Some(now), None) => count(now),
-        (None, Some(limit)) => limit,
-        (None, None) => "-".to_owned(),
-    }
+/// What holds a rate, the most certain that is known.
+fn limit(rate: &PerMinute) -> String {
+    let known = [(rate.given, "given"), (rate.learnt, "learnt")].into_iter();
+    let mut known = known.filter_map(|(limit, how)| Some(format!("{} {how}", count(limit?))));
+    known.next().unwrap_or_else(|| "-".to_owned())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use redrive_engine::maintain::Prunable;
-use redrive_operate::reports::{self, Prune, Pruned, Spared};
+use redrive_operate::reports::{self, Forget, Pruned, Spared};
 
 use super::{Answer, Context, care};
 use crate::output::json;
@@ -15,7 +15,7 @@ use crate::output::text::{bytes, count, things};
 pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes: bool) -> Answer {
     let mut floor = context.floor()?;
     let older_than_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
-    let request = Prune { older_than_ms, with_dead };
+    let request = Forget { older_than_ms, with_dead };
     let ahead = reports::prunable(&floor, request).await?;
     context.confirm(&question(&ahead, older_than), yes)?;
     let watch = context.watch(&mut floor, "forgetting", Unit::Items);

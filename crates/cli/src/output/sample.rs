@@ -5,13 +5,12 @@
 use std::path::Path;
 
 use redrive_core::failure::Class;
-use redrive_core::gate::Totals;
 use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_core::item::DeadReason;
 use redrive_core::status::{Counts, RunStatus};
 use redrive_core::time::Timestamp;
 use redrive_engine::report::{
-    Attempts, Concurrency, DeadBy, GateReport, PerMinute, RunReport, StageReport, UsageReport,
+    Attempts, Concurrency, DeadBy, GateReport, GateTotals, PerMinute, RunReport, StageReport, UsageReport,
 };
 use redrive_operate::dead::{DeadGroup, DeadItem};
 
@@ -122,7 +121,7 @@ pub fn gates() -> Vec<GateReport> {
         latency_ms: 0,
         batch: [].into(),
         workers: 1,
-        totals: Totals { calls: 1, passed: 1, ..Totals::default() },
+        totals: GateTotals { calls: 1, passed: 1, ..GateTotals::default() },
         updated_at: moment(-1_000).to_string(),
     };
     let closed = GateReport {
@@ -138,7 +137,14 @@ pub fn gates() -> Vec<GateReport> {
         tokens_per_minute: PerMinute { now: Some(48_200), learnt: Some(90_000), ..PerMinute::default() },
         latency_ms: 1_430,
         batch: [("embed".to_owned(), 1)].into(),
-        totals: Totals { calls: 48_211, passed: 46_000, throttled: 1_209, failed: 2, tokens: 0 },
+        totals: GateTotals {
+            calls: 48_211,
+            passed: 46_000,
+            throttled: 1_209,
+            failed: 2,
+            other: 988,
+            tokens: 0,
+        },
         ..open.clone()
     };
     vec![closed, open]

@@ -46,6 +46,31 @@ fn a_waiting_item_goes_now_though_a_worker_sleeps_for_an_hour() {
 }
 
 #[test]
+fn work_on_what_is_told_to_go_ends_when_it_has_ended_or_waits_again() {
+    let server = Server::start(|call| {
+        let one = |item: &Item| match (item.key.as_str(), item.before) {
+            ("k0001" | "k0003", 0) | ("k0004", 0 | 1) => failed(item, "retryable", "later"),
+            _ => passed(item),
+        };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let place = waiting(&server);
+    let state = |key: &str| place.json(&["explain", key])["item"]["state"].clone();
+    // The others of its run wait for an hour, and nobody waits for them.
+    let told = place.run(&["retry", "k0001", "--work", "--json"]).expect(3).json();
+    assert_eq!((&told["items"], &told["runs"][0]["status"]), (&json!(1), &json!("partially_completed")));
+    assert_eq!((state("k0001"), state("k0003")), (json!("succeeded"), json!("waiting")));
+    // One that fails again waits again, which ends it as well.
+    place.run(&["retry", "k0004", "--work"]).expect(3);
+    assert_eq!(state("k0004"), "waiting");
+    assert_eq!(place.json(&["explain", "k0004"])["item"]["failures"], 2);
+    // What is to go later is waited for.
+    place.run(&["retry", "--run", "r1", "--in", "300ms", "--work"]).expect(0);
+    assert_eq!(place.json(&["show"])["status"], "completed");
+    place.check();
+}
+
+#[test]
 fn only_those_go_that_are_meant() {
     let server =
         failing_first(&[("k0001", "quota of ann"), ("k0003", "no such model"), ("k0004", "no such model")]);
@@ -126,6 +151,19 @@ fn what_has_succeeded_is_done_again_from_the_start_where_nothing_is_kept() {
     assert_eq!((first.count(), second.count()), (ITEMS, ITEMS), "nothing was done");
     let told = place.json(&["rerun", "r1", "--stage", "second", "--yes", "--work"]);
     assert_eq!((&told["from_start"], &told["report"]["status"]), (&json!(ITEMS), &json!("completed")));
+    assert_eq!((first.count(), second.count()), (2 * ITEMS, 2 * ITEMS));
+    place.check();
+}
+
+/// What is to be read again is superseded until somebody reads it; a check at that time took it for lost.
+#[test]
+fn a_rerun_that_nobody_works_on_yet_breaks_no_law() {
+    let (first, second) = (Server::good(), Server::good());
+    let place = Place::with(&two_stages(&first, &second, ""), &samples(ITEMS));
+    place.run(&["run", "p.toml"]).expect(0);
+    assert_eq!(place.json(&["rerun", "r1", "--stage", "second", "--yes"])["from_start"], ITEMS);
+    place.check();
+    place.run(&["resume", "r1"]).expect(0);
     assert_eq!((first.count(), second.count()), (2 * ITEMS, 2 * ITEMS));
     place.check();
 }

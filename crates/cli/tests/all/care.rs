@@ -51,6 +51,46 @@ fn compact_gives_room_back_and_says_how_much() {
     assert_eq!(count(&place.json(&["show"])["counts"]["succeeded"]), LARGE as u64);
 }
 
+/// The file is written anew by way of its log: how far that is can be seen there.
+#[test]
+fn a_compact_that_is_killed_leaves_a_whole_store_and_nothing_else() {
+    let place = Place::with(&one_stage(PASS), &heavy("a", LARGE));
+    place.run(&["run", "p.toml"]).expect(0);
+    place.write("in.jsonl", heavy("b", LARGE));
+    place.run(&["run", "p.toml", "--new"]).expect(0);
+    let conn = rusqlite::Connection::open(place.path(".redrive/state.db")).expect("opened");
+    conn.execute("UPDATE run SET finished_at = 1000 WHERE id = 1", []).expect("changed");
+    drop(conn);
+    place.run(&["prune", "--older-than", "1h", "--yes"]).expect(0);
+    std::fs::create_dir(place.path("aside")).expect("made");
+    let (file, log) = (place.path(".redrive/state.db"), place.path(".redrive/state.db-wal"));
+    let aside = place.path("aside").display().to_string();
+    let env = [("SQLITE_TMPDIR", aside.as_str()), ("TMPDIR", aside.as_str())];
+    let (before, mut broken_off) = (size(&file), 0);
+    for part in [0, 1, 2, 3] {
+        let mut compact = place.start_with(&["compact"], &env, b"");
+        let written = || std::fs::metadata(&log).map_or(0, |log| log.len());
+        while written() <= before / 2 * part / 4 && !compact.has_ended() {
+            std::hint::spin_loop();
+        }
+        broken_off += u32::from(compact.kill().killed_by() == Some(9));
+        place.check();
+        assert_eq!(count(&place.json(&["show"])["counts"]["succeeded"]), LARGE as u64);
+        let left = std::fs::read_dir(&aside).expect("a folder").count();
+        assert_eq!(left, 0, "nothing is left of the copy, {part} parts in four written");
+    }
+    assert!(broken_off > 0, "not one was killed at its work");
+    place.run(&["compact"]).expect(0);
+    assert!(size(&file) < before, "{before} → {}", size(&file));
+    let kept: BTreeSet<String> = std::fs::read_dir(place.path(".redrive"))
+        .expect("a folder")
+        .map(|file| file.expect("a file").file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.ends_with("-wal") && !name.ends_with("-shm"))
+        .collect();
+    assert_eq!(kept, BTreeSet::from(["state.db".to_owned()]));
+    place.check();
+}
+
 #[test]
 fn compact_refuses_while_a_worker_is_at_work_and_names_it() {
     let server = Server::good();

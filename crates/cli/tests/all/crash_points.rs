@@ -76,6 +76,8 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
     (rerun, &["rerun.before_page", "rerun.after_page"], &[1, 2, 3]),
     (purged, &["purge.before_page", "purge.after_page"], &[1, 2, 3]),
     (cancelled, &["cancel.before_page", "cancel.after_page"], &[1, 2, 3]),
+    (imported, &["import.before_page", "import.after_page"], &[1, 2]),
+    (pruned, &["prune.opened"], &[1]),
     (pruned, &["prune.after_page"], &[1, 2]),
     (handed_in, &["inbox.begun", "inbox.before_submit", "inbox.after_submit"], &[1, 2]),
     (handed_in, &["sqlite.before_commit", "sqlite.after_commit"], &[1, 2, 3, 4]),
@@ -490,6 +492,30 @@ fn cancelled(at: &str) -> bool {
     died
 }
 
+fn imported(at: &str) -> bool {
+    let place = Place::new();
+    let (_server, all) = dead_run(&place, 1);
+    place.run(&["dead", "export", "--run", "r1", "-o", "dead.jsonl"]).expect(0);
+    let edited = place.read("dead.jsonl").replace("\"n\":", "\"mended\":true,\"n\":");
+    // One line is none, before and after: it is told by its number.
+    place.write("dead.jsonl", format!("{edited}nonsense\n"));
+    let args = ["dead", "import", "dead.jsonl", "--json"];
+    let died = crash_in(&place, &args, at);
+    place.check();
+    let sent = all.len() - place.dead().len();
+    assert!(sent.is_multiple_of(500), "whole pages: {sent}");
+    let second = place.run(&args).expect(3);
+    assert!(second.stderr.contains("dead.jsonl:1101: not a line of an export"), "{}", second.stderr);
+    assert_eq!(count(&second.json()["items"]), (all.len() - sent) as u64);
+    assert!(place.dead().is_empty());
+    let operations = place.json(&["dead", "operations"]);
+    assert_eq!(array(&operations["operations"]).len(), 1, "it goes on with what was begun: {operations}");
+    assert_eq!(count(&operations["operations"][0]["changed"]), all.len() as u64, "{operations}");
+    place.run(&["resume", "r1"]).expect(0);
+    place.check();
+    died
+}
+
 fn pruned(at: &str) -> bool {
     let place = Place::new();
     dead_run(&place, 2);
@@ -499,6 +525,11 @@ fn pruned(at: &str) -> bool {
     place.run(&args).expect(0);
     assert_eq!(place.json(&["runs"])["runs"], json!([]));
     assert_eq!(names(place.dead_keys()), Names::new());
+    let operations = place.json(&["dead", "operations"]);
+    let prunes: Vec<&Value> =
+        array(&operations["operations"]).iter().filter(|one| one["kind"] == "prune").collect();
+    assert_eq!(prunes.len(), 1, "the second goes on with what the first began: {operations}");
+    assert_eq!((&prunes[0]["state"], count(&prunes[0]["changed"])), (&json!("done"), 2_200), "{operations}");
     place.check();
     died
 }

@@ -57,6 +57,25 @@ fn a_gate_is_paused_and_resumed_under_a_run() {
 }
 
 #[test]
+fn the_calls_of_a_gate_add_up_with_batches_that_were_refused() {
+    let server = Server::start(|call| {
+        let bad = call.items.iter().any(|item| item.key == "k0003");
+        if bad { Answer::status(422, "not like this") } else { Answer::all(call) }
+    });
+    let place = Place::with(&gated(&format!("{}\nbatch = 8", server.stage())), &samples(8));
+    place.run(&RUN).expect(3);
+    let gate = place.json(&["gates"])["gates"][0].clone();
+    let of = |name: &str| count(&gate["totals"][name]);
+    assert_eq!(of("calls"), server.count() as u64, "{gate:#}");
+    assert!(of("other") > 0, "a batch that is taken apart is not told of as passed: {gate:#}");
+    let ended = of("passed") + of("throttled") + of("failed") + of("other");
+    assert_eq!((ended, count(&gate["concurrency"]["now"])), (of("calls"), 0), "{gate:#}");
+    let table = place.run(&["gates"]).expect(0).stdout;
+    let columns = ["CALLS/MIN", "LIMIT/MIN", "CALLS", "PASSED", "TURNED AWAY", "FAILED", "OTHER"];
+    assert!(columns.iter().all(|column| table.contains(column)), "{table}");
+}
+
+#[test]
 fn a_reset_forgets_what_was_learnt_and_work_goes_on() {
     const ITEMS: usize = 60;
     let well = Arc::new(AtomicBool::new(false));

@@ -125,6 +125,36 @@ fn following_sees_what_was_dead_and_came_back() {
     assert_eq!(results(&follow.finish().expect(0).stdout).len(), 3);
 }
 
+/// The source is edited while the last item of its first reading is under way: whoever works sees that when all is done, waits
+/// a moment and goes on, and that is not the end for who follows.
+fn followed_over_an_edit(hand_over: &[&str], work: &[&str]) {
+    let (server, go) = holding(&["k0002"]);
+    let place = Place::with(&one_stage(&server.stage()), &samples(3));
+    if !hand_over.is_empty() {
+        place.run(hand_over).expect(0);
+    }
+    let worker = place.start(work);
+    place.until_json(&["show"], |report| report["counts"]["succeeded"] == 2);
+    let follow = place.start(&["results", "--follow"]);
+    assert!(follow.first_line().contains("k0000"));
+    place.write("in.jsonl", samples(5));
+    go.store(true, Ordering::SeqCst);
+    assert_eq!(results(&follow.finish().expect(0).stdout).len(), 5, "what the edit brought is given, too");
+    worker.finish().expect(0);
+    assert_eq!(place.json(&["show"])["status"], "completed");
+    place.check();
+}
+
+#[test]
+fn following_goes_on_where_the_source_was_edited_during_the_run() {
+    followed_over_an_edit(&[], &["run", "p.toml"]);
+}
+
+#[test]
+fn following_goes_on_where_the_source_was_edited_while_a_worker_had_the_run() {
+    followed_over_an_edit(&["submit", "p.toml"], &["work", "--until-idle"]);
+}
+
 #[test]
 fn following_says_when_nobody_works_on_the_run() {
     let (server, _) = holding(&["k0002"]);

@@ -61,6 +61,29 @@ fn dead(place: &Place) -> usize {
     array(&place.json(&["dead", "list"])["items"]).len()
 }
 
+/// What top shows at first, with these variables and options.
+fn shown(place: &Place, variables: &[&str], options: &[&str]) -> String {
+    let python = ["python3", "-c", TERMINAL];
+    let under: Vec<&str> = std::iter::once(&"env").chain(variables).chain(&python).copied().collect();
+    let args: Vec<&str> = ["top", "--interval", "100ms"].iter().chain(options).copied().collect();
+    let mut top = place.start_under(&under, &args);
+    top.until_said("partial_su");
+    top.say("q");
+    top.finish().expect(0).stderr
+}
+
+#[test]
+fn top_has_colours_where_everything_else_has() {
+    let (_server, place) = dead_run();
+    let coloured =
+        |variables: &[&str], options: &[&str]| shown(&place, variables, options).contains("\u{1b}[38;5;");
+    let plain = ["-u", "NO_COLOR", "-u", "CLICOLOR_FORCE"];
+    assert!(coloured(&plain, &[]), "a terminal has colours");
+    assert!(!coloured(&plain, &["--color", "never"]), "they can be declined");
+    assert!(!coloured(&["NO_COLOR=1"], &[]), "for all programs");
+    assert!(coloured(&["NO_COLOR=1"], &["--color", "always"]), "what is said here goes before");
+}
+
 #[test]
 fn top_on_a_terminal_sends_a_group_back_after_a_yes_and_gives_the_terminal_back() {
     let (_server, place) = dead_run();

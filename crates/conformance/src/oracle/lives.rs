@@ -120,7 +120,7 @@ impl Lives {
                 loop {
                     let prune =
                         Prune { finished_before: Timestamp::MAX, with_dead: true, only: None, limit: 7 };
-                    let pruned = store.prune(prune).await.expect("prune");
+                    let pruned = store.prune(prune, None).await.expect("prune");
                     *sum = (sum.0 + pruned.items, sum.1 + pruned.runs);
                     if !pruned.more {
                         break;

@@ -8,6 +8,7 @@ mod gates;
 mod import;
 mod kill;
 mod pause;
+mod prune;
 mod purge;
 mod reconfigure;
 mod redrive;
@@ -22,6 +23,7 @@ pub use gates::{change_gate, resume_gates};
 pub use import::Import;
 pub use kill::{kill, live_descendants};
 pub use pause::pause;
+pub use prune::{Forget, prune};
 pub use purge::purge;
 pub use reconfigure::{Again, Reconfigure, reconfigure, would_go_again};
 pub use redrive::{Preview, Redrive, preview, redrive};
@@ -159,6 +161,10 @@ pub async fn go_on(
         Request::Cancel { run } => {
             let plan = plan_of(plans, run).await?;
             cancel::go_on(store, run, &plan, row, env).await?
+        }
+        Request::Prune(request) => {
+            let asked_at = row.created_at;
+            prune::go_on(store, request.before(asked_at), request, row, env).await?.1
         }
         Request::Import { .. } => close(store, row, env.clock.now()).await?,
     };

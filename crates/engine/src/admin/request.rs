@@ -5,7 +5,7 @@ use redrive_store::{Error, ItemFilter, Operation, OperationKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Redrive, Rerun, Retry};
+use super::{Forget, Redrive, Rerun, Retry};
 
 /// Everything that an operation on many items has to know besides how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub enum Request {
         /// Where the content came from, in words.
         from: String,
     },
+    /// Forgets old finished runs.
+    Prune(Forget),
 }
 
 impl Request {
@@ -46,6 +48,7 @@ impl Request {
             Self::Retry(_) => OperationKind::Retry,
             Self::Rerun(_) => OperationKind::Rerun,
             Self::Import { .. } => OperationKind::Import,
+            Self::Prune(_) => OperationKind::Prune,
         }
     }
 
@@ -124,6 +127,7 @@ mod tests {
                 can_reread: true,
             }),
             Request::Import { from: "edited.jsonl".to_owned() },
+            Request::Prune(Forget { older_than_ms: 86_400_000, with_dead: true }),
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

@@ -7,7 +7,7 @@ mod reap;
 
 pub use clock::{Mended, mend_clock};
 pub use join::{join, join_among};
-pub use prune::{Prunable, keep_last, prunable, prune};
+pub use prune::{Prunable, keep_last, prunable};
 pub use reap::{reap, take_over};
 
 use redrive_core::event::Transition;

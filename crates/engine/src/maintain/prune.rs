@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_core::id::RunId;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Prune, Pruned, Result, RunFilter, Store};
+use redrive_store::{Prune, Result, RunFilter, Store};
 
 use crate::counts::{CountersOf, counts};
 use crate::crash;
@@ -28,7 +28,7 @@ pub struct Prunable {
     pub spared_dead: u64,
 }
 
-/// Looks at what [`prune`] would do.
+/// Looks at what a prune would do now.
 ///
 /// # Errors
 /// When the store fails.
@@ -54,29 +54,6 @@ pub async fn prunable(store: &dyn Store, keep: Duration, with_dead: bool, env: &
                 found.items += items;
                 found.dead += dead;
             }
-        }
-    }
-}
-
-/// Forgets runs that finished longer ago than `keep`; those with dead items only when told so. Returns what went.
-///
-/// # Errors
-/// When the store fails; what went before is gone.
-pub async fn prune(store: &dyn Store, keep: Duration, with_dead: bool, env: &Env) -> Result<Pruned> {
-    let finished_before = finished_before(keep, env);
-    let all = prunable(store, keep, with_dead, env).await?.items;
-    let mut total = Pruned::default();
-    loop {
-        let page = store.prune(Prune { finished_before, with_dead, only: None, limit: PAGE }).await?;
-        crash::point("prune.after_page");
-        total.items += page.items;
-        total.dead += page.dead;
-        total.tombstones += page.tombstones;
-        total.runs += page.runs;
-        total.contents += page.contents;
-        env.progress.reached(total.items, Some(all));
-        if !page.more {
-            return Ok(total);
         }
     }
 }
@@ -116,7 +93,7 @@ pub async fn keep_last(store: &dyn Store, pipeline: &str, source: &str, keep: us
 
 async fn forget(store: &dyn Store, run: RunId) -> Result<()> {
     let prune = Prune { finished_before: Timestamp::MAX, with_dead: false, only: Some(run), limit: PAGE };
-    while store.prune(prune).await?.more {
+    while store.prune(prune, None).await?.more {
         crash::point("prune.after_page");
     }
     Ok(())

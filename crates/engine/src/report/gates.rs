@@ -35,9 +35,35 @@ pub struct GateReport {
     /// Workers that use it now.
     pub workers: usize,
     /// All calls so far.
-    pub totals: Totals,
+    pub totals: GateTotals,
     /// When it last changed.
     pub updated_at: String,
+}
+
+/// Calls so far, by how they ended. What is neither here nor under way there is not: they add up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct GateTotals {
+    /// All that were made.
+    pub calls: u64,
+    /// Those that were answered as they should be, if only with a refusal that is about the items.
+    pub passed: u64,
+    /// Those that were turned away.
+    pub throttled: u64,
+    /// Those that failed because of the service.
+    pub failed: u64,
+    /// Those that say nothing of the service: batches that were refused and taken apart, calls that were broken off, or whose
+    /// process died.
+    pub other: u64,
+    /// Tokens that were consumed, as far as that is known.
+    pub tokens: u64,
+}
+
+impl GateTotals {
+    fn of(totals: Totals, under_way: u32) -> Self {
+        let Totals { calls, passed, throttled, failed, tokens } = totals;
+        let known = [passed, throttled, failed, under_way.into()].into_iter().fold(0, u64::saturating_add);
+        Self { calls, passed, throttled, failed, other: calls.saturating_sub(known), tokens }
+    }
 }
 
 /// Calls at once.
@@ -56,7 +82,7 @@ pub struct Concurrency {
 pub struct PerMinute {
     /// As it is now; `null` where it is not measured.
     pub now: Option<u64>,
-    /// What was asked for.
+    /// The limit that was asked for.
     pub given: Option<u64>,
     /// What the service turned out to bear.
     pub learnt: Option<u64>,
@@ -118,7 +144,7 @@ pub fn gate_report(row: &GateRow, now: Timestamp) -> Result<GateReport> {
             .filter_map(|(stage, size)| size.largest.map(|largest| (stage.clone(), largest)))
             .collect(),
         workers: members.len(),
-        totals: gate.totals,
+        totals: GateTotals::of(gate.totals, sum(|member| member.under_way)),
         updated_at: row.updated_at.to_string(),
     })
 }

@@ -24,7 +24,7 @@ pub use failures::{
     FailedItem, FailedRun, FailureAfter, FailureOrder, FailurePlace, FailureQuery, FailureReport,
     FailureTotals, ProjectFailures, StageFailures, failures,
 };
-pub use gates::{Concurrency, GateReport, PerMinute, gate_report, gate_reports};
+pub use gates::{Concurrency, GateReport, GateTotals, PerMinute, gate_report, gate_reports};
 pub use pace::Pace;
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
 pub use run::{

@@ -19,6 +19,6 @@ pub use gate_set::GateSet;
 pub use heartbeat::Pulse;
 pub use places::PlaceSet;
 pub use roster::{Host, Roster, RosterSettings};
-pub use run_loop::{Ending, Mates, Settings, Workplace, work};
+pub use run_loop::{Ending, Mates, Settings, Workplace, finish, work};
 pub use session::{Among, Rings, Session};
 pub use tryout::{TriedCall, Tryout, try_once};

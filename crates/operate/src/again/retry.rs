@@ -1,5 +1,7 @@
 //! Waiting items are told when to go.
 
+use std::time::Duration;
+
 use redrive_core::id::RunId;
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::Control;
@@ -14,7 +16,7 @@ use crate::dead::{Selection, Which};
 use crate::error::{Error, Result};
 use crate::items::{self, ItemName};
 use crate::runs::Runs;
-use crate::work::{Observer, work_on};
+use crate::work::{Observer, work_on_due};
 
 /// Which waiting items go when.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -24,7 +26,7 @@ pub struct Retry {
     pub which: Which,
     /// In so many milliseconds; 0: now.
     pub in_ms: i64,
-    /// Works on their runs until those end.
+    /// Works on their runs until what is told to go has ended or waits again, and nothing else is due either.
     pub work: bool,
 }
 
@@ -88,9 +90,13 @@ impl Retry {
             .hint("name an item, or say --run, --stage, --group, --class …"))
     }
 
+    fn later(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.in_ms).unwrap_or(0))
+    }
+
     fn due(&self, floor: &Floor) -> Option<Timestamp> {
-        let later = u64::try_from(self.in_ms).ok().filter(|later| *later > 0)?;
-        Some(floor.now().after(std::time::Duration::from_millis(later)))
+        let later = self.later();
+        (!later.is_zero()).then(|| floor.now().after(later))
     }
 
     async fn filters(&self, floor: &Floor) -> Result<Vec<ItemFilter>> {
@@ -160,7 +166,7 @@ pub async fn retry(floor: &Floor, request: &Retry, observer: &dyn Observer) -> R
     told.live = rows.iter().filter(|row| row.control == Control::Go).map(|row| row.id).collect();
     if request.work {
         for run in told.live.clone() {
-            let worked = work_on(floor, run, observer).await?;
+            let worked = work_on_due(floor, run, request.later(), observer).await?;
             told.runs.push(worked.report);
             told.interrupted = worked.interrupted;
             if worked.interrupted {

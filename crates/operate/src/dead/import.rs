@@ -1,7 +1,9 @@
 //! Dead items are sent back with the content that somebody gave them: a file of them, or one that was edited.
 
-use redrive_core::id::{ItemId, OperationId, Rev};
-use redrive_core::item::{Item, StateKind};
+use std::sync::Arc;
+
+use redrive_core::id::{ItemId, OperationId, Rev, RunId};
+use redrive_core::item::{Item, Payload, StateKind};
 use redrive_engine::admin;
 use redrive_store::{ItemFilter, ItemQuery};
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::Floor;
 use crate::error::Result;
-use crate::runs::Runs;
+use crate::runs::{KnownRun, Runs};
 
 /// The part of an exported line that is read back.
 #[derive(Deserialize)]
@@ -25,7 +27,10 @@ struct LineItem {
     generation: Option<u32>,
 }
 
-/// Exported and edited items on their way in, line by line. It is an operation, and kept with who asked for it.
+/// How many lines are read in at a time: those of one run are sent back in one transaction.
+pub const LINES: usize = 500;
+
+/// Exported and edited items on their way in, some lines at a time. It is an operation, and kept with who asked for it.
 pub struct Import<'a> {
     floor: &'a Floor,
     runs: Runs<'a>,
@@ -56,22 +61,74 @@ impl<'a> Import<'a> {
         Self { floor, runs, from: from.chars().take(200).collect(), under_way: None }
     }
 
-    /// Sends the dead item of a line back with the line's content.
+    /// Sends the dead items of lines back with the lines' content, and says of each line what became of it, as if they had come
+    /// one by one. At most [`LINES`] should be given at a time.
     ///
     /// # Errors
-    /// When its run cannot be read, or the store fails.
-    pub async fn line(&mut self, line: &str) -> Result<Imported> {
-        let parsed: Line = match serde_json::from_str(line) {
-            Ok(parsed) => parsed,
-            Err(error) => return self.left_alone(format!("not a line of an export: {error}")).await,
-        };
-        let LineItem { id, payload, generation } = parsed.item;
-        if let Some(item) = self.find(id).await?
-            && self.is_sent_back(&item, generation).await?
-        {
-            return Ok(Imported::SentBackBefore);
+    /// When a run cannot be read, or the store fails; what was sent back before stays so.
+    pub async fn lines(&mut self, lines: &[String]) -> Result<Vec<Imported>> {
+        let mut became = Vec::with_capacity(lines.len());
+        let mut together: Vec<(Item, Payload)> = Vec::new();
+        for line in lines {
+            let LineItem { id, payload, generation } = match serde_json::from_str(line) {
+                Ok(Line { item }) => item,
+                Err(error) => {
+                    self.send(&mut together, &mut became).await?;
+                    became.push(self.left_alone(format!("not a line of an export: {error}")).await?);
+                    continue;
+                }
+            };
+            // What is decided of an item has to see what an earlier line did to it.
+            if together.iter().any(|(item, _)| item.id == id) {
+                self.send(&mut together, &mut became).await?;
+            }
+            let found = self.find(id).await?;
+            let run = together.first().map(|(item, _)| item.run);
+            match found {
+                Some(item) if stands_alone(&item) && run.is_none_or(|run| run == item.run) => {
+                    together.push((item, payload.get().as_bytes().into()));
+                }
+                Some(item) => {
+                    self.send(&mut together, &mut became).await?;
+                    let before = self.is_sent_back(&item, generation).await?;
+                    became.push(match before {
+                        true => Imported::SentBackBefore,
+                        false => self.item(id, &payload, None).await?,
+                    });
+                }
+                None => {
+                    self.send(&mut together, &mut became).await?;
+                    became.push(self.item(id, &payload, None).await?);
+                }
+            }
         }
-        self.item(id, &payload, None).await
+        self.send(&mut together, &mut became).await?;
+        Ok(became)
+    }
+
+    /// Sends back what goes together; what became of it follows what became of the lines before.
+    async fn send(&mut self, together: &mut Vec<(Item, Payload)>, became: &mut Vec<Imported>) -> Result<()> {
+        let items = std::mem::take(together);
+        let Some((first, _)) = items.first() else { return Ok(()) };
+        let (floor, run) = (self.floor, first.run);
+        let known = self.known(run).await?;
+        let import = self.operation().await?;
+        let sent = import.send_back_all(&*floor.store, &known.plan, run, &items, &floor.env).await?;
+        for ((item, _), sent) in items.iter().zip(sent) {
+            became.push(match sent {
+                true => Imported::SentBack,
+                false => self.left_alone(changed_meanwhile(item.id)).await?,
+            });
+        }
+        Ok(())
+    }
+
+    async fn known(&self, run: RunId) -> Result<Arc<KnownRun>> {
+        Ok(match self.runs.known(run).await? {
+            Some(known) => known,
+            // Says what is wrong with its pipeline.
+            None => self.runs.find(Some(run)).await?.into(),
+        })
     }
 
     /// Sends a dead item back with this content; where `rev` is given, only if the item is still as it was then.
@@ -87,18 +144,14 @@ impl<'a> Import<'a> {
         if item.state.kind() != StateKind::Dead {
             return self.left_alone(format!("item {id} is {}, not dead", item.state.kind())).await;
         }
-        let known = match self.runs.known(item.run).await? {
-            Some(known) => known,
-            // Says what is wrong with its pipeline.
-            None => self.runs.find(Some(item.run)).await?.into(),
-        };
+        let known = self.known(item.run).await?;
         let (floor, payload) = (self.floor, payload.get().as_bytes().into());
         let as_it_was = rev.is_none_or(|rev| rev == item.rev);
         let import = self.operation().await?;
         if as_it_was && import.send_back(&*floor.store, &known.plan, &item, payload, &floor.env).await? {
             return Ok(Imported::SentBack);
         }
-        self.left_alone(format!("item {id} changed meanwhile, or what it came from was taken out")).await
+        self.left_alone(changed_meanwhile(id)).await
     }
 
     /// Ends the operation; `None` when nothing was asked of it.
@@ -149,4 +202,13 @@ impl<'a> Import<'a> {
         };
         Ok(self.under_way.insert(import))
     }
+}
+
+/// Whether an item can be sent back without a look at others: it is dead, and nothing waits for it.
+fn stands_alone(item: &Item) -> bool {
+    item.state.kind() == StateKind::Dead && item.parent.is_none()
+}
+
+fn changed_meanwhile(id: ItemId) -> String {
+    format!("item {id} changed meanwhile, or what it came from was taken out")
 }

@@ -159,6 +159,11 @@ fn left_to_send(row: &RunRow) -> Option<u64> {
     stage.filter(|_| !row.learnt.contains_key(&finished(row.edition)))
 }
 
+/// Whether an edited pipeline has yet to send items of a run again.
+pub(crate) fn edit_is_under_way(row: &RunRow) -> bool {
+    left_to_send(row).is_some()
+}
+
 /// Waits until whoever edited the pipeline of a run has sent the items again that it asks for, and does it where nothing
 /// comes of that. Until then nobody may work on the run: what went by the new pipeline would be sent again, too.
 pub(crate) async fn edited_to_the_end(floor: &Floor, mut row: RunRow) -> Result<RunRow> {

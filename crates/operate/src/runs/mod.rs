@@ -80,6 +80,6 @@ pub(crate) use control::cancel_known;
 pub use control::{cancel, let_go_on, pause, refuse_cancelling, refuse_finished};
 pub use dry_run::{DryRun, Lines, RefusedLine, StageAhead, Would, dry_run};
 pub use edit::Edit;
-pub(crate) use edit::edited_to_the_end;
+pub(crate) use edit::{edit_is_under_way, edited_to_the_end};
 pub use reader::{KnownRun, Runs};
 pub use show::{List, RunList, list, report, show};

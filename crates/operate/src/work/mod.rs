@@ -19,7 +19,7 @@ use redrive_engine::admit::{AdmitError, Missing, News, Part};
 use redrive_engine::recipe::Recipe;
 use redrive_engine::report::{ReadReport, RunReport, report_on_leaving};
 use redrive_engine::source::Source;
-use redrive_engine::worker::{Among, Ending, Stop};
+use redrive_engine::worker::{Among, Ending, Stop, finish};
 use redrive_store::{RunRow, Store};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -212,6 +212,26 @@ pub async fn work(
 /// # Errors
 /// When there is no such run, it is paused, something cannot be built or read, or the store fails.
 pub async fn work_on(floor: &Floor, run: RunId, observer: &dyn Observer) -> Result<Worked> {
+    work_on_with(floor, run, WorkSettings::default(), observer).await
+}
+
+/// Works on a run as [`work_on`] does, until nothing of it is left that is due within this time.
+pub(crate) async fn work_on_due(
+    floor: &Floor,
+    run: RunId,
+    within: Duration,
+    observer: &dyn Observer,
+) -> Result<Worked> {
+    let settings = WorkSettings { max_wait: Some(within), ..WorkSettings::default() };
+    work_on_with(floor, run, settings, observer).await
+}
+
+async fn work_on_with(
+    floor: &Floor,
+    run: RunId,
+    settings: WorkSettings,
+    observer: &dyn Observer,
+) -> Result<Worked> {
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     if known.row.control != Control::Go {
         return Err(Error::paused(format!("run {run} is paused; its items were sent back and wait"))
@@ -222,7 +242,7 @@ pub async fn work_on(floor: &Floor, run: RunId, observer: &dyn Observer) -> Resu
     let recipe = recipe(wiring, definition, known.row.spec.folder.as_ref(), index.as_ref())?;
     let source = open_left(wiring, &known.row, definition, index.as_ref())?;
     let ready = Work { row: known.row, recipe, source, part: None };
-    work(floor, ready, WorkSettings::default(), observer).await
+    work(floor, ready, settings, observer).await
 }
 
 /// How a run was left, and what was found in its source.
@@ -261,7 +281,12 @@ impl Rounds<'_> {
             all.add(&news);
             // Whoever took the store away took what was done with it.
             self.floor.store.stamp().await?;
-            let row = self.floor.store.run(self.row.id).await?.unwrap_or_else(|| self.row.clone());
+            let row = match ending {
+                // Not before its source was looked at once more: who follows it takes this for the end.
+                Ending::Finished => finish(&*self.floor.store, self.row.id, self.floor.now()).await?,
+                _ => self.floor.store.run(self.row.id).await?,
+            };
+            let row = row.unwrap_or_else(|| self.row.clone());
             let anew = ending == Ending::Finished && row.finished_at.is_none();
             if !(reads && anew && self.goes_on() && rounds < ROUNDS) {
                 return Ok((Ended { ending, news: all }, row));

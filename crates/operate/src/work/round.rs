@@ -46,6 +46,7 @@ impl Round<'_> {
         let wake = self.among.map_or_else(Arc::default, |among| among.rings.of(self.row.id));
         // Reading ends with the session, and for nobody else's sake.
         let (closer, closing) = watch::channel(Stop::No);
+        let looks_again = source.is_some();
         let admission = source.map(|source| {
             let admission = Admission {
                 store: self.store.clone(),
@@ -67,7 +68,7 @@ impl Round<'_> {
             store: self.store.clone(),
             recipe: self.recipe.clone(),
             env: self.env.clone(),
-            settings: Settings { lease, max_wait, ..Settings::default() },
+            settings: Settings { lease, max_wait, looks_again, ..Settings::default() },
             wake,
             admitting,
             stop: self.stopped.clone(),

@@ -83,15 +83,22 @@ async fn what_was_exported_and_edited_comes_back() {
     house.run().await;
     let mut export = Export::of(&house.floor, selection(&house).await).await.expect("counted");
     let mut import = Import::of(&house.floor, "a test");
-    let mut lines = 0;
+    let mut lines = Vec::new();
     while let Some(exported) = export.next().await.expect("exported") {
-        let line = serde_json::to_string(&exported).expect("JSON").replace("ill", "well");
-        assert_eq!(import.line(&line).await.expect("imported"), Imported::SentBack);
-        lines += 1;
+        lines.push(serde_json::to_string(&exported).expect("JSON").replace("ill", "well"));
     }
-    assert_eq!(lines, 2);
-    let left = import.line("no export").await.expect("looked at");
-    assert!(matches!(left, Imported::LeftAlone { .. }), "{left:?}");
+    assert_eq!(lines.len(), 2);
+    // What goes together is told of as if it had come one by one, in that order.
+    let asked = [&lines[0], &lines[1], "no export", &lines[0]].map(str::to_owned);
+    let became = import.lines(&asked).await.expect("imported");
+    assert_eq!(became[..2], [Imported::SentBack, Imported::SentBack]);
+    assert!(matches!(became[2], Imported::LeftAlone { .. }), "{became:?}");
+    assert_eq!(became[3..], [Imported::SentBackBefore]);
+    let twice = import.lines(&lines).await.expect("imported");
+    assert_eq!(twice, [Imported::SentBackBefore, Imported::SentBackBefore]);
+    let operation = import.finish().await.expect("finished").expect("there was something to do");
+    let row = house.floor.store.operation(operation).await.expect("read").expect("there");
+    assert_eq!((row.changed, row.skipped), (2, 1));
     assert_eq!(house.run().await.status, RunStatus::Completed);
 }
 
@@ -132,7 +139,7 @@ async fn what_takes_long_tells_how_far_it_is() {
     heard.of_all("purge", 1);
     runs::cancel(floor, RunId(1)).await.expect("cancelled");
     heard.of_all("cancel", 1);
-    let request = reports::Prune { older_than_ms: 0, with_dead: true };
+    let request = reports::Forget { older_than_ms: 0, with_dead: true };
     // It ended a millisecond ago at the earliest.
     while reports::prunable(floor, request).await.expect("looked").runs == 0 {}
     reports::prune(floor, request).await.expect("pruned");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use redrive_core::attempt::Outcome;
 use redrive_core::event::Transition;
 use redrive_core::failure::Kind;
-use redrive_core::id::{ItemId, ItemSeq};
+use redrive_core::id::{ItemId, ItemSeq, StageNo};
 use redrive_core::item::{DeadReason, Item, Payload, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
@@ -180,6 +180,9 @@ impl Oracle {
             (_, "restored") if known.item.parent.is_none() => Some(known.first.clone()),
             (_, "restored") => None,
             (_, "reopened") if transition.after.stage != stage => known.expanded.clone(),
+            (_, "rerun") if transition.after.state.kind() == StateKind::Waiting => {
+                Some(self.was_given(known, transition.after.stage))
+            }
             (_, "redriven" | "edited") => return Ok(()),
             _ => None,
         };
@@ -190,6 +193,20 @@ impl Oracle {
             );
         }
         Ok(())
+    }
+
+    /// What a stage was given of an item, by what it was submitted with; one that the stage has filtered still has it.
+    fn was_given(&self, known: &Known, stage: StageNo) -> Payload {
+        if known.item.state.kind() == StateKind::Filtered && known.item.stage == stage {
+            return known.payload.clone();
+        }
+        let plan = &self.recipe.plan;
+        let (mut payload, mut next) = (known.first.clone(), plan.stages().next().map(|(no, _)| no));
+        while let Some(no) = next.filter(|no| *no != stage) {
+            payload = self.script.output(no, &payload).unwrap_or(payload);
+            next = plan.stage(no).and_then(|stage| stage.next);
+        }
+        payload
     }
 
     /// L11: a parent goes on when its children are finished, not when they were taken out.
@@ -247,6 +264,7 @@ impl Oracle {
             "restored" => Some(Met::Restored),
             "stepped" => Some(Met::ClockMended),
             "rescheduled" => Some(Met::Rescheduled),
+            "rerun" => Some(Met::Rerun),
             _ => None,
         }));
         all.into_iter().for_each(|met| self.hub.meet(met));
@@ -303,7 +321,7 @@ fn in_time(known: &Known, transition: &Transition) -> Verdict {
     }
 }
 
-/// Which moves there are; finished states are left only by redrive, reopening, a newer version or none in the source, and the
+/// Which moves there are; finished states are left only by redrive, rerun, reopening, a newer version or none in the source, and the
 /// way back to it: what had ended well has ended then, too.
 fn allowed(before: &Item, transition: &Transition) -> Verdict {
     let after = &transition.after;
@@ -315,6 +333,13 @@ fn allowed(before: &Item, transition: &Transition) -> Verdict {
         (from @ (StateKind::Superseded | StateKind::Cancelled), StateKind::Waiting, "restored") => {
             let may = from == StateKind::Superseded || before.parent.is_some();
             may && after.generation == before.generation + 1 && after.attempt == 0
+        }
+        (StateKind::Dead | StateKind::Succeeded | StateKind::Filtered, StateKind::Waiting, "rerun") => {
+            let fresh = after.generation == before.generation + 1 && after.attempt == 0;
+            fresh && after.stage <= before.stage && before.parent.is_none()
+        }
+        (StateKind::Dead | StateKind::Succeeded | StateKind::Filtered, StateKind::Superseded, "rerun") => {
+            after.state == State::Superseded { was: StateKind::Waiting }
         }
         (StateKind::Dead | StateKind::Succeeded, StateKind::Joining, "reopened") => true,
         (StateKind::Superseded, ended, "restored") => {

@@ -3,16 +3,17 @@
 use redrive_core::id::{ItemSeq, RunId};
 use redrive_core::item::StateKind;
 use redrive_core::tally::{Deltas, Metric};
-use redrive_store::{Prune, Pruned};
+use redrive_store::{Operation, Prune, Pruned};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Result;
 use crate::row::limit as sql_limit;
 use crate::verb::purge::remove;
-use crate::verb::{counter, item, tombstone};
+use crate::verb::{counter, item, operation, tombstone};
 
-/// Forgets old finished runs, at most `limit` items a call, and contents that nobody refers to any more.
-pub(crate) fn prune(tx: &Connection, prune: &Prune) -> Result<Pruned> {
+/// Forgets old finished runs, at most `limit` items a call, and contents that nobody refers to any more; the operation it is
+/// a page of is saved with it.
+pub(crate) fn prune(tx: &Connection, prune: &Prune, by: Option<&Operation>) -> Result<Pruned> {
     let mut pruned = Pruned::default();
     while let Some(run) = oldest(tx, prune)? {
         let left = prune.limit.saturating_sub(usize::try_from(pruned.items).unwrap_or(usize::MAX));
@@ -41,6 +42,9 @@ pub(crate) fn prune(tx: &Connection, prune: &Prune) -> Result<Pruned> {
     sweep(tx, prune.limit, &mut pruned)?;
     // Nothing is asked of a worker that is retired: what it holds is as well held by none.
     tx.prepare_cached("DELETE FROM worker WHERE retired IS NOT NULL")?.execute([])?;
+    if let Some(by) = by {
+        operation::save(tx, &Operation { changed: by.changed + pruned.items, ..by.clone() })?;
+    }
     Ok(pruned)
 }
 

@@ -304,8 +304,13 @@ impl Store for MemoryStore {
         Err(Error::Open(format!("a store in memory cannot be copied into {}", file.display())))
     }
 
-    async fn prune(&self, prune: Prune) -> Result<Pruned> {
-        Ok(self.change()?.prune(prune))
+    async fn prune(&self, prune: Prune, by: Option<Operation>) -> Result<Pruned> {
+        let mut state = self.change()?;
+        let pruned = state.prune(prune);
+        if let Some(by) = by {
+            state.save_operation(Operation { changed: by.changed + pruned.items, ..by });
+        }
+        Ok(pruned)
     }
 
     async fn snapshot(&self) -> Result<Snapshot> {

@@ -61,13 +61,14 @@ pub fn cause(code: i64) -> Result<Cause, Unknown> {
     coded(&Cause::ALL, code, "cause of a wait")
 }
 
-const OPERATION_KINDS: [OperationKind; 6] = [
+const OPERATION_KINDS: [OperationKind; 7] = [
     OperationKind::Redrive,
     OperationKind::Purge,
     OperationKind::Cancel,
     OperationKind::Retry,
     OperationKind::Rerun,
     OperationKind::Import,
+    OperationKind::Prune,
 ];
 const OPERATION_STATES: [OperationState; 3] =
     [OperationState::Open, OperationState::Done, OperationState::Cancelled];
@@ -82,6 +83,7 @@ pub fn operation_kind_code(kind: OperationKind) -> i64 {
         OperationKind::Retry => 3,
         OperationKind::Rerun => 4,
         OperationKind::Import => 5,
+        OperationKind::Prune => 6,
     }
 }
 

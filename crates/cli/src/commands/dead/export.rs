@@ -4,7 +4,7 @@ use std::io::BufRead;
 use std::path::Path;
 use std::process::ExitCode;
 
-use redrive_operate::dead::{Changed, Export, Import, Imported, Selection, Which};
+use redrive_operate::dead::{Changed, Export, Import, Imported, LINES, Selection, Which};
 use redrive_operate::{Code, Error};
 use serde::Serialize;
 
@@ -86,21 +86,28 @@ pub async fn import(context: &Context, file: &str) -> Answer {
     };
     let from = if file == "-" { "standard input" } else { file };
     let (mut import, mut changed, mut before) = (Import::of(&floor, from), Changed::default(), 0);
-    for (number, line) in reader.lines().enumerate() {
-        let line = line?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        match import.line(&line).await? {
-            Imported::SentBack => changed.items += 1,
-            // The same command after one that was broken off.
-            Imported::SentBackBefore => before += 1,
-            Imported::LeftAlone { why } => {
-                changed.skipped += 1;
-                note(&format!("{file}:{}: {why}", number + 1));
+    let mut lines = reader.lines().enumerate();
+    loop {
+        let (numbers, texts, broken) = some_lines(&mut lines);
+        let is_last = texts.len() < LINES;
+        for (number, became) in numbers.into_iter().zip(import.lines(&texts).await?) {
+            match became {
+                Imported::SentBack => changed.items += 1,
+                // The same command after one that was broken off.
+                Imported::SentBackBefore => before += 1,
+                Imported::LeftAlone { why } => {
+                    changed.skipped += 1;
+                    note(&format!("{file}:{number}: {why}"));
+                }
             }
         }
-        floor.env.progress.reached(changed.items + changed.skipped, None);
+        floor.env.progress.reached(changed.items + changed.skipped + before, None);
+        if let Some(error) = broken {
+            return Err(error.into());
+        }
+        if is_last {
+            break;
+        }
     }
     drop(watch);
     if before > 0 {
@@ -109,4 +116,23 @@ pub async fn import(context: &Context, file: &str) -> Answer {
     import.finish().await?;
     super::told(context, &changed, "sent back")?;
     Ok(if changed.skipped == 0 { ExitCode::SUCCESS } else { exit::partial() })
+}
+
+/// The next lines that hold something, with their numbers, and why there are no more where they cannot be read.
+fn some_lines(
+    lines: &mut dyn Iterator<Item = (usize, std::io::Result<String>)>,
+) -> (Vec<usize>, Vec<String>, Option<std::io::Error>) {
+    let (mut numbers, mut texts) = (Vec::new(), Vec::new());
+    while texts.len() < LINES {
+        match lines.next() {
+            Some((_, Ok(line))) if line.trim().is_empty() => {}
+            Some((at, Ok(line))) => {
+                numbers.push(at + 1);
+                texts.push(line);
+            }
+            Some((_, Err(error))) => return (numbers, texts, Some(error)),
+            None => break,
+        }
+    }
+    (numbers, texts, None)
 }

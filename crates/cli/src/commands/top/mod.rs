@@ -67,10 +67,10 @@ pub async fn top(context: &Context, args: TopArgs) -> Answer {
     let floor = context.floor_to_read()?;
     // A run that is not there is told before the screen is taken over.
     let first = overview(&floor, &Look { run: args.run, ..Look::default() }).await?;
-    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colour = context.screen().colour;
     let mut model = Model::new(context.global.store.clone(), args.run, colour);
     model.saw(Ok(first));
-    let screen = Screen::open()?;
+    let screen = Screen::open(colour)?;
     let stopped = Arc::new(AtomicBool::new(false));
     let ended = Live { context, floor, args, screen, stopped: Arc::clone(&stopped) }.watch(model).await;
     stopped.store(true, Ordering::Relaxed);

@@ -1,11 +1,11 @@
 //! A rehearsed evening, for tests and for the picture in the documents: the same at any time, on any machine.
 
 use redrive_core::failure::Class;
-use redrive_core::gate::{LimitKind, Totals as Calls};
+use redrive_core::gate::LimitKind;
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::status::{Counts, RunStatus};
 use redrive_core::time::Timestamp;
-use redrive_engine::report::{Attempts, Concurrency, GateReport, PerMinute};
+use redrive_engine::report::{Attempts, Concurrency, GateReport, GateTotals, PerMinute};
 use redrive_operate::dead::DeadGroup;
 use redrive_operate::overview::{Overview, RunView, StageView, Totals};
 
@@ -131,7 +131,7 @@ fn gates(second: u64) -> Vec<GateReport> {
         latency_ms: 180,
         batch: std::collections::BTreeMap::new(),
         workers: 2,
-        totals: Calls { calls: 9_000, throttled, ..Calls::default() },
+        totals: GateTotals { calls: 9_000, throttled, ..GateTotals::default() },
         updated_at: Timestamp(BEGIN).to_string(),
     };
     let slower = "calls were turned away; it goes slower, at most 2,500 requests a minute";

@@ -9,6 +9,7 @@ use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
 use ratatui_crossterm::crossterm::cursor::Show;
 use ratatui_crossterm::crossterm::execute;
+use ratatui_crossterm::crossterm::style::force_color_output;
 use ratatui_crossterm::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
@@ -20,7 +21,9 @@ pub struct Screen {
 
 impl Screen {
     /// Takes the terminal over. A panic gives it back before it says anything.
-    pub fn open() -> io::Result<Self> {
+    pub fn open(colour: bool) -> io::Result<Self> {
+        // What is drawn has colours or has none; nobody below decides that once more.
+        force_color_output(colour);
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();

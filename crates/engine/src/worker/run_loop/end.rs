@@ -77,6 +77,9 @@ impl<D: Driver> WorkerLoop<D> {
         if row.finished_at.is_some() || row.control == Control::Cancelled {
             return Ok(true);
         }
+        if self.settings.looks_again && self.mates.is_none() {
+            return Ok(true);
+        }
         crash::point("run.before_finish");
         let now = self.env.clock.now();
         // A run among others is not written to once more when it is left.
@@ -211,6 +214,21 @@ impl<D: Driver> WorkerLoop<D> {
             tracing::warn!(%error, "could not save the failure budget");
         }
     }
+}
+
+/// Marks a run as finished, unless it is not done or was cancelled, and gives it as it is then; `None` when it is gone.
+///
+/// # Errors
+/// When the store fails.
+pub async fn finish(store: &dyn Store, run: RunId, now: Timestamp) -> Result<Option<RunRow>, Error> {
+    let Some(row) = store.run(run).await? else { return Ok(None) };
+    if row.finished_at.is_some() || row.control == Control::Cancelled {
+        return Ok(Some(row));
+    }
+    crash::point("run.before_finish");
+    let row = store.change_run(row.id, RunChange::if_done(now)).await?;
+    crash::point("run.after_finish");
+    Ok(Some(row))
 }
 
 /// Somebody is at a run again: the time since it was left is none that it took. Returns how long it was left alone so

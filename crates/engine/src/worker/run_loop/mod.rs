@@ -9,6 +9,7 @@ mod end;
 mod gates;
 mod wait;
 
+pub use end::finish;
 use end::{idle_before, leave_idle};
 pub(super) use gates::{leave_gates, tell_gates};
 
@@ -54,6 +55,9 @@ pub struct Settings {
     pub max_wait: Option<Duration>,
     /// How many of the items that it holds are read at a time.
     pub page: usize,
+    /// Whoever works looks at the source once more when all is done, and says then that the run is finished. A run among others
+    /// has its worker's name on it meanwhile, and is finished at once.
+    pub looks_again: bool,
 }
 
 impl Default for Settings {
@@ -65,6 +69,7 @@ impl Default for Settings {
             patience: Duration::from_secs(30),
             max_wait: None,
             page: 1_000,
+            looks_again: false,
         }
     }
 }
