@@ -192,7 +192,10 @@ impl Operator {
                 let plans = |_| Some(plan.clone());
                 admin::retry(&self.store, &plans, request, "sim", &self.env).await.map(drop)
             }
-            Act::Rerun(request) => admin::rerun(&self.store, plan, request, "sim", &self.env).await.map(drop),
+            Act::Rerun(request) => {
+                let plans = |_| Some(plan.clone());
+                admin::rerun(&self.store, &plans, request, "sim", &self.env).await.map(drop)
+            }
             Act::Purge(filter) => admin::purge(&self.store, filter, "sim", &self.env).await.map(drop),
             Act::Pause => {
                 let row = self.store.run(self.run).await?;
