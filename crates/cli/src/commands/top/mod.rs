@@ -69,6 +69,7 @@ pub async fn top(context: &Context, args: TopArgs) -> Answer {
     let first = overview(&floor, &Look { run: args.run, ..Look::default() }).await?;
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut model = Model::new(context.global.store.clone(), args.run, colour);
+    model.utc = context.global.utc;
     model.saw(Ok(first));
     let screen = Screen::open()?;
     let stopped = Arc::new(AtomicBool::new(false));
