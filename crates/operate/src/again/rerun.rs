@@ -124,7 +124,7 @@ impl Asked {
         let mut unreadable = (!can_reread).then(|| format!("{} can be read only once", source.name()));
         if known.row.is_part() {
             // Reading it again would admit the rest, which nobody asked for.
-            let why = "only a part of the source was admitted (`redrive run` without --limit and --only takes the rest)";
+            let why = "only a part of the source was admitted (`redrive run FILE` without --limit and --only takes the rest)";
             (can_reread, unreadable) = (false, Some(why.to_owned()));
         } else if can_reread && let Err(error) = source.open(&*floor.wiring, &known.definition, None, None) {
             (can_reread, unreadable) = (false, Some(error.to_string()));
