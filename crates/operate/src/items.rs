@@ -22,7 +22,7 @@ pub use list::{ItemList, ItemRow, List, list};
 pub use stuck::{Standstill, Stuck, StuckItem, StuckList, stuck};
 
 /// Items of one name that are looked at, and those of them that are named.
-const LOOKED_AT: usize = 6;
+const LOOKED_AT: usize = 1_000;
 const NAMED: usize = 5;
 /// Runs looked at in one request.
 const PAGE: usize = 200;
@@ -80,14 +80,20 @@ async fn find_any(store: &dyn Store, name: &ItemName) -> Result<Found> {
         (1, 0) => Ok(Found::Item(Box::new(items.remove(0)))),
         (0, 1) => Ok(Found::Tombstone(purged.remove(0))),
         _ => {
-            let living =
-                items.iter().map(|item| format!("{} ({} in {})", item.id, beginning(&item.key), item.run));
-            let gone = purged
-                .iter()
-                .map(|gone| format!("{} ({} in {}, purged)", gone.id, beginning(&gone.key), gone.run));
-            let some: Vec<String> = living.chain(gone).take(NAMED).collect();
+            let living = items.iter().map(|item| (item.run, item.id, &item.key, ""));
+            let gone = purged.iter().map(|gone| (gone.run, gone.id, &gone.key, ", purged"));
+            let mut all: Vec<_> = living.chain(gone).collect();
+            // Those of the newest run first; of one run, as they came.
+            all.sort_by_key(|(run, ..)| std::cmp::Reverse(*run));
+            let more = all.len().saturating_sub(NAMED);
+            let some = all.iter().take(NAMED);
+            let mut lines: Vec<String> = some
+                .map(|(run, id, key, gone)| format!("{id} ({} in {run}{gone})", beginning(key)))
+                .collect();
+            let least = if items.len().max(purged.len()) < LOOKED_AT { "" } else { "at least " };
+            lines.extend((more > 0).then(|| format!("and {least}{more} more")));
             let message =
-                format!("several items are called {}:\n       {}", beginning(name), some.join("\n       "));
+                format!("several items are called {}:\n       {}", beginning(name), lines.join("\n       "));
             Err(Error::wrong(message).code(Code::ItemAmbiguous).hint("give more of the id, or --run"))
         }
     }

@@ -1,5 +1,7 @@
 //! Operations on many items: who asked for what, and how far it is.
 
+mod words;
+
 use redrive_core::id::OperationId;
 use redrive_engine::admin;
 use redrive_store::{Operation, OperationKind, OperationState};
@@ -7,6 +9,7 @@ use serde::Serialize;
 
 use crate::Floor;
 use crate::error::{Error, Result};
+use crate::runs::Runs;
 
 /// Most operations of a list.
 const MOST: usize = 1_000;
@@ -31,6 +34,9 @@ pub struct OperationView {
     pub actor: String,
     /// What was asked, as JSON.
     pub request: String,
+    /// The same in words.
+    #[serde(skip)]
+    pub asked: String,
     /// Items changed.
     pub changed: u64,
     /// Items that were left alone.
@@ -41,8 +47,8 @@ pub struct OperationView {
     pub updated_at: String,
 }
 
-impl From<Operation> for OperationView {
-    fn from(operation: Operation) -> Self {
+impl OperationView {
+    fn new(operation: Operation, asked: String) -> Self {
         let Operation {
             id,
             kind,
@@ -57,7 +63,7 @@ impl From<Operation> for OperationView {
             ..
         } = operation;
         let (created_at, updated_at) = (created_at.to_string(), updated_at.to_string());
-        Self { id, kind, state, actor, request, changed, skipped, created_at, updated_at }
+        Self { id, kind, state, actor, request, asked, changed, skipped, created_at, updated_at }
     }
 }
 
@@ -67,7 +73,13 @@ impl From<Operation> for OperationView {
 /// When the store fails.
 pub async fn list(floor: &Floor, limit: usize) -> Result<OperationList> {
     let operations = floor.store.operations(limit.min(MOST)).await?;
-    Ok(OperationList { operations: operations.into_iter().map(Into::into).collect() })
+    let runs = Runs::of(&*floor.store);
+    let mut list = Vec::new();
+    for operation in operations {
+        let asked = words::of(&runs, &operation).await?;
+        list.push(OperationView::new(operation, asked));
+    }
+    Ok(OperationList { operations: list })
 }
 
 /// Stops an operation after the page it is at.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use redrive_core::event::{Transition, Verdict};
 use redrive_core::failure::{Class, Failure};
 use redrive_core::fingerprint::fingerprint;
-use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo, WorkerId};
+use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Entry, Item, NewItem, Payload, State, StateKind};
 use redrive_core::plan::{Plan, StagePlan};
 use redrive_core::time::millis;
@@ -216,8 +216,7 @@ async fn claimed(floor: &Floor, stage: StageNo, with: &With) -> Result<ClaimedIt
     };
     let new = NewItem::new(key, payload.clone(), 1);
     let run = before.as_ref().map_or(RunId(0), |item| item.run);
-    // An id of its own: no service takes it for a repetition of the item's real work.
-    let id = ItemId::derive(RunId(0), None, &new.key, new.version());
+    let id = fresh_id(floor, &new);
     let entry = Entry { run, parent: None, stage, reading: 0, deadline: None, now };
     let mut item = entry.item(&new, ItemSeq(0), id, new.version());
     if let Some(before) = before.filter(|before| before.stage == stage) {
@@ -232,6 +231,16 @@ async fn claimed(floor: &Floor, stage: StageNo, with: &With) -> Result<ClaimedIt
     item.attempt = item.attempt.saturating_add(1);
     item.state = State::Running { worker: WorkerId(0), since: now };
     Ok(ClaimedItem { item, payload })
+}
+
+/// An id that no item and no other call has: a service that knows repetitions by it takes this for none, neither of the item's
+/// real work nor of the try before.
+fn fresh_id(floor: &Floor, new: &NewItem) -> ItemId {
+    let chance = || floor.env.dice.draw().value().to_be_bytes();
+    let version = ContentHash::of(&[&new.version().0, &chance()]);
+    // An id has few bits of a version, and many of its place.
+    let nowhere = ItemId::derive(RunId(0), None, "", ContentHash::of(&[&chance()]));
+    ItemId::derive(RunId(0), Some(nowhere), &new.key, version)
 }
 
 async fn content(floor: &Floor, item: &Item) -> Result<Payload> {

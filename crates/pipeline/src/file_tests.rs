@@ -162,7 +162,7 @@ fn mistakes_at_the_top_are_told_with_line_and_key() {
         ),
         (
             "[source]\nkind = \"inbox\"\npath = \"a.jsonl\"",
-            "p.toml:3: source.path: an inbox reads nothing (leave it out; `redrive submit` hands items in)",
+            "p.toml:3: source.path: an inbox reads nothing (leave it out; `redrive submit FILE --item JSON` hands items in)",
         ),
         (
             "[source]\nkind = \"inbox\"\ndelimiter = \";\"",

@@ -19,7 +19,7 @@ pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Sourc
         None => None,
     };
     let paths = if word == Some("inbox") {
-        let hint = "leave it out; `redrive submit` hands items in";
+        let hint = "leave it out; `redrive submit FILE --item JSON` hands items in";
         table.refuse(&["path"], "an inbox reads nothing", hint, report);
         Vec::new()
     } else {

@@ -27,7 +27,7 @@ pub async fn failures(context: &Context, request: &Failures) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     let screen = context.screen();
-    let mut text = heading(&report, &screen);
+    let mut text = heading(&report, request, &screen);
     text.push_str(&projects(&report, &screen));
     let by_key = request.order == FailureOrder::Key;
     for parts in report.items.chunk_by(|a, b| by_key && a.of == b.of && a.item.run == b.item.run) {
@@ -77,7 +77,7 @@ fn again(report: &FailureReport, request: &Failures) -> String {
     text + sort
 }
 
-fn heading(report: &FailureReport, screen: &Screen) -> String {
+fn heading(report: &FailureReport, request: &Failures, screen: &Screen) -> String {
     let pipeline = report.pipeline.as_ref().map(|name| format!(" of {name}")).unwrap_or_default();
     let source =
         report.source.as_ref().map(|source| format!(" over {}", screen.place(source))).unwrap_or_default();
@@ -88,12 +88,22 @@ fn heading(report: &FailureReport, screen: &Screen) -> String {
     let FailureTotals { failed: total, own, .. } = report.totals;
     let shown = report.items.len() as u64;
     let failed = match total {
-        0 => return format!("{what}: nothing failed"),
+        0 => return format!("{what}: {}", nothing(request)),
         _ if shown < total => format!("{} of {} that failed", count(shown), things(total, "item")),
         _ if own == total => format!("{} failed", things(total, "item")),
         _ => format!("{} of {} failed", things(total, "part"), things(own, "item")),
     };
     format!("{what}: {failed}\n{}", standing(&report.totals))
+}
+
+/// That there is nothing of what was asked for, which says nothing of the rest.
+fn nothing(request: &Failures) -> String {
+    let at =
+        request.stage.as_ref().map(|stage| format!(" at stage {}", short(stage, KEY))).unwrap_or_default();
+    match request.permanent {
+        true => format!("nothing that looks permanent{at}"),
+        false => format!("nothing failed{at}"),
+    }
 }
 
 /// How those that failed stand.

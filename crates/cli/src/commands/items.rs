@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use redrive_core::item::StateKind;
 use redrive_operate::Error;
 use redrive_operate::items::{self, ItemRow, Standstill, StuckItem};
 use serde_json::Value;
@@ -17,8 +18,10 @@ use crate::output::{csv, json, lines};
 /// How much of a message is shown where there is room; `--json` has the whole of it.
 const MESSAGE: usize = 200;
 
-/// Columns that are shown unless others are asked for.
+/// Columns that are shown unless others are asked for; where something waits, [`DUE`] as well.
 const USUAL: [&str; 7] = ["id", "run", "key", "stage", "state", "attempts", "message"];
+/// When an item that waits may go.
+const DUE: &str = "due";
 /// Every column, by its name in a document.
 const ALL: [&str; 17] = [
     "id",
@@ -35,19 +38,24 @@ const ALL: [&str; 17] = [
     "failures",
     "throttles",
     "generation",
-    "due",
+    DUE,
     "created_at",
     "updated_at",
 ];
 
 /// Lists items.
 pub async fn items(context: &Context, args: &ItemsArgs) -> Answer {
-    let names = chosen(&args.columns)?;
-    let found = items::list(&context.floor_to_read()?, &args.request()).await?;
+    let asked = chosen(&args.columns)?;
+    let request = args.request();
+    let found = items::list(&context.floor_to_read()?, &request).await?;
     if context.global.json {
         json(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
+    // Programs read columns that follow from what was asked, never from what was found.
+    let waits = request.state == Some(StateKind::Waiting);
+    let waits = waits || (!args.csv && found.items.iter().any(|item| item.due.is_some()));
+    let names = asked.unwrap_or_else(|| usual(waits));
     let more = found.next.map(|next| format!("there are more: --after {next}"));
     let rows = found.items.iter().map(|item| cells(item, &names));
     if args.csv {
@@ -64,22 +72,31 @@ pub async fn items(context: &Context, args: &ItemsArgs) -> Answer {
     Ok(ExitCode::SUCCESS)
 }
 
-fn chosen(asked: &[String]) -> Result<Vec<&str>, Error> {
+/// The columns that were asked for, if any were.
+fn chosen(asked: &[String]) -> Result<Option<Vec<&str>>, Error> {
     if asked.is_empty() {
-        return Ok(USUAL.to_vec());
+        return Ok(None);
     }
     let find = |name: &String| {
         ALL.into_iter().find(|known| known == name).ok_or_else(|| {
             Error::wrong(format!("there is no column {name:?}")).hint(format!("columns: {}", ALL.join(", ")))
         })
     };
-    asked.iter().map(find).collect()
+    asked.iter().map(find).collect::<Result<_, _>>().map(Some)
 }
 
-/// The cells of an item: what a document has of it.
+/// The columns for whoever asked for none: with the time of the next try where something waits for one.
+fn usual(waits: bool) -> Vec<&'static str> {
+    let due = |name: &&str| waits && *name == "state";
+    USUAL.iter().flat_map(|name| std::iter::once(*name).chain(due(name).then_some(DUE))).collect()
+}
+
+/// The cells of an item: what a document has of it. What was filtered says why in place of a message, unless the reason has a
+/// column of its own.
 fn cells(item: &ItemRow, names: &[&str]) -> Vec<String> {
     let document = serde_json::to_value(item).unwrap_or_default();
-    let cell = |name: &&str| match &document[*name] {
+    let says_why = item.state == StateKind::Filtered && !names.contains(&"reason");
+    let cell = |name: &&str| match &document[if says_why && *name == "message" { "reason" } else { *name }] {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -92,7 +109,7 @@ fn listing(items: &[ItemRow], names: &[&str], screen: &Screen) -> String {
     let mut table = Table::new(names.iter().map(|name| column(name)));
     let cell = |(name, text): (&&str, String)| match *name {
         "id" => Cell::from(text.chars().take(12).collect::<String>()),
-        "due" | "created_at" | "updated_at" => screen.when(&text).into(),
+        DUE | "created_at" | "updated_at" => screen.when(&text).into(),
         "key" => short(&text, KEY).into(),
         "message" => short(&text, MESSAGE).into(),
         "state" | "class" | "reason" => Cell::state(text),
@@ -114,7 +131,8 @@ fn column(name: &str) -> Column<'_> {
         "failures" | "throttles" | "generation" => Column::number(name).rank(6),
         "run" => Column::whole(name).rank(3),
         "stage" => Column::text(name).least(8).rank(2),
-        "due" | "created_at" | "updated_at" | "reason" | "class" => Column::whole(name).rank(5),
+        DUE => Column::whole(name).rank(1),
+        "created_at" | "updated_at" | "reason" | "class" => Column::whole(name).rank(5),
         _ => Column::text(name).rank(5),
     }
 }
@@ -175,7 +193,6 @@ fn standing(items: &[StuckItem], screen: &Screen) -> String {
 #[cfg(test)]
 mod tests {
     use redrive_core::failure::Class;
-    use redrive_core::item::StateKind;
 
     use super::*;
     use crate::output::sample::{at_widths, dead, moment};
@@ -205,8 +222,12 @@ mod tests {
 
     #[test]
     fn items_fit_their_screen() {
-        let rows = [row(1, StateKind::Waiting), row(2, StateKind::Succeeded), row(3, StateKind::Dead)];
-        at_widths("items", |screen| listing(&rows, &USUAL, screen));
+        let mut filtered = row(4, StateKind::Filtered);
+        filtered.reason = Some("not of this year".to_owned());
+        let rows =
+            [row(1, StateKind::Waiting), row(2, StateKind::Succeeded), row(3, StateKind::Dead), filtered];
+        at_widths("items", |screen| listing(&rows[1..], &usual(false), screen));
+        at_widths("items-waiting", |screen| listing(&rows, &usual(true), screen));
         at_widths("items-all-columns", |screen| listing(&rows, &ALL, screen));
         let item = row(1, StateKind::Waiting);
         let stuck = StuckItem {

@@ -46,6 +46,10 @@ fn page(mut whole: Command) -> String {
         "[\\fIOPTIONS\\fR] \\fICOMMAND\\fR".to_owned(),
     ];
     for (group, commands) in grouped(&whole) {
+        let commands: Vec<&Command> = commands.into_iter().filter(|command| !is_help(command)).collect();
+        if commands.is_empty() {
+            continue;
+        }
         page.push(format!(".SH \"COMMANDS: {}\"", group.to_uppercase()));
         commands.into_iter().for_each(|command| describe(command, "redrive", &mut page));
     }
@@ -60,6 +64,11 @@ fn page(mut whole: Command) -> String {
     page.join("\n")
 }
 
+/// Whether a command only repeats what this page says of the others.
+fn is_help(command: &Command) -> bool {
+    command.get_name() == "help"
+}
+
 /// A command, and those below it.
 fn describe(command: &Command, above: &str, page: &mut Vec<String>) {
     let name = format!("{above} {}", command.get_name());
@@ -72,7 +81,7 @@ fn describe(command: &Command, above: &str, page: &mut Vec<String>) {
     }
     let own = command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_global_set());
     own.filter(|arg| arg.get_id() != "help").for_each(|arg| page.extend(told(arg)));
-    let below = command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help");
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set() && !is_help(below));
     below.for_each(|below| describe(below, &name, page));
 }
 
@@ -111,6 +120,14 @@ fn said(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_does_not_tell_of_the_help_of_every_command() {
+        let page = page(Args::command());
+        let sections: Vec<&str> = page.lines().filter(|line| line.starts_with(".SS ")).collect();
+        let of_help = sections.iter().filter(|line| line.contains("redrive help")).count();
+        assert_eq!((of_help, sections.len() > 40), (0, true), "{sections:?}");
+    }
 
     #[test]
     fn the_page_has_every_command_and_no_line_that_is_taken_for_a_request() {

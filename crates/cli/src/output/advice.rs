@@ -15,7 +15,9 @@ pub fn next(report: &RunReport, shut: &[GateReport]) -> Option<String> {
     }
     match report.status {
         RunStatus::Open => Some(match report.counts.live() {
-            0 => format!("it takes items by `redrive submit`; `redrive close {run}` ends it"),
+            0 => format!(
+                "it takes items by `redrive submit PIPELINE.toml --item JSON`; `redrive close {run}` ends it"
+            ),
             _ => format!(
                 "`redrive work` or `redrive resume {run}` works on what waits; it takes items meanwhile"
             ),

@@ -3,7 +3,7 @@
 pub mod advice;
 pub mod aside;
 pub mod asleep;
-mod command;
+pub mod command;
 pub mod csv;
 pub mod log;
 pub mod plot;

@@ -89,8 +89,7 @@ fn is_part(report: &RunReport) -> bool {
 
 /// How the rest of a source gets in, where only a part of it is.
 pub fn rest(report: &RunReport) -> Option<&'static str> {
-    is_part(report)
-        .then_some("the same `redrive run` without --limit and --only admits the rest of the source")
+    is_part(report).then_some("`redrive run FILE` without --limit and --only admits the rest of the source")
 }
 
 /// That there is more in the source than was admitted.

@@ -43,6 +43,14 @@ impl Times {
         }
     }
 
+    /// A moment that something is due at, as a report writes it: what is past is due now.
+    pub fn due(&self, written: &str) -> String {
+        match read(written) {
+            Some(at) if !self.utc && at <= self.now => "now".to_owned(),
+            _ => self.say(written),
+        }
+    }
+
     /// The local date and time of a moment, to the minute.
     pub fn date(&self, at: Timestamp) -> String {
         let Ok(moment) = jiff::Timestamp::from_millisecond(at.0) else { return at.to_string() };

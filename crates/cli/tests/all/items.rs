@@ -42,6 +42,40 @@ fn items_are_listed_in_any_state_with_why() {
 }
 
 #[test]
+fn what_was_filtered_says_why_where_others_have_a_message() {
+    let (_server, place) = mixed();
+    let shown = place.run(&["items", "--state", "filtered"]).expect(0).stdout;
+    assert_eq!(shown.matches("dull, \"very\"").count(), 3, "{shown}");
+    let csv = place.run(&["items", "--state", "filtered", "--csv", "-n", "1"]).expect(0).stdout;
+    assert!(csv.trim_end().ends_with("filtered,1,\"dull, \"\"very\"\"\""), "{csv}");
+}
+
+#[test]
+fn what_waits_is_listed_with_the_time_of_its_next_try() {
+    let server = Server::start(|call| {
+        let one = |item: &Item| match item.payload["n"].as_u64().unwrap_or(0) {
+            0 => failed(item, "retryable", "not now"),
+            _ => passed(item),
+        };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let backoff = "retry.backoff = { kind = \"fixed\", delay = \"90m\" }\nretry.jitter = 0";
+    let place = Place::with(&one_stage(&format!("{}\n{backoff}", server.stage())), &samples(2));
+    place.run(&["run", "p.toml", "--max-wait", "0s"]).expect(3);
+    for args in [&["items"][..], &["items", "--state", "waiting"]] {
+        let shown = place.run_with(args, &[("COLUMNS", "80")]).expect(0).stdout;
+        assert!(shown.contains(" DUE ") && shown.contains(" in 90 min "), "{shown}");
+    }
+    let done = place.run(&["items", "--state", "succeeded"]).expect(0).stdout;
+    assert!(!done.contains("DUE"), "{done}");
+    let heading = |args: &[&str]| place.run(args).expect(0).stdout.lines().next().map(str::to_owned);
+    let usual = Some("id,run,key,stage,state,attempts,message".to_owned());
+    assert_eq!(heading(&["items", "--csv"]), usual, "columns do not depend on what is found");
+    let waiting = Some("id,run,key,stage,state,due,attempts,message".to_owned());
+    assert_eq!(heading(&["items", "--csv", "--state", "waiting"]), waiting);
+}
+
+#[test]
 fn pages_of_items_have_every_item_once() {
     let (_server, place) = mixed();
     let (mut found, mut after): (Vec<String>, Option<String>) = (Vec::new(), None);

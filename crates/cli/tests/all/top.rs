@@ -41,7 +41,7 @@ os.write(2, b"\ngiven back\n" if whole else b"\nkept raw\n")
 sys.exit(os.waitstatus_to_exitcode(status))
 "#;
 
-fn on_a_terminal(place: &Place, args: &[&str]) -> Started {
+pub fn on_a_terminal(place: &Place, args: &[&str]) -> Started {
     place.start_under(&["python3", "-c", TERMINAL], args)
 }
 

@@ -119,7 +119,7 @@ fn refuse_other(item: &Item) -> Result<()> {
             ("finished", format!("`redrive rerun {} --stage STAGE --key KEY` does it again", item.run))
         }
         State::Superseded { .. } => ("superseded", format!("`redrive explain {id}` tells by what")),
-        State::Cancelled => ("cancelled", "`redrive run --new` starts another run".to_owned()),
+        State::Cancelled => ("cancelled", "`redrive run FILE --new` starts another run".to_owned()),
         State::Dead { .. } => ("dead", format!("`redrive dead redrive --item {id}` sends it back")),
     };
     Err(Error::refused(format!("item {id} is {state}; only waiting items can be told to go")).hint(way))

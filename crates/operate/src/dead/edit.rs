@@ -69,7 +69,7 @@ pub async fn draft(floor: &Floor, name: &ItemName) -> Result<Draft> {
     let id = item.id;
     if item.state.kind() != StateKind::Dead {
         return Err(Error::refused(format!("item {id} is {}, not dead", item.state.kind()))
-            .hint("only what is dead can be given other content; `redrive kill` gives an item up"));
+            .hint("only what is dead can be given other content; `redrive kill ITEM` gives an item up"));
     }
     let content = match floor.store.payload(item.seq).await? {
         Some(Content::Whole(payload)) => String::from_utf8(payload.to_vec()).ok(),
@@ -77,7 +77,7 @@ pub async fn draft(floor: &Floor, name: &ItemName) -> Result<Draft> {
     };
     let content = content.and_then(|text| RawValue::from_string(text).ok()).ok_or_else(|| {
         Error::refused(format!("the content of item {id} is damaged, or not kept any more"))
-            .hint("`redrive dead import` can give it another one")
+            .hint("`redrive dead import FILE` can give it another one")
     })?;
     let message = item.last.as_ref().map(|last| last.message.to_string()).unwrap_or_default();
     Ok(Draft { id, key: item.key.to_string(), run: item.run, message, content, rev: item.rev })

@@ -113,6 +113,9 @@ pub async fn list(floor: &Floor, request: &List) -> Result<DeadList> {
 pub struct DeadGroups {
     /// The groups, largest first.
     pub groups: Vec<DeadGroup>,
+    /// How many were left out because somebody looks after them.
+    #[serde(skip)]
+    pub looked_after: u64,
 }
 
 /// Dead items with alike errors.
@@ -188,5 +191,18 @@ pub async fn groups(floor: &Floor, which: &Which, limit: usize) -> Result<DeadGr
             last_at: group.last_at.to_string(),
         });
     }
-    Ok(DeadGroups { groups })
+    Ok(DeadGroups { groups, looked_after: 0 })
+}
+
+/// The same, but only groups that need a person.
+///
+/// # Errors
+/// When what is named does not exist, or the store fails.
+pub async fn open_groups(floor: &Floor, which: &Which, limit: usize) -> Result<DeadGroups> {
+    let DeadGroups { mut groups, .. } = groups(floor, which, MOST).await?;
+    let all = groups.len();
+    groups.retain(|group| group.open);
+    let looked_after = (all - groups.len()) as u64;
+    groups.truncate(limit.max(1));
+    Ok(DeadGroups { groups, looked_after })
 }

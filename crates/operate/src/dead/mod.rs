@@ -81,7 +81,7 @@ mod selection;
 pub use edit::{Difference, Draft, Edited, draft, indented, work_after};
 pub use export::{Export, Exported};
 pub use import::{Import, Imported, LINES};
-pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list};
+pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list, open_groups};
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};

@@ -39,7 +39,8 @@ pub struct Which {
 
 impl Which {
     /// Whether anything narrows it down. A run or a pipeline alone is a place, not a choice.
-    pub(crate) fn is_narrow(&self) -> bool {
+    #[must_use]
+    pub fn is_narrow(&self) -> bool {
         let Self { run: _, pipeline: _, stage, class, reason, group, text, within_ms, item } = self;
         stage.is_some()
             || class.is_some()

@@ -204,7 +204,7 @@ async fn refuse_reading_again(floor: &Floor, row: &RunRow, definition: &Definiti
             "stage {stage} is configured otherwise, and {from_start} items of run {} that passed it would have to be read again, not a part of them",
             row.id
         ))
-        .hint("`redrive try` tries the stage on one item; --keep-passed leaves what passed it alone; --new starts another run")),
+        .hint("`redrive try FILE STAGE --item ITEM` tries the stage on one item; --keep-passed leaves what passed it alone; --new starts another run")),
         _ => Ok(()),
     }
 }
@@ -356,7 +356,7 @@ pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
             "run {} reads standard input or a pipe, which was not read to its end",
             row.id
         ))
-        .hint("give the same input to the same `redrive run` command; what is known is not admitted twice"));
+        .hint("give the same input to the `redrive run FILE` that began it; what is known is not admitted twice"));
     }
     let wiring = &*floor.wiring;
     let index = IndexTarget::open(floor, &definition, name.name()).await?;

@@ -144,10 +144,10 @@ pub(super) fn refuse_other_stages(row: &RunRow, definition: &Definition) -> Resu
     }
     let way_out = match row.is_open() {
         true => format!("`redrive close {}`: what is handed in then goes to a new run", row.id),
-        false => {
-            "finish it with the old stages, `redrive cancel` it, or start another run with `redrive run --new`"
-                .to_owned()
-        }
+        false => format!(
+            "finish it with the old stages, or `redrive cancel {}` ends it, or `redrive run FILE --new` starts another run",
+            row.id
+        ),
     };
     Err(Error::refused(format!("run {} is under way with other stages than this file has", row.id))
         .hint(way_out))

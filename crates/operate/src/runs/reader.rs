@@ -52,11 +52,13 @@ impl<'a> Runs<'a> {
             None => self.store.runs(RunFilter::default(), None, 1).await?.into_iter().next(),
         };
         let row = row.ok_or_else(|| {
-            let what = run.map_or_else(
-                || "this store has no runs".to_owned(),
-                |run| format!("run {run} does not exist"),
-            );
-            Error::not_found(what).code(Code::RunNotFound).hint("`redrive runs` lists the runs of this store")
+            let (what, hint) = match run {
+                Some(run) => {
+                    (format!("run {run} does not exist"), "`redrive runs` lists the runs of this store")
+                }
+                None => ("this store has no runs".to_owned(), "`redrive run PIPELINE.toml` starts one"),
+            };
+            Error::not_found(what).code(Code::RunNotFound).hint(hint)
         })?;
         let definition = pipelines::parse(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
         let plan = definition.plan();

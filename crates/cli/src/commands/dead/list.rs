@@ -9,6 +9,7 @@ use redrive_operate::dead::{self, DeadGroup, DeadItem, List, Note, Which};
 
 use crate::args::DeadColumn;
 use crate::commands::{Answer, Context};
+use crate::output::command::quoted;
 use crate::output::screen::Screen;
 use crate::output::table::{Cell, Column, Table};
 use crate::output::text::{KEY, count, safe, said, short};
@@ -53,9 +54,33 @@ pub async fn list(context: &Context, request: &List, columns: &[DeadColumn], csv
         let group = short(group, KEY);
         context.hint(&format!("nothing dead is in group {group}; `redrive dead groups` lists the groups"));
     } else if !found.items.is_empty() {
-        context.hint("`redrive dead groups` groups them; `redrive dead show ITEM` tells one's life; `redrive dead redrive` sends them back");
+        context.hint(&format!("`redrive dead groups` groups them; `redrive dead show ITEM` tells one's life; `redrive dead redrive{} --work` sends them back", again(&request.which, &found.items)));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What sends these back: the filters that were given, the run that all are of, or a word that all are meant.
+fn again(which: &Which, items: &[DeadItem]) -> String {
+    let one_run = items.first().map(|item| item.run);
+    let one_run = one_run.filter(|run| which.item.is_none() && items.iter().all(|item| item.run == *run));
+    let (run, spans) = (which.run.or(one_run), which.within_ms.map(|ms| format!("{ms}ms")));
+    let given = [
+        ("run", run.map(|run| run.to_string())),
+        ("pipeline", which.pipeline.clone()),
+        ("stage", which.stage.clone()),
+        ("class", which.class.map(|class| class.name().to_owned())),
+        ("reason", which.reason.map(|reason| reason.name().to_owned())),
+        ("group", which.group.clone()),
+        ("text", which.text.clone()),
+        ("since", spans),
+        ("item", which.item.clone()),
+    ];
+    let given = given.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let mut said: String = given.map(|(name, value)| format!(" --{name} {}", quoted(&value))).collect();
+    if !which.is_narrow() {
+        said.push_str(" --all");
+    }
+    said
 }
 
 fn listing(items: &[DeadItem], columns: &[DeadColumn], screen: &Screen) -> String {
@@ -143,14 +168,21 @@ fn values(items: &[DeadItem], columns: &[DeadColumn]) -> String {
 
 /// Shows dead items grouped by alike errors.
 pub async fn groups(context: &Context, which: &Which, open: bool, limit: usize) -> Answer {
-    let mut found = dead::groups(&context.floor_to_read()?, which, limit).await?;
-    found.groups.retain(|group| group.open || !open);
+    let floor = context.floor_to_read()?;
+    let found = match open {
+        true => dead::open_groups(&floor, which, limit).await?,
+        false => dead::groups(&floor, which, limit).await?,
+    };
     if context.global.json {
         json(&found)?;
         return Ok(ExitCode::SUCCESS);
     }
     if found.groups.is_empty() {
-        context.tell("no dead items")?;
+        context.tell(&match found.looked_after {
+            0 => "no dead items".to_owned(),
+            1 => "no open groups; 1 is acknowledged".to_owned(),
+            n => format!("no open groups; {} are acknowledged", count(n)),
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     context.tell(&grouped(&found.groups, &context.screen()))?;

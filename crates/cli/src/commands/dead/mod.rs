@@ -106,11 +106,11 @@ fn operated(operations: &[OperationView], screen: &Screen) -> String {
         Column::whole("operation"),
         Column::whole("what"),
         Column::whole("state"),
-        Column::text("by").least(6).rank(4),
+        Column::text("by").least(6).rank(5),
         Column::whole("began").rank(2),
         Column::number("changed").rank(1),
-        Column::number("skipped").rank(3),
-        Column::text("request").least(16).rank(5),
+        Column::number("skipped").rank(4),
+        Column::text("request").least(16).rank(3).wide(),
     ]);
     for operation in operations {
         table.row([
@@ -121,7 +121,7 @@ fn operated(operations: &[OperationView], screen: &Screen) -> String {
             screen.when(&operation.created_at).into(),
             count(operation.changed).into(),
             count(operation.skipped).into(),
-            short(&operation.request, 200).into(),
+            short(&operation.asked, usize::MAX).into(),
         ]);
     }
     table.on(screen)
@@ -143,6 +143,7 @@ mod tests {
             actor: "ann".to_owned(),
             request: r#"{"filter":{"run":12,"state":"dead","stage":"summarise-with-a-model"},"limit":null}"#
                 .to_owned(),
+            asked: "run r12, stage summarise-with-a-model, class final, at most 500".to_owned(),
             changed: 1_261,
             skipped: 1,
             created_at: moment(-42_000).to_string(),

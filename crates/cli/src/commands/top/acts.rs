@@ -6,8 +6,7 @@ use redrive_operate::dead::{self, List, Redrive, Selection, Which};
 use redrive_operate::work::Unobserved;
 use redrive_operate::{Error, Floor, gates, runs};
 
-use super::model::{Question, sent_back};
-use crate::output::text::things;
+use super::model::{Question, going, sent_back};
 
 /// Keys that are shown before a group is sent back.
 const FIRST: usize = 5;
@@ -37,7 +36,7 @@ pub async fn retry_run(floor: &Floor, run: RunId) -> Result<String, Error> {
     });
     Ok(match done.items {
         0 => format!("no item of {run} waits for a later time"),
-        items => format!("{} of {run} go now{}", things(items, "waiting item"), held.unwrap_or_default()),
+        items => going(items, run) + &held.unwrap_or_default(),
     })
 }
 
@@ -69,7 +68,13 @@ pub async fn preview(floor: &Floor, group: String, run: Option<RunId>) -> Result
 pub async fn redrive(floor: &Floor, group: &str, run: Option<RunId>) -> Result<String, Error> {
     let selection = Selection::of(floor, &which(group, run)).await?;
     let done = dead::redrive(floor, &selection, Redrive::default(), &Unobserved).await?;
-    Ok(sent_back(done.items, done.skipped))
+    let mut nobody = None;
+    for run in done.live.iter().filter(|_| done.items > 0) {
+        if nobody.is_none() && runs::show(floor, Some(*run)).await?.workers.is_empty() {
+            nobody = Some(*run);
+        }
+    }
+    Ok(sent_back(done.items, done.skipped, nobody))
 }
 
 fn which(group: &str, run: Option<RunId>) -> Which {

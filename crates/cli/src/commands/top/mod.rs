@@ -69,6 +69,7 @@ pub async fn top(context: &Context, args: TopArgs) -> Answer {
     let first = overview(&floor, &Look { run: args.run, ..Look::default() }).await?;
     let colour = context.screen().colour;
     let mut model = Model::new(context.global.store.clone(), args.run, colour);
+    model.utc = context.global.utc;
     model.saw(Ok(first));
     let screen = Screen::open(colour)?;
     let stopped = Arc::new(AtomicBool::new(false));

@@ -1,12 +1,14 @@
 //! What is shown: the last look, what followed from those before it, and where the cursor is.
 
 use redrive_core::id::RunId;
+use redrive_core::time::Timestamp;
 use redrive_engine::report::GateReport;
 use redrive_operate::Error;
 use redrive_operate::dead::DeadGroup;
 use redrive_operate::overview::{Look, Overview, RunView, Trend};
 
 use crate::output::text::{count, things};
+use crate::output::times::Times;
 
 /// A part of the screen that the cursor can be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,8 @@ pub struct Model {
     pub trouble: Option<String>,
     /// Whether colours are used.
     pub colour: bool,
+    /// Whether times are told exactly.
+    pub utc: bool,
 }
 
 impl Model {
@@ -91,7 +95,13 @@ impl Model {
             word: None,
             trouble: None,
             colour,
+            utc: false,
         }
+    }
+
+    /// How times are told, as seen from the last look.
+    pub fn times(&self) -> Times {
+        Times::here(self.seen.as_ref().map_or(Timestamp(0), |seen| seen.now), self.utc)
     }
 
     /// What to look at next.
@@ -219,8 +229,14 @@ fn told(error: &Error) -> String {
     }
 }
 
-/// What is said of items that were sent back.
-pub fn sent_back(items: u64, left_alone: u64) -> String {
+/// That items were sent back, and which run nobody is at.
+pub fn sent_back(items: u64, left_alone: u64, nobody_at: Option<RunId>) -> String {
     let left = if left_alone > 0 { format!(", {} left alone", count(left_alone)) } else { String::new() };
-    format!("sent {} back{left}", things(items, "item"))
+    let next = nobody_at.map(|run| format!("; nobody is at it: redrive resume {run}")).unwrap_or_default();
+    format!("sent {} back{left}{next}", things(items, "item"))
+}
+
+/// That waiting items of a run go now.
+pub fn going(items: u64, run: RunId) -> String {
+    format!("{} of {run} {} now", things(items, "waiting item"), if items == 1 { "goes" } else { "go" })
 }

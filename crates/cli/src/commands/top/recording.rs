@@ -57,7 +57,7 @@ fn the_recording_in_the_documents_is_what_is_drawn() {
     model.previewed(Ok(Question { group, run: None, items: 44, skipped: 0, first }));
     frames.push(drawn(&model, 100, 24));
     typed(&mut model, &[KeyCode::Char('y')]);
-    model.did(Ok(super::model::sent_back(44, 0)));
+    model.did(Ok(super::model::sent_back(44, 0, None)));
     frames.push(drawn(&model, 100, 24));
     is_kept_as("../../docs/img/top.svg", &svg(&frames));
 }

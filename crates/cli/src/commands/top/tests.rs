@@ -4,12 +4,13 @@ use ratatui_core::backend::TestBackend;
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use redrive_core::id::RunId;
+use redrive_core::time::Timestamp;
 use redrive_operate::Error;
 use redrive_operate::overview::Overview;
 
 use super::draw::draw;
 use super::keys::{Act, press};
-use super::model::{Model, Panel, Question, Word};
+use super::model::{Model, Panel, Question, Word, going, sent_back};
 use super::recording::{drawn, is_kept_as};
 use super::sample;
 
@@ -163,6 +164,49 @@ fn one_run_is_shown_alone_and_so_are_its_dead_items() {
     let preview = Act::Preview { group: "5c1e0d9a7b22".to_owned(), run: Some(RunId(2)) };
     assert_eq!(key(&mut model, KeyCode::Char('d')), Some(preview));
     assert_eq!((key(&mut model, KeyCode::Esc), model.look().run), (Some(Act::Look), None));
+}
+
+#[test]
+fn what_was_done_is_told_with_what_is_left_to_do() {
+    assert_eq!(going(1, RunId(1)), "1 waiting item of r1 goes now");
+    assert_eq!(going(2, RunId(1)), "2 waiting items of r1 go now");
+    assert_eq!(sent_back(2, 1, None), "sent 2 items back, 1 left alone");
+    assert_eq!(
+        sent_back(1, 0, Some(RunId(7))),
+        "sent 1 item back; nobody is at it: redrive resume r7",
+        "it waits for somebody"
+    );
+}
+
+#[test]
+fn the_next_item_is_due_in_some_time_or_now_and_exactly_where_asked_for() {
+    let mut model = sample::after(1);
+    model.show(Some(RunId(3)));
+    for (away, utc, told) in [
+        (40_000, false, "next item due in 40 s".to_owned()),
+        (-500_000, false, "next item due now".to_owned()),
+        (-500_000, true, String::new()),
+    ] {
+        let mut look = sample::look(2);
+        let due = Timestamp(look.now.0 + away).to_string();
+        let run = look.runs.iter_mut().find(|run| run.run == RunId(3)).expect("it is there");
+        (run.next_due, run.ended) = (Some(due.clone()), false);
+        model.utc = utc;
+        model.saw(Ok(look));
+        let told = if utc { format!("next item due {due}") } else { told };
+        let text = screen(&model, 120, 40);
+        assert!(text.contains(&told), "{told}: {text}");
+    }
+}
+
+#[test]
+fn a_gate_that_no_call_came_back_through_has_no_latency() {
+    let mut model = sample::after(1);
+    let mut look = sample::look(2);
+    look.gates.iter_mut().for_each(|gate| gate.latency_ms = 0);
+    model.saw(Ok(look));
+    let text = screen(&model, 200, 50);
+    assert!(text.contains("latency") && !text.contains("0 ms"), "{text}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The live display: how a run and each of its stages go on, on a terminal.
 
+mod canvas;
 mod frame;
 mod watch;
 
@@ -18,11 +19,17 @@ use redrive_engine::report::{RunReport, gate_report, run_report};
 use redrive_store::{ItemFilter, ItemQuery, Store};
 
 use super::screen::Screen;
+use canvas::{Canvas, ECHO};
 use frame::{Frame, Paces, Whole};
 pub use watch::{Unit, Watch};
 
-static BARS: LazyLock<MultiProgress> =
-    LazyLock::new(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10)));
+static BARS: LazyLock<MultiProgress> = LazyLock::new(|| {
+    let target = match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::term_like_with_hz(Box::new(Canvas::default()), 10),
+        false => ProgressDrawTarget::hidden(),
+    };
+    MultiProgress::with_draw_target(target)
+});
 /// Runs that are shown now. Where there are several, each has a line.
 static SHOWN: AtomicUsize = AtomicUsize::new(0);
 const EVERY: Duration = Duration::from_millis(150);
@@ -116,7 +123,8 @@ struct Look {
 
 impl Look {
     async fn words(&self, report: &RunReport, paces: &Paces, now: Timestamp) -> String {
-        let screen = Screen::err(now);
+        let mut screen = Screen::err(now);
+        screen.width = screen.width.map(|width| width.saturating_sub(ECHO));
         if SHOWN.load(Ordering::SeqCst) > 1 {
             return Frame { report, paces, held_up: None, wholes: &[], now }.line(&screen);
         }

@@ -84,6 +84,30 @@ impl Close {
     }
 }
 
+/// The first table that is wider than its cells: somewhere all of its rows have more than two blanks. Where times and numbers
+/// need not agree, blanks need not either, so that this is looked for on the page itself.
+pub fn too_wide<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    let heading = Regex::new(r"^[A-Z][A-Z/ -]*  [A-Z]").expect("a pattern");
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| heading.is_match(line)) {
+        let is_row = |row: &&&str| !row.is_empty() && **row != "…" && !row.starts_with("hint: ");
+        let rows: Vec<Vec<char>> =
+            lines[at..].iter().take_while(is_row).map(|row| row.chars().collect()).collect();
+        let is_blank = |column: usize| rows.iter().all(|row| row.get(column).is_none_or(|sign| *sign == ' '));
+        let width = line.chars().count();
+        if rows.len() > 1 && (0..width.saturating_sub(2)).any(|column| (column..column + 3).all(is_blank)) {
+            return Some(line);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_table_that_is_wider_than_its_cells_is_found() {
+    assert_eq!(too_wide(&["$ redrive x", "GATE  STATE", "a     open", "", "more"]), None);
+    assert_eq!(too_wide(&["GATE   STATE", "a      open"]), Some("GATE   STATE"));
+    assert_eq!(too_wide(&["GATE    AT ONCE", "llm     0 of 9", "longer  1 of 2"]), None);
+}
+
 #[test]
 fn an_output_fits_only_what_was_printed() {
     let printed = ["run r1 of a over /tmp/x/in.jsonl: completed", "  3 attempts; 1.2s", "end"];

@@ -137,6 +137,18 @@ fn no_block_hides_behind_four_blanks() {
 }
 
 #[test]
+fn tables_are_as_wide_as_they_are_printed() {
+    let mut wide = Vec::new();
+    for name in pages() {
+        for block in page::blocks(&read(&name)) {
+            let lines: Vec<&str> = block.text.lines().collect();
+            wide.extend(compare::too_wide(&lines).map(|line| format!("{name}, line {}: {line}", block.line)));
+        }
+    }
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
+
+#[test]
 fn every_command_that_is_named_exists() {
     let mut helps = prose::Helps::default();
     let mut wrong = Vec::new();
@@ -176,6 +188,21 @@ fn every_verb_and_option_is_told_and_every_option_that_is_told_exists() {
         no_page.is_empty() && unknown.is_empty() && silent.is_empty(),
         "no page tells {no_page:?} and {silent:?}; there is no {unknown:?}"
     );
+}
+
+#[test]
+fn every_second_name_of_a_schema_is_told() {
+    let surface = prose::Surface::of_the_binary();
+    let ran = std::process::Command::new(env!("CARGO_BIN_EXE_redrive")).arg("schema").output();
+    let names = String::from_utf8_lossy(&ran.expect("it starts").stdout).into_owned();
+    let second = names.lines().filter(|name| *name != "error" && !surface.verbs.contains(*name));
+    let second: BTreeSet<String> = second.map(str::to_owned).collect();
+    let page = read("docs/machines.md");
+    let (_, list) = page.split_once("have a second name for it: ").expect("the list is there");
+    let (list, _) = list.split_once(".\n").expect("it ends");
+    let told = list.split([',', '\n']).map(|name| name.trim().trim_matches('`').to_owned());
+    let told: BTreeSet<String> = told.filter(|name| !name.is_empty()).collect();
+    assert_eq!(told, second, "docs/machines.md lists them");
 }
 
 #[test]

@@ -47,6 +47,17 @@ pub struct Stage {
     scripts: usize,
 }
 
+/// An address that nobody has, as long as the one that pages name: tables have the widths that a reader sees.
+fn free_address() -> String {
+    // Pages are played side by side, each in a process of its own.
+    let start = std::process::id().wrapping_mul(97) % 4_000;
+    let ports = (0..4_000).map(|n| 5_000 + (start + n) % 4_000);
+    let mut free = ports.map(|port| format!("127.0.0.1:{port}"));
+    let address = free.find(|address| TcpListener::bind(address).is_ok()).expect("a port");
+    assert_eq!(address.len(), ADDRESS.len());
+    address
+}
+
 impl Stage {
     /// An empty folder, and an address that nobody has.
     pub fn new() -> Self {
@@ -56,8 +67,7 @@ impl Stage {
             std::fs::write(&path, SHIM).expect("written");
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("executable");
         }
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = free.local_addr().expect("an address").to_string();
+        let address = free_address();
         let folder = tempfile::tempdir().expect("a folder");
         Self { folder, tools, address, servers: Vec::new(), scripts: 0 }
     }
@@ -103,9 +113,6 @@ impl Stage {
     /// What was printed, with the address of the page and without the folder's name.
     fn there(&self, text: &str) -> String {
         let folder = self.folder.path().canonicalize().expect("it is there");
-        // In a table, what stands behind a shorter address stays in its column.
-        let padding = " ".repeat(self.address.len().saturating_sub(ADDRESS.len()) + 2);
-        let text = text.replace(&format!("{}  ", self.address), &format!("{ADDRESS}{padding}"));
         text.replace(&self.address, ADDRESS).replace(&*folder.to_string_lossy(), "…")
     }
 

@@ -65,11 +65,19 @@ pub fn draw(pen: &mut Pen<'_>, model: &Model, area: Rect) {
         pen.cell(lately, y, &growth(model.trend.turned_away(&gate.name)), Ink::Waits);
         if failed.width > 0 {
             pen.cell(failed, y, &number(gate.totals.failed, failed), Ink::Soft);
-            pen.cell(latency, y, &format!("{} ms", count(gate.latency_ms)), Ink::Soft);
+            pen.cell(latency, y, &lasts(gate.latency_ms), Ink::Soft);
         }
         if at == chosen {
             pen.choose(area, y, here);
         }
+    }
+}
+
+/// How long a call takes; unknown before the first one has ended.
+fn lasts(ms: u64) -> String {
+    match ms {
+        0 => "–".to_owned(),
+        ms => format!("{} ms", count(ms)),
     }
 }
 

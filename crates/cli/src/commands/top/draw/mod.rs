@@ -27,7 +27,8 @@ pub fn draw(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
     head(&mut pen, model, area);
     let mut y = area.y + 2;
-    let mut details = model.only.and(model.chosen_run()).map(runs::details).unwrap_or_default();
+    let only = model.only.and(model.chosen_run());
+    let mut details = only.map(|run| runs::details(run, &model.times())).unwrap_or_default();
     details.truncate(usize::from(area.height - LEAST.1));
     let wanted = [
         model.runs().len(),

@@ -10,6 +10,7 @@ use super::pen::{Column, Ink, Pen, REST, Side, headings};
 use super::{number, rate, scrolled, time_left};
 use crate::output::summary::over;
 use crate::output::text::{count, span};
+use crate::output::times::Times;
 
 const COLUMNS: [Column; 10] = [
     Column::new("run", 5, 6, Side::Left),
@@ -83,8 +84,8 @@ fn ink(status: RunStatus) -> Ink {
     }
 }
 
-/// What else is told of a run when it is the only one.
-pub fn details(run: &RunView) -> Vec<String> {
+/// What else is told of a run when it is the only one, with the times as a reader wants them.
+pub fn details(run: &RunView, times: &Times) -> Vec<String> {
     let counts = &run.counts;
     let mut lines = vec![format!("source {}", over(&run.source))];
     lines.extend(run.reason.as_ref().map(|reason| format!("why: {reason}")));
@@ -102,7 +103,7 @@ pub fn details(run: &RunView) -> Vec<String> {
     ));
     let workers = if run.workers.is_empty() { "nobody".to_owned() } else { run.workers.join(", ") };
     let due = run.next_due.as_ref().filter(|_| !run.ended);
-    let due = due.map(|due| format!("  next item due {due}")).unwrap_or_default();
+    let due = due.map(|due| format!("  next item due {}", times.due(due))).unwrap_or_default();
     lines.push(format!("at it: {workers}  took {}{due}", span(run.elapsed_ms)));
     lines
 }

@@ -1,0 +1,61 @@
+//! What an operation was asked to do, in words: only what narrows it down.
+
+use redrive_engine::admin::{Redrive, Request, Rerun, Retry};
+use redrive_store::{ItemFilter, Operation};
+
+use crate::error::Result;
+use crate::runs::Runs;
+
+/// What was asked. What a newer version wrote is told as it is.
+pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String> {
+    let Ok(request) = Request::of(operation) else { return Ok(operation.request.clone()) };
+    let parts = match &request {
+        Request::Redrive(Redrive { filter, limit, rate }) => {
+            let mut parts = filtered(runs, filter, "every dead item").await?;
+            parts.extend(limit.map(|limit| format!("at most {limit}")));
+            parts.extend(rate.map(|rate| format!("{rate} a second")));
+            parts
+        }
+        Request::Purge { filter } => filtered(runs, filter, "every dead item").await?,
+        Request::Cancel { run } => vec![format!("run {run}")],
+        Request::Retry(Retry { filter, due }) => {
+            let mut parts = filtered(runs, filter, "every waiting item").await?;
+            parts.extend(due.map(|due| format!("due {due}")));
+            parts
+        }
+        Request::Rerun(Rerun { run, key, stage, .. }) => {
+            let mut parts = vec![format!("run {run}")];
+            parts.extend(key.as_ref().map(|key| format!("key {key:?}")));
+            parts.push(format!("from stage {}", runs.stage_name(*run, *stage).await?));
+            parts
+        }
+        Request::Import { from } => vec![format!("from {from}")],
+    };
+    Ok(parts.join(", "))
+}
+
+/// What a filter says; `all` where it says nothing.
+async fn filtered(runs: &Runs<'_>, filter: &ItemFilter, all: &str) -> Result<Vec<String>> {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend(filter.run.map(|run| format!("run {run}")));
+    // A stage has a name in its run only.
+    for (run, stage) in filter.run.iter().flat_map(|run| filter.stages.iter().map(move |stage| (run, stage)))
+    {
+        parts.push(format!("stage {}", runs.stage_name(*run, *stage).await?));
+    }
+    parts.extend(filter.class.map(|class| format!("class {}", class.name())));
+    parts.extend(filter.reason.map(|reason| format!("reason {}", reason.name())));
+    parts.extend(filter.group.as_ref().map(|group| format!("group {group}")));
+    parts.extend(filter.text.as_ref().map(|text| format!("text {text:?}")));
+    parts.extend(filter.key.as_ref().map(|key| format!("key {key:?}")));
+    parts.extend(filter.since.map(|since| format!("since {since}")));
+    parts.extend(filter.until.map(|until| format!("before {until}")));
+    parts.extend(filter.ids.map(|(first, last)| match first == last {
+        true => format!("item {first}"),
+        false => format!("items {first} to {last}"),
+    }));
+    if parts.is_empty() {
+        parts.push(all.to_owned());
+    }
+    Ok(parts)
+}
