@@ -23,7 +23,7 @@ pub use import::Import;
 pub use kill::{kill, live_descendants};
 pub use pause::pause;
 pub use purge::purge;
-pub use reconfigure::{Again, Reconfigure, reconfigure, would_go_again};
+pub use reconfigure::{Again, Reconfigure, Way, reconfigure, see_again, would_go_again};
 pub use redrive::{Preview, Redrive, preview, redrive};
 pub use request::Request;
 pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
