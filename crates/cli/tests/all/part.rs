@@ -78,7 +78,7 @@ fn a_limit_counts_what_is_new_over_many_pieces_and_repeated_lines() {
 #[test]
 fn whoever_only_works_on_a_part_admits_nothing_more() {
     let server = Server::start(|call| {
-        let one = |item: &crate::support::server::Item| match item.key == "k0002" && item.before == 0 {
+        let one = |item: &Item| match item.key == "k0002" && item.before == 0 {
             true => failed(item, "final", "no"),
             false => passed(item),
         };
@@ -98,7 +98,7 @@ fn whoever_only_works_on_a_part_admits_nothing_more() {
 #[test]
 fn what_was_purged_is_not_new_to_a_limit() {
     let server = Server::start(|call| {
-        let one = |item: &crate::support::server::Item| match item.payload["n"].as_u64() {
+        let one = |item: &Item| match item.payload["n"].as_u64() {
             Some(..3) => failed(item, "final", "no"),
             _ => passed(item),
         };
@@ -252,7 +252,7 @@ fn a_dry_run_writes_nothing_and_calls_nobody() {
     let whys: Vec<String> = array(&found["refusals"]).iter().map(|refused| text(&refused["why"])).collect();
     assert!(whys[0].starts_with("line 11 is not JSON"), "{whys:?}");
     assert!(whys[1].starts_with("line 13 has the key \"k0001\" of line 2"), "{whys:?}");
-    let stage = json!({"name": "work", "kind": "http", "gate": "svc", "batch": 4, "items": 10, "calls": 3});
+    let stage = json!({"name": "work", "kind": "http", "gate": "svc", "batch": 4, "items": 10, "calls": 3, "max_attempts": 3});
     assert_eq!(found["stages"], json!([stage]));
     let part = ahead(&place, &["--limit", "3"]);
     assert_eq!((count(&part["read"]["new"]), &part["read"]["admitted_all"]), (3, &json!(false)));

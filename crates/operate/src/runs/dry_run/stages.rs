@@ -1,5 +1,7 @@
 //! What every stage would have to do.
 
+use std::num::NonZeroU32;
+
 use redrive_engine::report::RunReport;
 use redrive_pipeline::Definition;
 use serde::Serialize;
@@ -21,8 +23,10 @@ pub struct StageAhead {
     /// Most items that would come to it, if none is filtered or dies before; `null` where that depends on what another stage
     /// makes of them.
     pub items: Option<u64>,
-    /// Calls for these, each tried once.
+    /// Calls for these where nothing has to be tried again.
     pub calls: Option<u64>,
+    /// How often an item is tried, at most: being turned away by a service is no try. `null`: any number of times.
+    pub max_attempts: Option<u32>,
 }
 
 /// What every stage would have to do.
@@ -52,6 +56,7 @@ pub(super) fn stages(
             batch,
             items,
             calls: items.map(|items| items.div_ceil(batch)),
+            max_attempts: stage.retry.max_attempts().map(NonZeroU32::get),
         });
     }
     ahead
