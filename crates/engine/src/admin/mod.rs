@@ -28,7 +28,7 @@ pub use redrive::{Preview, Redrive, preview, redrive};
 pub use request::Request;
 pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
 pub use resume::resume;
-pub use retry::{Retry, preview_retry, retry};
+pub use retry::{Retry, RetryPreview, preview_retry, retry};
 
 use std::collections::BTreeMap;
 

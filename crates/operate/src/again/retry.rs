@@ -1,5 +1,7 @@
 //! Waiting items are told when to go.
 
+use std::collections::BTreeSet;
+
 use redrive_core::id::RunId;
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::Control;
@@ -119,7 +121,7 @@ fn refuse_other(item: &Item) -> Result<()> {
     Err(Error::refused(format!("item {id} is {state}; only waiting items can be told to go")).hint(way))
 }
 
-/// Says how many items [`retry`] would tell to go.
+/// Says how many items [`retry`] would tell to go, and what would hold them up all the same.
 ///
 /// # Errors
 /// When what is named does not exist or does not wait, or the store fails.
@@ -127,12 +129,19 @@ pub async fn preview_retry(floor: &Floor, request: &Retry) -> Result<Retried> {
     let due = request.due(floor);
     let mut told = Retried { dry_run: true, due: due_text(floor, due), ..Retried::default() };
     let runs = Runs::of(&*floor.store);
+    let mut of = BTreeSet::new();
     for filter in request.filters(floor).await? {
         let asked = admin::Retry { filter, due };
-        let (items, skipped) = admin::preview_retry(&*floor.store, &runs, &asked, &floor.env).await?;
-        told.items += items;
-        told.skipped += skipped;
+        let found = admin::preview_retry(&*floor.store, &runs, &asked, &floor.env).await?;
+        told.items += found.items;
+        told.skipped += found.skipped;
+        of.extend(found.runs);
     }
+    let mut rows = Vec::new();
+    for run in of {
+        rows.extend(floor.store.run(run).await?);
+    }
+    told.held = held(floor, &rows, !request.work).await?;
     Ok(told)
 }
 
