@@ -194,3 +194,25 @@ fn a_preview_of_a_retry_says_what_will_hold_the_items() {
     }
     place.check();
 }
+
+#[test]
+fn a_key_of_several_runs_means_the_one_item_that_waits() {
+    let server = Server::start(|call| {
+        let one = |item: &Item| match (&*item.key, item.before) {
+            ("k0001", 1..) => failed(item, "retryable", "later"),
+            ("k0002", _) => failed(item, "retryable", "later"),
+            _ => passed(item),
+        };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let place = Place::with(&one_stage(&format!("{}\n{HOUR}", server.stage())), &samples(ITEMS));
+    place.run(&["run", "p.toml", "--max-wait", "1s"]).expect(3);
+    place.run(&["run", "p.toml", "--new", "--max-wait", "1s"]).expect(3);
+    assert_eq!(place.json(&["items", "--state", "waiting"])["items"].as_array().map(Vec::len), Some(3));
+    let told = place.json(&["retry", "k0001", "--dry-run"]);
+    assert_eq!((&told["items"], &told["held"][0]["run"]), (&json!(1), &json!("r2")), "it has passed in r1");
+    let refused = place.run(&["retry", "k0002"]).expect(2);
+    assert!(refused.stderr.contains("several items are called k0002"), "both wait: {}", refused.stderr);
+    let none = place.run(&["retry", "k0003"]).expect(2);
+    assert!(none.stderr.contains("several items are called k0003"), "none waits: {}", none.stderr);
+}

@@ -8,12 +8,12 @@ use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_engine::admin;
 use redrive_engine::report::RunReport;
-use redrive_store::{ItemFilter, RunRow};
+use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
 use crate::dead::{Selection, Which};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::items::{self, ItemName};
 use crate::runs::Runs;
 use crate::work::{Observer, work_on};
@@ -96,12 +96,28 @@ impl Retry {
     }
 
     async fn filters(&self, floor: &Floor) -> Result<Vec<ItemFilter>> {
-        if let Some(name) = &self.which.item {
-            let name = ItemName { item: name.clone(), run: self.which.run };
-            refuse_other(&items::find(&*floor.store, &name).await?)?;
+        let mut which = self.which.clone();
+        if let Some(name) = which.item.take() {
+            let item = meant(floor, ItemName { item: name, run: which.run }).await?;
+            refuse_other(&item)?;
+            which.item = Some(item.id.to_string());
         }
-        Ok(Selection::in_state(floor, &self.which, StateKind::Waiting).await?.into_filters())
+        Ok(Selection::in_state(floor, &which, StateKind::Waiting).await?.into_filters())
     }
+}
+
+/// The item that is meant. Where several runs have one of that key and only one of these waits, it is that one.
+async fn meant(floor: &Floor, name: ItemName) -> Result<Item> {
+    let found = items::find(&*floor.store, &name).await;
+    if found.as_ref().is_err_and(|error| error.code == Code::ItemAmbiguous) {
+        let (run, state, key) = (name.run, Some(StateKind::Waiting), Some(name.item));
+        let filter = ItemFilter { run, state, key, ..ItemFilter::default() };
+        let mut waiting = floor.store.items(ItemQuery { filter, after: None, limit: 2 }).await?;
+        if waiting.len() == 1 {
+            return Ok(waiting.remove(0));
+        }
+    }
+    found
 }
 
 /// One item that is named and does not wait: what can be done about it instead.
