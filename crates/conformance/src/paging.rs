@@ -129,9 +129,21 @@ pub(crate) async fn next_due_of_a_run_is_its_earliest(store: Arc<dyn Store>) {
         Ok(NextDue { at: Some(world.now), any_fresh: true }),
         "at any stage"
     );
-    let of = |stage, at| StageDue { stage, at };
+    let of = |stage, at, last| StageDue { stage, at, last };
     let each = world.store.due_by_stage(world.run).await.expect("due by stage");
-    assert_eq!(each, [of(later.stage, due), of(passed_on.stage, world.now)], "each stage has its own");
+    let alone = [of(later.stage, due, due), of(passed_on.stage, world.now, world.now)];
+    assert_eq!(each, alone, "each stage has its own");
+    world.admit(&["c"]).await;
+    let each = world.store.due_by_stage(world.run).await.expect("due by stage");
+    let redrive_core::item::State::Waiting { due: fresh, .. } = world.items().await[2].state else {
+        panic!("it waits")
+    };
+    assert_eq!(
+        each[0],
+        of(later.stage, fresh.min(due), fresh.max(due)),
+        "the next and the last of both lanes"
+    );
+    assert_ne!(each[0].at, each[0].last);
     let other = world.store.create_run(new_run("other"), START).await.expect("run").id;
     assert_eq!(world.store.due_by_stage(other).await, Ok(Vec::new()));
     assert_eq!(world.store.next_due(other).await, Ok(NextDue { at: None, any_fresh: false }));

@@ -15,7 +15,7 @@ use redrive_core::order::Order;
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::preset;
 use redrive_core::reading::Reading;
-use redrive_core::tally::{MAX_ATTEMPT_BUCKET, Metric, unpassed};
+use redrive_core::tally::{HealSpan, MAX_ATTEMPT_BUCKET, Metric, unpassed};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
 use redrive_store::{
@@ -253,8 +253,17 @@ impl World {
                     metrics.push(Metric::FirstTry);
                     metrics.extend(record.outcome.is_pass().then_some(Metric::FirstPass));
                 }
+                let here = |before: &&AttemptRecord| failed(before) && before.generation == record.generation;
+                if tries > 0 && record.outcome.is_try() && !attempts[..at].iter().any(|it| here(&it)) {
+                    metrics.push(Metric::TriedAnew);
+                }
                 for metric in &metrics {
                     *by_config.entry((record.stage, record.config, *metric)).or_default() += 1;
+                }
+                if record.outcome.is_try() {
+                    let took = record.ended_at.0.saturating_sub(record.started_at.0).max(0);
+                    metrics.push(Metric::TookIn(HealSpan::number(took.unsigned_abs())));
+                    *counted.entry((record.stage, Metric::TookMillis)).or_default() += took;
                 }
                 if let Some(usage) = record.usage {
                     for (metric, n) in spent(&usage) {

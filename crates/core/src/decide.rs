@@ -131,6 +131,7 @@ impl Desk<'_> {
             guard: self.item.rev,
             from: place(self.item),
             tries: self.item.tries(),
+            anew: self.item.failures == 0 && self.item.crashes == 0,
             after,
             payload: None,
             record: None,

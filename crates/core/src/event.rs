@@ -168,6 +168,8 @@ pub struct Transition {
     pub from: Place,
     /// How often it had failed or crashed at that stage.
     pub tries: u32,
+    /// Whether none of these was since it was admitted, or sent back last.
+    pub anew: bool,
     /// The item as it is to be, with its new change number.
     pub after: Item,
     /// New content, where it changed.

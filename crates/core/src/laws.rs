@@ -432,7 +432,10 @@ impl Census {
             | Metric::HealedIn(_)
             | Metric::HealMillis
             | Metric::FirstTry
-            | Metric::FirstPass => false,
+            | Metric::FirstPass
+            | Metric::TriedAnew
+            | Metric::TookIn(_)
+            | Metric::TookMillis => false,
         }
     }
 }

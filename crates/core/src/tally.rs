@@ -67,6 +67,12 @@ pub enum Metric {
     FirstPass,
     /// Items that passed after failing, by the [`HealSpan`] of the time from first failure to success.
     HealedIn(u16),
+    /// Tries that were an item's first here since it was sent back, where it had been tried here before.
+    TriedAnew,
+    /// Tries by the [`HealSpan`] of the time from claim to end.
+    TookIn(u16),
+    /// Sum of the milliseconds from claim to end of tries.
+    TookMillis,
 }
 
 impl Metric {
@@ -95,6 +101,9 @@ impl Metric {
             Self::FirstTry => (16, 0),
             Self::FirstPass => (16, 1),
             Self::HealedIn(span) => (17, i64::from(span)),
+            Self::TriedAnew => (16, 2),
+            Self::TookIn(span) => (18, i64::from(span)),
+            Self::TookMillis => (19, 0),
         };
         family * 100_000 + value
     }
@@ -126,7 +135,10 @@ impl Metric {
             15 => small.map(Self::OpenAfter),
             16 if value == 0 => Some(Self::FirstTry),
             16 if value == 1 => Some(Self::FirstPass),
+            16 if value == 2 => Some(Self::TriedAnew),
             17 => small.map(Self::HealedIn),
+            18 => small.map(Self::TookIn),
+            19 if value == 0 => Some(Self::TookMillis),
             _ => None,
         }
     }
@@ -255,7 +267,7 @@ impl Deltas {
             unpassed_after.into_iter().for_each(|(stage, metric)| self.add(run, stage, metric, 1));
         }
         if let Some(record) = &transition.record {
-            self.attempt(run, record, tries);
+            self.attempt(run, record, tries, transition.anew);
         }
         if let Some(took) = transition.healed {
             self.healed(run, transition.from.stage, took);
@@ -268,8 +280,16 @@ impl Deltas {
         self.add(run, stage, Metric::HealMillis, ms);
     }
 
-    fn attempt(&mut self, run: RunId, record: &AttemptRecord, tries: u32) {
+    fn attempt(&mut self, run: RunId, record: &AttemptRecord, tries: u32, anew: bool) {
         self.count(run, record, Metric::Outcome(record.outcome));
+        if record.outcome.is_try() {
+            let ms = millis(record.ended_at.since(record.started_at));
+            self.add(run, record.stage, Metric::TookIn(HealSpan::number(ms.unsigned_abs())), 1);
+            self.add(run, record.stage, Metric::TookMillis, ms);
+        }
+        if tries > 0 && anew && record.outcome.is_try() {
+            self.count(run, record, Metric::TriedAnew);
+        }
         if let Some(failure) = &record.failure {
             self.add(run, record.stage, Metric::Failure(failure.class, failure.kind), 1);
             if let Some(status) = failure.status {
@@ -335,8 +355,9 @@ mod tests {
         all.extend([0, 1, 64].map(Metric::HealedWithin));
         all.extend([1, 50].map(Metric::DeadAfter));
         all.extend([1, 50].map(Metric::OpenAfter));
-        all.extend([Metric::FirstTry, Metric::FirstPass]);
+        all.extend([Metric::FirstTry, Metric::FirstPass, Metric::TriedAnew, Metric::TookMillis]);
         all.extend([0, 16, 487].map(Metric::HealedIn));
+        all.extend([0, 16, 487].map(Metric::TookIn));
         let codes: std::collections::BTreeSet<_> = all.iter().map(|m| m.code()).collect();
         assert_eq!(codes.len(), all.len(), "codes are distinct");
         for metric in all {
@@ -366,7 +387,7 @@ mod tests {
     fn counted(usages: &[Option<Usage>]) -> Vec<(Metric, i64)> {
         let mut deltas = Deltas::default();
         for (attempt, usage) in (1..).zip(usages) {
-            deltas.attempt(RunId(1), &record(attempt, *usage), 1);
+            deltas.attempt(RunId(1), &record(attempt, *usage), 1, false);
         }
         let all =
             deltas.iter().inspect(|((run, stage, _), _)| assert_eq!((*run, *stage), (RunId(1), StageNo(2))));

@@ -73,6 +73,7 @@ impl World {
             guard,
             from: Place { stage: self.item.stage, kind: self.item.state.kind(), dead: None },
             tries: 0,
+            anew: true,
             after: self.item.clone(),
             payload: None,
             record: None,

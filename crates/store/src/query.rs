@@ -167,6 +167,8 @@ pub struct StageDue {
     pub stage: StageNo,
     /// When its next waiting item is due; where that is past, since when an item waits for its turn.
     pub at: Timestamp,
+    /// When the last of those that wait at it is due.
+    pub last: Timestamp,
 }
 
 /// One counter of a run's attempts, for one configuration of a stage.

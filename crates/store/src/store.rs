@@ -125,7 +125,7 @@ pub trait Store: Send + Sync {
     async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>>;
     /// Reads when the next waiting item of a run is due.
     async fn next_due(&self, run: RunId) -> Result<NextDue>;
-    /// Reads when the next waiting item of each stage of a run is due, by stage; one where none waits is left out.
+    /// Reads when the next and the last waiting item of each stage of a run are due, by stage; one where none waits is left out.
     async fn due_by_stage(&self, run: RunId) -> Result<Vec<StageDue>>;
     /// Reads the largest groups of dead items.
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>>;

@@ -18,14 +18,14 @@ pub async fn retry(context: &Context, args: RetryArgs) -> Answer {
     request.said_which()?;
     if dry_run {
         let told = again::preview_retry(&context.floor_to_read()?, &request).await?;
-        return told_retry(context, &told, later.is_some());
+        let code = told_retry(context, &told, later.is_some())?;
+        tell_held(context, &told);
+        return Ok(code);
     }
     let floor = context.floor()?;
     let told = again::retry(&floor, &request, &Watching::of(context)).await?;
     let code = told_retry(context, &told, later.is_some())?;
-    for held in told.held.iter().filter(|_| told.items > 0) {
-        context.hint(&way_out(held));
-    }
+    tell_held(context, &told);
     if request.work {
         for report in &told.runs {
             if context.global.json {
@@ -58,6 +58,13 @@ fn told_retry(context: &Context, told: &Retried, later: bool) -> Answer {
     };
     context.tell(&format!("{}{would} {when}{left}", things(told.items, "waiting item")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what keeps items from going though they are told to, and what can be done about it.
+fn tell_held(context: &Context, told: &Retried) {
+    for held in told.held.iter().filter(|_| told.items > 0) {
+        context.hint(&way_out(held));
+    }
 }
 
 fn way_out(held: &Held) -> String {

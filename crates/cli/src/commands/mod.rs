@@ -36,6 +36,7 @@ mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
@@ -47,6 +48,9 @@ use crate::output::screen::Screen;
 use crate::output::text::safe;
 use crate::output::{aside, lines, note};
 use crate::wiring;
+
+/// How often somebody who waited for a store looks again at one that cannot be read yet.
+const BEING_MADE: u32 = 5;
 
 /// What a command answers with.
 pub type Answer = Result<ExitCode, Error>;
@@ -114,6 +118,25 @@ impl Context {
     /// The floor over the store, which has to be there, for a command that only reads.
     pub fn floor_to_read(&self) -> Result<Floor, Error> {
         wiring::floor_to_read(&self.global.store, self.env.clone(), actor())
+    }
+
+    /// The floor over the store, for a command that only reads and goes on doing so: it waits until there is one.
+    pub async fn floor_when_there(&self, look_every: Duration) -> Result<Floor, Error> {
+        let mut begun = None;
+        loop {
+            match self.floor_to_read() {
+                Err(error) if error.code == Code::StoreNotFound => {
+                    if begun.is_none() {
+                        note(&format!("no store yet at {}; waiting for it", safe(&self.global.store)));
+                    }
+                    begun = Some(BEING_MADE);
+                }
+                // Somebody is making it just now.
+                Err(_) if begun.is_some_and(|left| left > 0) => begun = begun.map(|left| left - 1),
+                opened => return opened,
+            }
+            self.env.clock.sleep(look_every).await;
+        }
     }
 
     /// The floor over the store, or over an empty one where there is none, for a command that only looks.

@@ -18,10 +18,11 @@ use crate::output::{json, lines};
 
 /// Lists runs, newest first, once or as they change.
 pub async fn runs(context: &Context, args: &RunsArgs) -> Answer {
-    let floor = context.floor_to_read()?;
     if args.watch {
+        let floor = context.floor_when_there(args.interval).await?;
         return watch::watch(context, &floor, args).await;
     }
+    let floor = context.floor_to_read()?;
     let list = runs::list(&floor, &args.list()).await?;
     if context.global.json {
         json(&list)?;

@@ -61,7 +61,7 @@ fn describe_index(index: &IndexStats) -> String {
 
 fn describe(stage: &StageStats, run: RunId) -> String {
     let mut text = format!(
-        "{}: {} tried, {} of them passed at the first try\n  {} passed; {}, {} of the tries passed\n",
+        "{}: {} tried, {} of them passed at the first try\n  {} passed; {} in all, {} of the tries passed\n",
         stage.stage,
         count(stage.tried),
         percent(stage.first_try_rate),
@@ -70,6 +70,10 @@ fn describe(stage: &StageStats, run: RunId) -> String {
         percent(stage.attempt_success_rate),
     );
     text.push_str(&retries(stage, run));
+    if stage.filtered > 0 {
+        let filtered = things(stage.filtered, "item");
+        text.push_str(&format!("  {filtered} filtered out: an attempt each, and no try\n"));
+    }
     if stage.uncalled > 0 {
         text.push_str(&format!("  {} passed without a call\n", count(stage.uncalled)));
     }
@@ -81,8 +85,16 @@ fn describe(stage: &StageStats, run: RunId) -> String {
     text.push_str(&bars("  failed and not through yet, after retries", stage.waiting_after.iter()));
     text.push_str(&bars("  failures", stage.errors.iter()));
     text.push_str(&bars("  HTTP statuses of failures", stage.statuses.iter()));
+    let ms = |ms: u64| span(i64::try_from(ms).unwrap_or(i64::MAX));
+    if let Some(took) = &stage.time_of_try {
+        text.push_str(&format!(
+            "  a try took: mean {}, half within about {}, 95 % within about {}\n",
+            ms(took.mean_ms),
+            ms(took.p50_ms),
+            ms(took.p95_ms)
+        ));
+    }
     if let Some(healing) = &stage.time_to_successful_retry {
-        let ms = |ms: u64| span(i64::try_from(ms).unwrap_or(i64::MAX));
         text.push_str(&format!(
             "  from first failure to success: mean {}, half within about {},\n    95 % within about {} ({})\n",
             ms(healing.mean_ms),

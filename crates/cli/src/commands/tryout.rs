@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
+use redrive_core::failure::Class;
 use redrive_core::item::StateKind;
 use redrive_operate::Error;
 use redrive_operate::items::ItemName;
@@ -165,12 +166,15 @@ fn follows(follows: &Follows, tried: &Tried) -> String {
     let wait = follows.wait_ms.map_or_else(String::new, span);
     let cause = follows.wait_cause.unwrap_or("immediate");
     let of = follows.of.map_or_else(|| "of any number".to_owned(), |of| format!("of {of}"));
+    // Crashes are counted by themselves and spend no failure.
+    let crashed = tried.failure.as_ref().is_some_and(|failure| failure.class == Class::Crash.name());
+    let one = if crashed { "crash" } else { "failure" };
     let so = match follows.state {
         StateKind::Succeeded => "it has passed the last stage: succeeded".to_owned(),
         StateKind::Filtered => "it is taken out, as filtered".to_owned(),
         StateKind::Joining => "it waits for its children".to_owned(),
         StateKind::Dead => format!(
-            "it is dead ({}), after failure {} {of}",
+            "it is dead ({}), after {one} {} {of}",
             follows.dead_because.unwrap_or("final"),
             follows.failures
         ),
@@ -179,7 +183,7 @@ fn follows(follows: &Follows, tried: &Tried) -> String {
             format!("it waits about {wait} ({cause}) and spends no attempt")
         }
         StateKind::Waiting => {
-            format!("failure {} {of}: it is tried again after about {wait} ({cause})", follows.failures)
+            format!("{one} {} {of}: it is tried again after about {wait} ({cause})", follows.failures)
         }
         StateKind::Running | StateKind::Superseded | StateKind::Cancelled => follows.state.to_string(),
     };

@@ -59,16 +59,23 @@ pub fn bytes(n: u64) -> String {
     format!("{:.1} {name}", n as f64 / unit)
 }
 
-/// A span of milliseconds, in the two largest units that matter.
+/// A span of milliseconds, in the two largest units that matter, rounded to the smaller of them. What is rounded up to a full
+/// larger unit is told in that.
 pub fn span(ms: i64) -> String {
     let ms = ms.max(0);
-    let (seconds, rest) = (ms / 1_000, ms % 1_000);
-    match seconds {
-        0 => format!("{rest}ms"),
-        1..60 => format!("{seconds}.{}s", rest / 100),
-        60..3_600 => format!("{}m {:02}s", seconds / 60, seconds % 60),
-        3_600..86_400 => format!("{}h {:02}m", seconds / 3_600, seconds / 60 % 60),
-        _ => format!("{}d {:02}h", seconds / 86_400, seconds / 3_600 % 24),
+    let rounded = |unit: i64| ms / unit + i64::from(ms % unit >= unit / 2);
+    let (tenths, seconds, minutes, hours) =
+        (rounded(100), rounded(1_000), rounded(60_000), rounded(3_600_000));
+    if ms < 1_000 {
+        format!("{ms}ms")
+    } else if tenths < 600 {
+        format!("{}.{}s", tenths / 10, tenths % 10)
+    } else if seconds < 3_600 {
+        format!("{}m {:02}s", seconds / 60, seconds % 60)
+    } else if minutes < 1_440 {
+        format!("{}h {:02}m", minutes / 60, minutes % 60)
+    } else {
+        format!("{}d {:02}h", hours / 24, hours % 24)
     }
 }
 
@@ -93,5 +100,14 @@ mod tests {
         assert_eq!(span(250), "250ms");
         assert_eq!(span(61_000), "1m 01s");
         assert_eq!(span(90_000_000), "1d 01h");
+    }
+
+    #[test]
+    fn spans_are_rounded_and_no_unit_is_told_as_sixty_of_the_smaller() {
+        let told = [1_668, 1_640, 999, 59_949, 59_950, 61_499, 61_500, 3_599_499, 3_599_500].map(span);
+        let rounded = ["1.7s", "1.6s", "999ms", "59.9s", "1m 00s", "1m 01s", "1m 02s", "59m 59s", "1h 00m"];
+        assert_eq!(told, rounded);
+        assert_eq!([86_369_999, 86_370_000].map(span), ["23h 59m", "1d 00h"]);
+        assert_eq!(span(i64::MAX), "106751991167d 07h");
     }
 }

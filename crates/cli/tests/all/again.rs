@@ -85,6 +85,7 @@ fn only_those_go_that_are_meant() {
     );
     let ahead = place.json(&["retry", "--text", "model", "--dry-run"]);
     assert_eq!((&ahead["items"], &ahead["dry_run"]), (&json!(2), &json!(true)));
+    assert_eq!(ahead["held"], json!([{ "by": "nobody", "run": "r1" }]), "a preview says what will hold them");
     assert_eq!(place.json(&["retry", "--class", "timeout"])["items"], 0);
     let told = place.json(&["retry", "--group", &text(&group)]);
     assert_eq!((&told["items"], &told["held"]), (&json!(2), &json!([{ "by": "nobody", "run": "r1" }])));
@@ -290,4 +291,44 @@ fn what_a_stage_filtered_goes_again_from_it_and_other_stages_are_named() {
     let wrong = place.run(&["rerun", "--stage", "wrk", "--yes"]).expect(2).stderr;
     assert!(wrong.contains("its stages are work"), "{wrong}");
     place.check();
+}
+
+#[test]
+fn a_preview_of_a_retry_says_what_will_hold_the_items() {
+    let server = failing_first(&[("k0001", "later")]);
+    let place = waiting(&server);
+    place.run(&["gates", "pause", server.address()]).expect(0);
+    let ahead = place.json(&["retry", "k0001", "--dry-run"]);
+    let by: Vec<String> =
+        ahead["held"].as_array().expect("a list").iter().map(|it| text(&it["by"])).collect();
+    assert_eq!(by, ["nobody", "gate"], "{ahead}");
+    place.run(&["pause", "r1"]).expect(0);
+    let ahead = place.run(&["retry", "k0001", "--dry-run"]).expect(0);
+    assert!(ahead.stdout.contains("1 waiting item would go now"), "{}", ahead.stdout);
+    for held in ["run r1 is paused", "lets nothing through"] {
+        assert!(ahead.stderr.contains(held), "{}", ahead.stderr);
+    }
+    place.check();
+}
+
+#[test]
+fn a_key_of_several_runs_means_the_one_item_that_waits() {
+    let server = Server::start(|call| {
+        let one = |item: &Item| match (&*item.key, item.before) {
+            ("k0001", 1..) => failed(item, "retryable", "later"),
+            ("k0002", _) => failed(item, "retryable", "later"),
+            _ => passed(item),
+        };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let place = Place::with(&one_stage(&format!("{}\n{HOUR}", server.stage())), &samples(ITEMS));
+    place.run(&["run", "p.toml", "--max-wait", "1s"]).expect(3);
+    place.run(&["run", "p.toml", "--new", "--max-wait", "1s"]).expect(3);
+    assert_eq!(place.json(&["items", "--state", "waiting"])["items"].as_array().map(Vec::len), Some(3));
+    let told = place.json(&["retry", "k0001", "--dry-run"]);
+    assert_eq!((&told["items"], &told["held"][0]["run"]), (&json!(1), &json!("r2")), "it has passed in r1");
+    let refused = place.run(&["retry", "k0002"]).expect(2);
+    assert!(refused.stderr.contains("several items are called k0002"), "both wait: {}", refused.stderr);
+    let none = place.run(&["retry", "k0003"]).expect(2);
+    assert!(none.stderr.contains("several items are called k0003"), "none waits: {}", none.stderr);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::support::server::failed;
 use crate::support::{
     Answer, Names, Place, Server, array, column, count, key, keys, names, one_stage, quick_retry, samples,
     wait,
@@ -311,4 +312,17 @@ fn who_works_on_a_run_is_told_and_a_killed_process_does_not() {
     server.release();
     place.run(&["run", "p.toml"]).expect(0);
     place.check();
+}
+
+#[test]
+fn a_dry_run_counts_calls_by_the_batch_of_the_stage() {
+    let server = Server::start(|call| {
+        Answer::results(&call.items.iter().map(|item| failed(item, "final", "no")).collect::<Vec<_>>())
+    });
+    let place = Place::with(&one_stage(&format!("{}\nbatch = 4", server.stage())), &samples(10));
+    place.run(&["run", "p.toml"]).expect(4);
+    let planned = place.json(&["dead", "redrive", "--all", "--dry-run"]);
+    assert_eq!((count(&planned["items"]), count(&planned["calls"])), (10, 3));
+    let told = place.run(&["dead", "redrive", "--all", "--dry-run"]).expect(0);
+    assert!(told.stderr.contains("10 items would be sent back in at least 3 calls"), "{}", told.stderr);
 }

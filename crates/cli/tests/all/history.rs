@@ -344,6 +344,11 @@ fn two_versions_of_a_stage_can_be_compared() {
         (&new["attempts"]["total"], &new["passed"], &new["tried"]),
         (&json!(10), &json!(10), &json!(2))
     );
+    assert_eq!(
+        (&old["retries"], &new["retries"]),
+        (&json!(0), &json!(0)),
+        "what died before is not charged to it"
+    );
     assert_eq!((&old["attempt_success_rate"], &new["attempt_success_rate"]), (&json!(0.2), &json!(1.0)));
     let told = place.run(&["stats", "r1"]).expect(0).stdout;
     assert!(told.contains("by configuration") && told.contains("(present)"), "{told}");

@@ -181,3 +181,28 @@ fn what_a_killed_worker_had_is_told_at_once_and_its_absence_is_no_time_that_the_
     assert!(took < 1_800_000, "an hour long nobody was there: {took} ms");
     place.check();
 }
+
+#[test]
+fn as_many_are_listed_as_are_asked_for() {
+    let server = Server::start(|call| {
+        let of = |item: &Item| match count(&item.payload["n"]) {
+            n if n < 700 => failed(item, "final", "no"),
+            _ => passed(item),
+        };
+        Answer::results(&call.items.iter().map(of).collect::<Vec<_>>())
+    });
+    let place = Place::with(&one_stage(&format!("{}\nbatch = 500", server.stage())), &samples(10_100));
+    place.run(&["run", "p.toml"]).expect(3);
+    let all = place.json(&["items", "-n", "20000", "-q"]);
+    assert_eq!((array(&all["items"]).len(), &all["next"]), (10_100, &Value::Null));
+    let some = place.json(&["items", "-n", "10050"]);
+    assert_eq!((array(&some["items"]).len(), some["next"].is_string()), (10_050, true));
+    for sort in ["newest", "oldest", "key", "stage"] {
+        let dead = |n: &str| place.json(&["dead", "list", "-q", "--sort", sort, "-n", n]);
+        let (all, most) = (dead("1000"), dead("650"));
+        assert_eq!((array(&all["items"]).len(), &all["next"]), (700, &Value::Null), "{sort}");
+        assert_eq!(array(&most["items"])[..], array(&all["items"])[..650], "{sort}");
+        let rest = place.json(&["dead", "list", "--sort", sort, "--after", &text(&most["next"])]);
+        assert_eq!(array(&rest["items"])[..], array(&all["items"])[650..], "{sort}");
+    }
+}

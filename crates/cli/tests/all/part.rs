@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::server::{failed, passed};
+use crate::support::server::{Item, failed, passed};
 use crate::support::{Answer, Place, Server, array, count, key, keys, names, one_stage, samples, text};
 
 /// The only stage's service, and a place with so many samples.
@@ -78,7 +78,7 @@ fn a_limit_counts_what_is_new_over_many_pieces_and_repeated_lines() {
 #[test]
 fn whoever_only_works_on_a_part_admits_nothing_more() {
     let server = Server::start(|call| {
-        let one = |item: &crate::support::server::Item| match item.key == "k0002" && item.before == 0 {
+        let one = |item: &Item| match item.key == "k0002" && item.before == 0 {
             true => failed(item, "final", "no"),
             false => passed(item),
         };
@@ -98,7 +98,7 @@ fn whoever_only_works_on_a_part_admits_nothing_more() {
 #[test]
 fn what_was_purged_is_not_new_to_a_limit() {
     let server = Server::start(|call| {
-        let one = |item: &crate::support::server::Item| match item.payload["n"].as_u64() {
+        let one = |item: &Item| match item.payload["n"].as_u64() {
             Some(..3) => failed(item, "final", "no"),
             _ => passed(item),
         };
@@ -252,7 +252,7 @@ fn a_dry_run_writes_nothing_and_calls_nobody() {
     let whys: Vec<String> = array(&found["refusals"]).iter().map(|refused| text(&refused["why"])).collect();
     assert!(whys[0].starts_with("line 11 is not JSON"), "{whys:?}");
     assert!(whys[1].starts_with("line 13 has the key \"k0001\" of line 2"), "{whys:?}");
-    let stage = json!({"name": "work", "kind": "http", "gate": "svc", "batch": 4, "items": 10, "calls": 3});
+    let stage = json!({"name": "work", "kind": "http", "gate": "svc", "batch": 4, "items": 10, "calls": 3, "max_attempts": 3});
     assert_eq!(found["stages"], json!([stage]));
     let part = ahead(&place, &["--limit", "3"]);
     assert_eq!((count(&part["read"]["new"]), &part["read"]["admitted_all"]), (3, &json!(false)));
@@ -301,4 +301,37 @@ fn a_dry_run_tells_of_a_run_that_is_unfinished_paused_or_cancelled() {
     assert_eq!((&found["would"], &found["run"]), (&json!("begin"), &Value::Null));
     let ran = place.run(&["run", "p.toml", "--dry-run", "--only", &key(7)]).expect(2);
     assert!(ran.stderr.contains("has the key \"k0007\""), "{}", ran.stderr);
+}
+
+#[test]
+fn a_dry_run_after_an_edit_counts_every_item_that_goes_again() {
+    let server = Server::start(|call| {
+        let verdict = |item: &Item| match count(&item.payload["n"]) {
+            n if n < 3 => failed(item, "final", "no"),
+            _ => passed(item),
+        };
+        Answer::results(&call.items.iter().map(verdict).collect::<Vec<_>>())
+    });
+    let two = |more: &str| {
+        let later = "[[stage]]\nname = \"later\"\nkind = \"pass\"\n";
+        format!("{}{later}", one_stage(&format!("{}\nbatch = 5\n{more}", server.stage())))
+    };
+    let place = Place::with(&two(""), &samples(20));
+    run(&place, &[], 3);
+    place.write("p.toml", two("headers = { x-version = \"2\" }"));
+    let edited = samples(20).replace("\"n\":9}", "\"n\":90}");
+    let without = |line: &&str| !line.ends_with("\"n\":5}");
+    place.write(
+        "in.jsonl",
+        edited.lines().filter(without).map(|line| format!("{line}\n")).collect::<String>(),
+    );
+    let found = ahead(&place, &[]);
+    assert_eq!((count(&found["edit"]["from_stage"]), count(&found["edit"]["from_start"])), (3, 17));
+    let stages = array(&found["stages"]);
+    let foreseen: Vec<_> = stages.iter().map(|at| (count(&at["items"]), count(&at["calls"]))).collect();
+    assert_eq!(foreseen, [(19, 4), (19, 19)], "all but the one that left the source: {found}");
+    let report = run(&place, &[], 3);
+    let tried = count(&report["stages"][0]["attempts"]["total"]);
+    assert_eq!(tried, 20 + foreseen[0].0, "the run does what was foretold: {report}");
+    place.check();
 }

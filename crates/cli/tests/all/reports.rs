@@ -349,6 +349,9 @@ fn stats_tell_how_often_items_are_tried_again_and_with_what_success() {
     assert!(count(&healing["p50_ms"]) <= count(&healing["p95_ms"]), "{healing}");
     assert!(count(&healing["p95_ms"]) < count(&healing["p95_below_ms"]), "{healing}");
     assert_eq!(array(&stats["alerts"]).len(), 1, "{stats:#}");
+    let took = &stage["time_of_try"];
+    assert_eq!(count(&took["tries"]), 14, "what is turned away is no try: {took}");
+    assert!(count(&took["p50_ms"]) <= count(&took["p95_ms"]), "{took}");
     let told = place.run(&["stats"]).expect(0).stdout;
     for part in [
         "ALERT work: 30.0 % of the items had to be tried again, more than 10 %",
@@ -356,6 +359,7 @@ fn stats_tell_how_often_items_are_tried_again_and_with_what_success() {
         "1 item is dead with all its attempts spent (10.0 %)",
         "1 attempt turned away",
         "within about",
+        "a try took: mean",
     ] {
         assert!(told.contains(part), "no {part:?} in {told}");
     }
@@ -409,4 +413,34 @@ fn stats_of_a_pipeline_compare_its_runs_days_and_configurations() {
     wait::until("a run is old", || {
         place.run(&["stats", "--pipeline", "test", "--since", "1ms"]).code() == Some(2)
     });
+}
+
+#[test]
+fn stages_that_cannot_fail_do_not_hide_one_that_does() {
+    let server = Server::start(|call| match (call.item().payload["n"].as_u64(), call.item().before) {
+        (Some(n), 0) if n % 2 == 0 => Answer::status(500, "not now"),
+        _ => Answer::all(call),
+    });
+    let pass = |name: &str| format!("[[stage]]\nname = \"{name}\"\nkind = \"pass\"\n");
+    let call = format!("{}\ngate = \"plain\"\n{}", server.stage(), quick_retry(3));
+    let gate = "[gate.plain]\nbreaker = false\n";
+    let file = format!("{}{}{}{gate}", one_stage(&call), pass("second"), pass("third"));
+    let place = Place::with(&file, &samples(20));
+    place.run(&["run", "p.toml"]).expect(0);
+    let run = &place.json(&["stats", "--pipeline", "test"])["over_runs"]["runs"][0];
+    assert_eq!((&run["first_try_rate"], &run["retry_rate"]), (&json!(0.5), &json!(0.5)), "{run}");
+    assert_eq!(run["worst_stage"], "work");
+    let told = place.run(&["stats", "--pipeline", "test"]).expect(0).stdout;
+    assert!(told.contains("those of the worst stage of each: work"), "{told}");
+}
+
+#[test]
+fn what_a_filter_takes_out_is_told_beside_what_was_tried() {
+    let filter = "kind = \"filter\"\nkeep = \"payload.n > 2\"";
+    let place = Place::with(&one_stage(filter), &samples(10));
+    place.run(&["run", "p.toml"]).expect(0);
+    let stage = &place.json(&["stats"])["stages"][0];
+    assert_eq!((count(&stage["tried"]), count(&stage["filtered"])), (7, 3), "{stage}");
+    let told = place.run(&["stats"]).expect(0).stdout;
+    assert!(told.contains("10 attempts in all") && told.contains("3 items filtered out"), "{told}");
 }

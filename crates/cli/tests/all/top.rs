@@ -210,3 +210,21 @@ fn runs_are_filtered_and_added_up() {
     let wrong = place.run(&["runs", "--status", "nice"]).expect(2);
     assert!(wrong.stderr.contains("partially_completed"), "{}", wrong.stderr);
 }
+
+#[test]
+fn who_watches_before_there_is_a_store_waits_for_it() {
+    let server = Server::good();
+    let place = Place::with(&one_stage(&server.stage()), &samples(2));
+    let watch = place.start(&["runs", "--watch", "--interval", "100ms"]);
+    let mut top = on_a_terminal(&place, &["top", "--interval", "100ms"]);
+    watch.until_said("no store yet");
+    top.until_said("no store yet");
+    assert!(!place.path(".redrive").exists(), "looking makes none");
+    place.run(&["run", "p.toml"]).expect(0);
+    watch.until_printed("completed");
+    top.until_said("test");
+    top.say("q");
+    wait::until("it ends", || top.has_ended());
+    watch.kill();
+    assert_eq!(place.run(&["top", "--json"]).expect(0).json()["runs"][0]["run"], "r1");
+}

@@ -150,6 +150,8 @@ fn commands_and_children_are_tried_too() {
     assert_eq!(tried(&place, &["part", "--payload", "7"], 0)["output"], 7);
     let dies = tried(&place, &["dies", "--payload", "{}"], 3);
     assert_eq!((&dies["outcome"], &dies["failure"]["class"]), (&json!("crashed"), &json!("crash")));
+    let told = place.run(&["try", "p.toml", "dies", "--payload", "{}"]).expect(3);
+    assert!(told.stdout.contains("then: crash 1 of "), "a crash is no failure: {}", told.stdout);
 }
 
 /// A run with one dead item `a`, which passes once its content does not ask it to die.

@@ -25,12 +25,12 @@ pub use kill::{kill, live_descendants};
 pub use pause::pause;
 pub use prune::{Forget, prune};
 pub use purge::purge;
-pub use reconfigure::{Again, Reconfigure, reconfigure, would_go_again};
+pub use reconfigure::{Again, Reconfigure, Way, reconfigure, see_again, would_go_again};
 pub use redrive::{Preview, Redrive, preview, redrive};
 pub use request::Request;
 pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
 pub use resume::resume;
-pub use retry::{Retry, preview_retry, retry};
+pub use retry::{Retry, RetryPreview, preview_retry, retry};
 
 use std::collections::BTreeMap;
 

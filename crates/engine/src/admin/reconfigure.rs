@@ -23,6 +23,17 @@ pub struct Again {
     pub edited: u64,
 }
 
+/// How an item goes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// From the stage that is configured otherwise.
+    FromStage,
+    /// It is read again, and goes from the beginning.
+    FromStart,
+    /// Not at all: its content was given to it, and is not in the source.
+    Edited,
+}
+
 /// What is to go again.
 #[derive(Clone, Copy)]
 pub struct Reconfigure<'a> {
@@ -67,18 +78,39 @@ pub async fn would_go_again(
     stage: StageNo,
     can_reread: bool,
 ) -> Result<Again> {
+    let mut again = Again::default();
+    let mut see = |_: &Item, way: Way| match way {
+        Way::FromStage => again.from_stage += 1,
+        Way::FromStart => again.from_start += 1,
+        Way::Edited => again.edited += 1,
+    };
+    see_again(store, run, stage, can_reread, &mut see).await?;
+    Ok(again)
+}
+
+/// Shows every item that [`reconfigure`] would send again, or leave as it is because it was edited.
+///
+/// # Errors
+/// When the store fails.
+pub async fn see_again(
+    store: &dyn Store,
+    run: RunId,
+    stage: StageNo,
+    can_reread: bool,
+    see: &mut (dyn FnMut(&Item, Way) + Send),
+) -> Result<()> {
     let filter = ItemFilter { run: Some(run), top: true, ..ItemFilter::default() };
-    let (mut again, mut after) = (Again::default(), None);
+    let mut after = None;
     loop {
         let page = store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
-        let Some(last) = page.last() else { return Ok(again) };
+        let Some(last) = page.last() else { return Ok(()) };
         after = Some(last.seq);
         for item in &page {
             match needs(item, stage, can_reread) {
                 Needs::Nothing => {}
-                Needs::Stage => again.from_stage += 1,
-                Needs::Start if is_edited(store, item).await? => again.edited += 1,
-                Needs::Start => again.from_start += 1,
+                Needs::Stage => see(item, Way::FromStage),
+                Needs::Start if is_edited(store, item).await? => see(item, Way::Edited),
+                Needs::Start => see(item, Way::FromStart),
             }
         }
     }

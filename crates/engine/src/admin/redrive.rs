@@ -1,12 +1,12 @@
 //! Dead items are sent back, from the stage that failed them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use redrive_core::decide::decide;
 use redrive_core::event::{Event, Transition};
-use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::{Item, Payload};
+use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
+use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, RunChange, Store};
@@ -49,6 +49,9 @@ pub struct Preview {
     pub items: Vec<ItemId>,
     /// Items that would be left alone: only their source can mend them, or their run does not go on.
     pub skipped: u64,
+    /// How many would begin at which stage of which run.
+    #[serde(skip)]
+    pub begin: BTreeMap<(RunId, StageNo), u64>,
 }
 
 /// Says exactly which items [`redrive`] would send back, and changes nothing.
@@ -72,6 +75,10 @@ pub async fn preview(store: &dyn Store, plans: &dyn Plans, request: &Redrive, en
             let page = Page { store, run, items, env };
             let selected = page.select(plan.as_ref(), request, sent, request.left(sent)).await?;
             alive.extend(selected.changes.iter().map(|change| change.after.seq));
+            // Ancestors wait for their children again, and are not called.
+            for sent in selected.changes.iter().filter(|sent| sent.after.state.kind() == StateKind::Waiting) {
+                *found.begin.entry((run, sent.after.stage)).or_default() += 1;
+            }
             found.items.extend(selected.redriven);
             found.skipped += selected.skipped;
         }

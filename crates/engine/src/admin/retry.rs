@@ -50,6 +50,17 @@ impl Retry {
     }
 }
 
+/// What [`retry`] would do now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RetryPreview {
+    /// Items that would be told to go.
+    pub items: u64,
+    /// Items that would be left alone.
+    pub skipped: u64,
+    /// The runs of those that would go.
+    pub runs: BTreeSet<RunId>,
+}
+
 /// Says how many items [`retry`] would tell to go, and how many it would leave alone.
 ///
 /// # Errors
@@ -59,12 +70,12 @@ pub async fn preview_retry(
     plans: &dyn Plans,
     request: &Retry,
     env: &Env,
-) -> Result<(u64, u64)> {
+) -> Result<RetryPreview> {
     let mut query = ItemQuery { filter: request.filter(), after: None, limit: PAGE };
-    let (mut changed, mut skipped) = (0, 0);
+    let mut found = RetryPreview::default();
     loop {
         let page = store.items(query.clone()).await?;
-        let Some(last) = page.last().map(|item| item.seq) else { return Ok((changed, skipped)) };
+        let Some(last) = page.last().map(|item| item.seq) else { return Ok(found) };
         query.after = Some(last);
         let now = env.clock.now();
         for (run, items) in by_run(page) {
@@ -74,8 +85,9 @@ pub async fn preview_retry(
                 plan.as_ref().is_some_and(|plan| request.change(item, plan, env, now).is_some())
             };
             let going = items.iter().filter(goes).count() as u64;
-            changed += going;
-            skipped += items.len() as u64 - going;
+            found.items += going;
+            found.skipped += items.len() as u64 - going;
+            found.runs.extend((going > 0).then_some(run));
         }
     }
 }

@@ -69,6 +69,13 @@ impl Foresight {
         self.seen.contains_key(&ContentHash::of(&[key.as_bytes()]))
     }
 
+    /// Whether a line that was looked at is this item, with the content that it was admitted with.
+    #[must_use]
+    pub fn has_seen_as_it_is(&self, item: &Item) -> bool {
+        let seen = self.seen.get(&ContentHash::of(&[item.key.as_bytes()]));
+        seen.is_some_and(|(content, _)| ItemId::derive(item.run, None, &item.key, *content) == item.id)
+    }
+
     /// Says what would become of the next line.
     ///
     /// # Errors

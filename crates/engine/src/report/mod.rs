@@ -30,7 +30,7 @@ pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs,
 pub use run::{
     Attempts, DeadBy, ReadReport, RunReport, StageReport, report_on_leaving, run_report, run_reports,
 };
-pub use stats::{ConfigStats, Healing, Rates, StageStats, Stats, stats};
+pub use stats::{ConfigStats, Healing, Rates, StageStats, Stats, Took, stats};
 pub use tombstone::{Epitaph, PurgedItem, epitaph, find_tombstones};
 pub use trend::{ConfigTrend, DayTrend, Figures, RunTrend, StageTrend, Trend, TrendRun, trend};
 pub use usage::UsageReport;

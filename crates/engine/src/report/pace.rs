@@ -58,22 +58,27 @@ impl Pace {
         (span >= FIRST).then(|| grown / span.as_secs_f64())
     }
 
-    /// How long so many more take as things go now; `None` when that is not known, or nothing moves.
+    /// How long so many more take as things go now, where the last of them is not due before `due`; `None` when that is not
+    /// known, or nothing moves.
     #[must_use]
-    pub fn left(&self, remaining: u64) -> Option<Duration> {
+    pub fn left(&self, remaining: u64, due: Duration) -> Option<Duration> {
         if remaining == 0 {
             return Some(Duration::ZERO);
         }
         let rate = self.per_second().filter(|rate| *rate > 0.0)?;
         #[expect(clippy::cast_precision_loss, reason = "a time left is told to two places")]
         let seconds = remaining as f64 / rate;
-        Duration::try_from_secs_f64(seconds).ok()
+        // What waits is begun when it is due, however fast others go until then.
+        Duration::try_from_secs_f64(seconds).ok().map(|left| left.max(due))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nothing that waits is due later than now.
+    const NOW: Duration = Duration::ZERO;
 
     /// A pace after looks at (milliseconds, count).
     fn after(looks: &[(i64, u64)]) -> Pace {
@@ -89,14 +94,14 @@ mod tests {
         assert_eq!(Pace::default().per_second(), None);
         assert_eq!(after(&[(0, 500)]).per_second(), None);
         let early = after(&[(0, 0), (150, 40), (1_900, 50)]);
-        assert_eq!((early.per_second(), early.left(10)), (None, None));
+        assert_eq!((early.per_second(), early.left(10, NOW)), (None, None));
     }
 
     #[test]
     fn what_was_finished_before_the_first_look_has_no_part_in_it() {
         let pace = after(&[(0, 100_000), (1_000, 100_010), (4_000, 100_040)]);
         assert_eq!(pace.per_second(), Some(10.0));
-        assert_eq!(pace.left(600), Some(Duration::from_secs(60)));
+        assert_eq!(pace.left(600, NOW), Some(Duration::from_secs(60)));
     }
 
     #[test]
@@ -109,10 +114,24 @@ mod tests {
     }
 
     #[test]
+    fn no_less_is_left_than_until_the_last_that_waits_is_due() {
+        let fast = after(&[(0, 0), (10_000, 190)]);
+        assert!(fast.left(10, NOW).is_some_and(|left| left < Duration::from_secs(1)));
+        let due = Duration::from_secs(22);
+        assert_eq!(fast.left(10, due), Some(due));
+        assert_eq!(
+            fast.left(19_000, due),
+            Some(Duration::from_secs(1_000)),
+            "what takes longer takes longer"
+        );
+        assert_eq!(fast.left(0, due), Some(Duration::ZERO), "nothing is left");
+    }
+
+    #[test]
     fn what_stands_still_goes_at_zero_and_has_no_end() {
         let pace = after(&[(0, 0), (5_000, 500), (10_000, 500), (20_000, 500), (36_000, 500)]);
-        assert_eq!((pace.per_second(), pace.left(1)), (Some(0.0), None));
-        assert_eq!(pace.left(0), Some(Duration::ZERO));
+        assert_eq!((pace.per_second(), pace.left(1, NOW)), (Some(0.0), None));
+        assert_eq!(pace.left(0, NOW), Some(Duration::ZERO));
     }
 
     #[test]

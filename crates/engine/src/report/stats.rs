@@ -5,6 +5,7 @@ mod rates;
 
 use std::collections::BTreeMap;
 
+use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::plan::Plan;
 use redrive_core::tally::{Counter, MAX_ATTEMPT_BUCKET, Metric};
@@ -16,7 +17,7 @@ use super::run::{Attempts, attempts};
 use super::usage::{UsageReport, usage};
 use heal::Healed;
 
-pub use heal::Healing;
+pub use heal::{Healing, Took};
 pub use rates::Rates;
 pub(super) use rates::Sums;
 use rates::sum;
@@ -76,6 +77,10 @@ pub struct StageStats {
     pub errors: BTreeMap<String, u64>,
     /// Failed attempts by HTTP status.
     pub statuses: BTreeMap<u16, u64>,
+    /// Items that it filtered out, which is no try.
+    pub filtered: u64,
+    /// How long its tries took.
+    pub time_of_try: Option<Took>,
     /// From first failure to success.
     pub time_to_successful_retry: Option<Healing>,
     /// The same by the mark of the stage's configuration, so that two versions of it can be compared.
@@ -95,7 +100,7 @@ pub struct ConfigStats {
     pub passed: u64,
     /// Tries that failed or crashed.
     pub failed: u64,
-    /// Tries that were not an item's first.
+    /// Tries after one that failed since the item was admitted or sent back.
     pub retries: u64,
     /// Those as a share of its tries.
     pub retry_share: Option<f64>,
@@ -186,6 +191,8 @@ fn stage_stats(counters: &[Counter], no: StageNo, name: &str) -> StageStats {
         waiting_after: BTreeMap::new(),
         errors: BTreeMap::new(),
         statuses: BTreeMap::new(),
+        filtered: sum(counters, no, Metric::Outcome(Outcome::Filtered)),
+        time_of_try: Took::of(counters, no),
         time_to_successful_retry: None,
         configs: Vec::new(),
     };
@@ -233,8 +240,8 @@ fn configs(by_config: &[ConfigCounter], no: StageNo, present: i64) -> Vec<Config
             attempts: attempts(&counters, |_| true),
             passed: sums.passes,
             failed: sums.tries - sums.passes,
-            retries: sums.retries(),
-            retry_share: sums.rates().retry_share,
+            retries: sums.retries_since(),
+            retry_share: sums.retry_share_since(),
             tried: sums.tried,
             first_try_rate: sums.first_try_rate(),
             attempt_success_rate: sums.success_rate(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use redrive_core::id::{RunId, StageNo};
-use redrive_core::plan::Plan;
+use redrive_core::plan::{Plan, StagePlan};
 use redrive_core::status::Counts;
 use redrive_core::tally::Counter;
 use redrive_store::{Result, RunRow, Store};
@@ -35,7 +35,7 @@ pub struct TrendRun<'a> {
 }
 
 /// What can be compared between runs.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Figures {
     /// The runs' own items, purged ones as what they were.
     pub counts: Counts,
@@ -43,9 +43,12 @@ pub struct Figures {
     pub dead_rate: Option<f64>,
     /// Attempts at all stages.
     pub attempts: u64,
-    /// Items, counted at every stage, that passed it at their first try, as a share of those tried.
+    /// The stage at which the smallest share of items passed at the first try. What follows is of that one: added up over all
+    /// stages, those that cannot fail would hide it.
+    pub worst_stage: Option<String>,
+    /// Items that passed it at their first try, as a share of those tried.
     pub first_try_rate: Option<f64>,
-    /// How often items had to be tried again.
+    /// How often items had to be tried again at it. Attempts that were turned away are a share of those at all stages.
     #[serde(flatten)]
     pub rates: Rates,
 }
@@ -102,7 +105,7 @@ pub struct ConfigTrend {
     pub passed: u64,
     /// Tries that failed or crashed.
     pub failed: u64,
-    /// Tries that were not an item's first.
+    /// Tries after one that failed since the item was admitted or sent back.
     pub retries: u64,
     /// Those as a share of its tries.
     pub retry_share: Option<f64>,
@@ -111,18 +114,22 @@ pub struct ConfigTrend {
 }
 
 /// What is added up of a run.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Whole {
     counts: Counts,
     sums: Sums,
+    stages: BTreeMap<String, Sums>,
 }
 
 impl Whole {
     fn of(counters: &[Counter], plan: &Plan) -> Self {
-        Self { counts: judged_counts(counters, plan), sums: Sums::of(counters, |_| true) }
+        let stage =
+            |(no, stage): (StageNo, &StagePlan)| (stage.name.clone(), Sums::of(counters, |at| at == no));
+        let stages = plan.stages().map(stage).collect();
+        Self { counts: judged_counts(counters, plan), sums: Sums::of(counters, |_| true), stages }
     }
 
-    fn plus(self, other: Self) -> Self {
+    fn plus(mut self, other: Self) -> Self {
         let (a, b) = (self.counts, other.counts);
         let counts = Counts {
             admitted: a.admitted + b.admitted,
@@ -136,18 +143,36 @@ impl Whole {
             joining: a.joining + b.joining,
             purged: a.purged + b.purged,
         };
-        Self { counts, sums: self.sums.plus(other.sums) }
+        for (name, sums) in other.stages {
+            let known = self.stages.entry(name).or_default();
+            *known = known.plus(sums);
+        }
+        Self { counts, sums: self.sums.plus(other.sums), stages: self.stages }
+    }
+
+    /// The stage at which the smallest share passed at the first try; of several, that at which most had to be tried again.
+    fn worst(&self) -> Option<(&String, &Sums)> {
+        let key =
+            |sums: &Sums| (sums.first_try_rate().unwrap_or(1.0), -sums.rates().retry_rate.unwrap_or(0.0));
+        let tried = self.stages.iter().filter(|(_, sums)| sums.tried > 0);
+        tried.min_by(|(_, a), (_, b)| {
+            let ((first, again), (other_first, other_again)) = (key(a), key(b));
+            first.total_cmp(&other_first).then(again.total_cmp(&other_again))
+        })
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
     fn figures(&self) -> Figures {
-        let Self { counts, sums } = *self;
+        let Self { counts, sums, .. } = self;
+        let worst = self.worst();
+        let of = worst.map_or(sums, |(_, sums)| sums);
         Figures {
-            counts,
+            counts: *counts,
             dead_rate: (counts.admitted > 0).then(|| counts.dead as f64 / counts.admitted as f64),
             attempts: sums.attempts,
-            first_try_rate: sums.first_try_rate(),
-            rates: sums.rates(),
+            worst_stage: worst.map(|(name, _)| name.clone()),
+            first_try_rate: of.first_try_rate(),
+            rates: Rates { throttle_rate: sums.rates().throttle_rate, ..of.rates() },
         }
     }
 }
@@ -164,7 +189,7 @@ pub async fn trend(store: &dyn Store, pipeline: &str, runs: &[TrendRun<'_>]) -> 
         let whole = Whole::of(counters.of(row.id), plan);
         let created_at = row.created_at.to_string();
         let day = days.entry(created_at.chars().take_while(|c| *c != 'T').collect()).or_default();
-        *day = (day.0 + 1, day.1.plus(whole));
+        *day = (day.0 + 1, std::mem::take(&mut day.1).plus(whole.clone()));
         let source = row.spec.source.clone();
         told.push(RunTrend { run: row.id, source, created_at, figures: whole.figures() });
     }
@@ -227,8 +252,8 @@ impl Used {
             attempts: sums.attempts,
             passed: sums.passes,
             failed: sums.tries - sums.passes,
-            retries: sums.retries(),
-            retry_share: sums.rates().retry_share,
+            retries: sums.retries_since(),
+            retry_share: sums.retry_share_since(),
             first_try_rate: sums.first_try_rate(),
         }
     }

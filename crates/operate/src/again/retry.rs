@@ -1,5 +1,6 @@
 //! Waiting items are told when to go.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use redrive_core::id::RunId;
@@ -8,12 +9,12 @@ use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_engine::admin;
 use redrive_engine::report::{Crew, RunReport};
-use redrive_store::{ItemFilter, RunRow};
+use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
 use crate::dead::{Selection, Which};
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::items::{self, ItemName};
 use crate::runs::Runs;
 use crate::work::{Observer, work_on_due};
@@ -100,12 +101,28 @@ impl Retry {
     }
 
     async fn filters(&self, floor: &Floor) -> Result<Vec<ItemFilter>> {
-        if let Some(name) = &self.which.item {
-            let name = ItemName { item: name.clone(), run: self.which.run };
-            refuse_other(&items::find(&*floor.store, &name).await?)?;
+        let mut which = self.which.clone();
+        if let Some(name) = which.item.take() {
+            let item = meant(floor, ItemName { item: name, run: which.run }).await?;
+            refuse_other(&item)?;
+            which.item = Some(item.id.to_string());
         }
-        Ok(Selection::in_state(floor, &self.which, StateKind::Waiting).await?.into_filters())
+        Ok(Selection::in_state(floor, &which, StateKind::Waiting).await?.into_filters())
     }
+}
+
+/// The item that is meant. Where several runs have one of that key and only one of these waits, it is that one.
+async fn meant(floor: &Floor, name: ItemName) -> Result<Item> {
+    let found = items::find(&*floor.store, &name).await;
+    if found.as_ref().is_err_and(|error| error.code == Code::ItemAmbiguous) {
+        let (run, state, key) = (name.run, Some(StateKind::Waiting), Some(name.item));
+        let filter = ItemFilter { run, state, key, ..ItemFilter::default() };
+        let mut waiting = floor.store.items(ItemQuery { filter, after: None, limit: 2 }).await?;
+        if waiting.len() == 1 {
+            return Ok(waiting.remove(0));
+        }
+    }
+    found
 }
 
 /// One item that is named and does not wait: what can be done about it instead.
@@ -125,7 +142,7 @@ fn refuse_other(item: &Item) -> Result<()> {
     Err(Error::refused(format!("item {id} is {state}; only waiting items can be told to go")).hint(way))
 }
 
-/// Says how many items [`retry`] would tell to go.
+/// Says how many items [`retry`] would tell to go, and what would hold them up all the same.
 ///
 /// # Errors
 /// When what is named does not exist or does not wait, or the store fails.
@@ -133,12 +150,19 @@ pub async fn preview_retry(floor: &Floor, request: &Retry) -> Result<Retried> {
     let due = request.due(floor);
     let mut told = Retried { dry_run: true, due: due_text(floor, due), ..Retried::default() };
     let runs = Runs::of(&*floor.store);
+    let mut of = BTreeSet::new();
     for filter in request.filters(floor).await? {
         let asked = admin::Retry { filter, due };
-        let (items, skipped) = admin::preview_retry(&*floor.store, &runs, &asked, &floor.env).await?;
-        told.items += items;
-        told.skipped += skipped;
+        let found = admin::preview_retry(&*floor.store, &runs, &asked, &floor.env).await?;
+        told.items += found.items;
+        told.skipped += found.skipped;
+        of.extend(found.runs);
     }
+    let mut rows = Vec::new();
+    for run in of {
+        rows.extend(floor.store.run(run).await?);
+    }
+    told.held = held(floor, &rows, !request.work).await?;
     Ok(told)
 }
 

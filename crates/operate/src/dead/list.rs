@@ -97,15 +97,26 @@ impl DeadItem {
 /// When what is named does not exist, the cursor is none, or the store fails.
 pub async fn list(floor: &Floor, request: &List) -> Result<DeadList> {
     let filters = Selection::of(floor, &request.which).await?.filters;
-    let limit = request.limit.clamp(1, MOST);
+    let limit = request.limit.max(1);
     let runs = Runs::of(&*floor.store);
-    let page =
-        order::page(&runs, &*floor.store, &filters, request.order, request.after.as_deref(), limit).await?;
-    let mut items = Vec::new();
-    for item in &page.items {
-        items.push(DeadItem::new(item, runs.stage_name(item.run, item.stage).await?));
+    // The store is asked page by page where it has this order; for another all have to be looked at once.
+    let most = match request.order {
+        DeadOrder::Newest | DeadOrder::Oldest => MOST,
+        DeadOrder::Key | DeadOrder::Stage => usize::MAX,
+    };
+    let (mut items, mut next) = (Vec::new(), request.after.clone());
+    loop {
+        let wanted = most.min(limit - items.len());
+        let page =
+            order::page(&runs, &*floor.store, &filters, request.order, next.as_deref(), wanted).await?;
+        for item in &page.items {
+            items.push(DeadItem::new(item, runs.stage_name(item.run, item.stage).await?));
+        }
+        next = page.next;
+        if next.is_none() || items.len() >= limit {
+            return Ok(DeadList { items, next });
+        }
     }
-    Ok(DeadList { items, next: page.next })
 }
 
 /// The largest groups of dead items.
@@ -152,7 +163,7 @@ pub struct DeadGroup {
 /// # Errors
 /// When what is named does not exist, or the store fails.
 pub async fn groups(floor: &Floor, which: &Which, limit: usize) -> Result<DeadGroups> {
-    let limit = limit.clamp(1, MOST);
+    let limit = limit.max(1);
     let mut merged: BTreeMap<String, Group> = BTreeMap::new();
     for filter in Selection::of(floor, which).await?.filters {
         for group in floor.store.groups(filter, limit).await? {

@@ -1,6 +1,8 @@
 //! Dead items are sent back, from the stage that failed them.
 
-use redrive_core::id::{ItemId, RunId};
+use std::collections::BTreeMap;
+
+use redrive_core::id::{ItemId, RunId, StageNo};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::status::Control;
 use redrive_engine::admin;
@@ -11,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Selection;
 use crate::Floor;
 use crate::error::{Error, Result};
+use crate::pipelines;
 use crate::runs::Runs;
 use crate::work::{Observer, work_on};
 
@@ -64,6 +67,8 @@ pub struct Redriven {
     pub skipped: u64,
     /// Which items would be sent back; `null` unless it is a dry run.
     pub ids: Option<Vec<ItemId>>,
+    /// Calls for these, with full batches and nothing tried again; `null` unless it is a dry run.
+    pub calls: Option<u64>,
     /// How those that were sent first went; `null` without a canary.
     pub canary: Option<Canary>,
     /// How the runs stand that were worked on.
@@ -95,15 +100,32 @@ pub struct Canary {
 /// # Errors
 /// When the store fails.
 pub async fn preview(floor: &Floor, selection: &Selection, request: Redrive) -> Result<Redriven> {
-    let (mut ids, mut skipped) = (Vec::new(), 0);
+    let (mut ids, mut skipped, mut begin) = (Vec::new(), 0, BTreeMap::new());
     let runs = Runs::of(&*floor.store);
     for filter in &selection.filters {
         let asked = request.of(filter, request.left(ids.len() as u64));
         let found = admin::preview(&*floor.store, &runs, &asked, &floor.env).await?;
         ids.extend(found.items);
         skipped += found.skipped;
+        for (at, n) in found.begin {
+            *begin.entry(at).or_default() += n;
+        }
     }
-    Ok(Redriven { dry_run: true, items: ids.len() as u64, skipped, ids: Some(ids), ..Redriven::default() })
+    let calls = Some(calls(floor, &begin).await?);
+    let items = ids.len() as u64;
+    Ok(Redriven { dry_run: true, items, skipped, ids: Some(ids), calls, ..Redriven::default() })
+}
+
+/// The fewest calls for so many items at these stages: one for each full batch.
+async fn calls(floor: &Floor, begin: &BTreeMap<(RunId, StageNo), u64>) -> Result<u64> {
+    let mut calls = 0;
+    for ((run, stage), n) in begin {
+        let row = floor.store.run(*run).await?;
+        let definition = row.as_ref().and_then(pipelines::definition_of);
+        let batch = definition.and_then(|it| Some(it.all_stages().nth(stage.index())?.batch)).unwrap_or(1);
+        calls += n.div_ceil(u64::from(batch.max(1)));
+    }
+    Ok(calls)
 }
 
 /// Sends dead items back, and works on their runs where that is asked for.

@@ -15,9 +15,7 @@ use crate::dead::{Selection, Which};
 use crate::error::{Error, Result};
 use crate::runs::Runs;
 
-/// Most items of a page.
-pub const MOST: usize = 10_000;
-/// Items read at a time where a text is looked for.
+/// Items read at a time.
 const PAGE: usize = 500;
 
 /// Which page of items.
@@ -126,7 +124,7 @@ pub async fn list(floor: &Floor, request: &List) -> Result<ItemList> {
     for filter in &mut filters {
         filter.top = !request.children;
     }
-    let limit = request.limit.clamp(1, MOST);
+    let limit = request.limit.clamp(1, usize::MAX - 1);
     let (first, mut after) = read_cursor(request.after.as_deref())?;
     let mut found: Vec<(usize, ItemSeq, ItemRow)> = Vec::new();
     for (place, filter) in filters.iter().enumerate().skip(first) {
@@ -155,7 +153,7 @@ async fn rows(
     let narrow = filter.group.is_some() || filter.text.is_some();
     let mut found = Vec::new();
     while found.len() < wanted {
-        let limit = if narrow { PAGE } else { wanted - found.len() };
+        let limit = if narrow { PAGE } else { PAGE.min(wanted - found.len()) };
         let page = store.items(ItemQuery { filter: of_store.clone(), after, limit }).await?;
         let Some(last) = page.last().map(|item| item.seq) else { break };
         after = Some(last);

@@ -34,6 +34,8 @@ pub struct StageView {
     pub oldest_ms: Option<i64>,
     /// In how many milliseconds its next waiting item is due; `null` when none waits, or one is due.
     pub next_in_ms: Option<i64>,
+    /// In how many milliseconds the last of its waiting items is due; `null` when none waits, or all are due.
+    pub last_in_ms: Option<i64>,
     /// Its attempts.
     pub attempts: Attempts,
 }
@@ -44,7 +46,9 @@ pub(super) fn stage_views(stages: &[StageReport], dues: &[StageDue], now: Timest
         let same_list = |other: &&StageReport| other.below == stage.below;
         let further: u64 = stages[at + 1..].iter().filter(same_list).map(|other| other.counts.admitted).sum();
         let before: u64 = stages[..at].iter().filter(same_list).map(|other| other.counts.live()).sum();
-        let due = dues.iter().find(|due| due.stage.index() == at).map(|due| due.at.0.saturating_sub(now.0));
+        let waits = dues.iter().find(|due| due.stage.index() == at);
+        let due = waits.map(|due| due.at.0.saturating_sub(now.0));
+        let last = waits.map(|due| due.last.0.saturating_sub(now.0));
         let counts = &stage.counts;
         StageView {
             name: stage.name.clone(),
@@ -59,6 +63,7 @@ pub(super) fn stage_views(stages: &[StageReport], dues: &[StageDue], now: Timest
             to_do: counts.live() + before,
             oldest_ms: due.filter(|ms| *ms <= 0).map(|ms| -ms),
             next_in_ms: due.filter(|ms| *ms > 0),
+            last_in_ms: last.filter(|ms| *ms > 0),
             attempts: stage.attempts,
         }
     };
@@ -92,13 +97,14 @@ mod tests {
             stage("store", None, Counts { waiting: 4, succeeded: 10, filtered: 1, ..none() }),
         ];
         let dues = [
-            StageDue { stage: StageNo(0), at: Timestamp(400) },
-            StageDue { stage: StageNo(2), at: Timestamp(1_500) },
+            StageDue { stage: StageNo(0), at: Timestamp(400), last: Timestamp(9_000) },
+            StageDue { stage: StageNo(2), at: Timestamp(1_500), last: Timestamp(1_500) },
         ];
         let views = stage_views(&stages, &dues, Timestamp(1_000));
         let flow: Vec<_> = views.iter().map(|view| (view.came, view.passed, view.to_do)).collect();
         assert_eq!(flow, [(23, 15, 7), (33, 30, 3), (15, 10, 11)]);
-        let waits: Vec<_> = views.iter().map(|view| (view.oldest_ms, view.next_in_ms)).collect();
-        assert_eq!(waits, [(Some(600), None), (None, None), (None, Some(500))]);
+        let waits: Vec<_> =
+            views.iter().map(|view| (view.oldest_ms, view.next_in_ms, view.last_in_ms)).collect();
+        assert_eq!(waits, [(Some(600), None, Some(8_000)), (None, None, None), (None, Some(500), Some(500))]);
     }
 }

@@ -7,6 +7,7 @@ use redrive_core::id::RunId;
 use redrive_engine::report::Pace;
 use serde::Serialize;
 
+use super::flow::StageView;
 use super::look::{Overview, RunView};
 
 /// How something goes.
@@ -65,15 +66,19 @@ impl Trend {
     /// How a run goes. How long it takes is not known while its source is read, or nobody is at it.
     #[must_use]
     pub fn run(&self, run: &RunView) -> Flow {
-        self.flow(&Counted::Run(run.run), Self::foreseen(run, run.counts.live()))
+        let foreseen = Self::foreseen(run, run.counts.live());
+        self.flow(&Counted::Run(run.run), foreseen, last_due(&run.stages, |_| true))
     }
 
     /// How a stage of a run goes.
     #[must_use]
     pub fn stage(&self, run: &RunView, name: &str) -> Flow {
-        let to_do = run.stages.iter().find(|stage| stage.name == name).map(|stage| stage.to_do);
-        let foreseen = to_do.and_then(|to_do| Self::foreseen(run, to_do));
-        self.flow(&Counted::Stage(run.run, name.to_owned()), foreseen)
+        let Some(at) = run.stages.iter().position(|stage| stage.name == name) else { return Flow::default() };
+        let stage = &run.stages[at];
+        let foreseen = Self::foreseen(run, stage.to_do);
+        // What waits before it has to come through it, too.
+        let last = last_due(&run.stages[..=at], |other| other.below == stage.below);
+        self.flow(&Counted::Stage(run.run, name.to_owned()), foreseen, last)
     }
 
     /// How many calls a gate turns away a second.
@@ -92,12 +97,18 @@ impl Trend {
         (!run.reading && !run.ended && !run.workers.is_empty()).then_some(to_do)
     }
 
-    fn flow(&self, counted: &Counted, to_do: Option<u64>) -> Flow {
+    fn flow(&self, counted: &Counted, to_do: Option<u64>, due: Duration) -> Flow {
         let Some(pace) = self.paces.get(counted) else { return Flow::default() };
-        let left = to_do.and_then(|to_do| pace.left(to_do));
+        let left = to_do.and_then(|to_do| pace.left(to_do, due));
         let ms = |left: Duration| u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
         Flow { per_second: pace.per_second(), left_ms: left.map(ms) }
     }
+}
+
+/// In how long the last item that waits at any of these stages is due.
+fn last_due(stages: &[StageView], of: impl Fn(&&StageView) -> bool) -> Duration {
+    let last = stages.iter().filter(of).filter_map(|stage| stage.last_in_ms).max().unwrap_or(0);
+    Duration::from_millis(u64::try_from(last).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -106,7 +117,6 @@ mod tests {
     use redrive_core::time::Timestamp;
     use redrive_engine::report::Attempts;
 
-    use super::super::flow::StageView;
     use super::super::look::Totals;
     use super::*;
 
@@ -124,6 +134,7 @@ mod tests {
             to_do: waiting,
             oldest_ms: None,
             next_in_ms: None,
+            last_in_ms: None,
             attempts: Attempts::default(),
         };
         let run = RunView {
@@ -159,6 +170,18 @@ mod tests {
         trend.look(&second);
         let flow = Flow { per_second: Some(10.0), left_ms: Some(80_000) };
         assert_eq!((trend.stage(&second.runs[0], "embed"), trend.run(&second.runs[0])), (flow, flow));
+    }
+
+    #[test]
+    fn no_end_is_foretold_before_the_last_that_waits_is_due() {
+        let mut trend = Trend::default();
+        trend.look(&seen(0, 0, 200));
+        let mut later = seen(10, 190, 10);
+        later.runs[0].stages[0].last_in_ms = Some(22_000);
+        trend.look(&later);
+        let run = &later.runs[0];
+        assert_eq!(trend.run(run).left_ms, Some(22_000));
+        assert_eq!(trend.stage(run, "embed").left_ms, Some(22_000));
     }
 
     #[test]

@@ -1,27 +1,25 @@
 //! What a run would do, told without doing it: nothing is written, and no handler is called.
 
+mod again;
+mod look;
+mod stages;
+
 use redrive_core::id::RunId;
-use redrive_core::reading::Reading;
 use redrive_core::status::{Control, RunStatus};
-use redrive_engine::admit::{Ahead, Foreseen, Foresight, Missing, Newness, Part, starts_over};
-use redrive_engine::report::RunReport;
-use redrive_engine::source::{Source, Standing};
-use redrive_pipeline::{Definition, StageDef};
-use redrive_store::{ItemFilter, ItemQuery, RunFilter, RunRow};
+use redrive_engine::admit::Missing;
+use redrive_store::{RunFilter, RunRow};
 use serde::Serialize;
+
+use look::{Found, look};
+pub use stages::StageAhead;
+use stages::stages;
 
 use super::begin::{Begin, Other, Prepared, cannot_go_on, new_run, refuse_part};
 use super::edit::{Edit, foresee, refuse_other_stages};
 use super::{KnownRun, report};
 use crate::Floor;
-use crate::error::{Error, Result};
-use crate::sources::SourceName;
+use crate::error::Result;
 use crate::work::nothing_asked_for;
-
-/// Most lines that cannot be used that are told one by one.
-const MOST_REFUSED: usize = 10;
-/// Items looked at in one go.
-const PAGE: usize = 500;
 
 /// What a run would do.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -100,24 +98,6 @@ pub struct RefusedLine {
     pub why: String,
 }
 
-/// A stage, and what it would have to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StageAhead {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub kind: String,
-    /// The gate its calls pass.
-    pub gate: Option<String>,
-    /// Most items in one call.
-    pub batch: u64,
-    /// Most items that would come to it, if none is filtered or dies before; `null` where that depends on what another stage
-    /// makes of them.
-    pub items: Option<u64>,
-    /// Calls for these, each tried once.
-    pub calls: Option<u64>,
-}
-
 /// Says what a run would do, and does nothing of it.
 ///
 /// # Errors
@@ -141,18 +121,18 @@ pub async fn dry_run(floor: &Floor, prepared: Prepared, request: &Begin) -> Resu
         Some(row) if row.control == Control::Go => Would::GoOn,
         Some(_) => Would::Nothing,
     };
-    let (mut read, mut refusals, mut missing) = (Lines::default(), Vec::new(), Missing::default());
+    let (mut found, mut missing) = (Found::default(), Missing::default());
     if would != Would::Nothing {
-        let again = matches!(&edit, Some(Edit::Again { from_start, .. }) if *from_start > 0);
         let part = prepared.part.clone().unwrap_or_default();
-        (read, refusals) = look(floor, prepared, &part, row.as_ref(), again).await?;
+        found = look(floor, prepared, &part, row.as_ref(), edit.as_ref()).await?;
         missing = part.missing(&*floor.store, row.as_ref().map(|row| row.id)).await?;
     }
+    let Found { read, refusals, again } = found;
     if missing.none {
         return Err(nothing_asked_for(&source, &missing));
     }
     let unfinished = standing.as_ref().map_or(0, |report| report.counts.live());
-    let stages = stages(&definition, standing.as_ref(), &read, edit.as_ref(), would);
+    let stages = stages(&definition, standing.as_ref(), &read, &again, would);
     let (run, status) = (row.map(|row| row.id), standing.map(|report| report.status));
     Ok(DryRun {
         dry_run: true,
@@ -193,198 +173,5 @@ async fn find(
     match other {
         None => Ok((Some(row), None)),
         Some(other) => Ok((newest(false).await?, Some(other))),
-    }
-}
-
-/// Reads the source as the run would, and says what it would find.
-async fn look(
-    floor: &Floor,
-    prepared: Prepared,
-    part: &Part,
-    row: Option<&RunRow>,
-    from_the_beginning: bool,
-) -> Result<(Lines, Vec<RefusedLine>)> {
-    let definition = prepared.pipeline.definition.clone();
-    let wiring = &*floor.wiring;
-    let source = match row {
-        Some(row) if SourceName::of(row).can_be_read_again() => {
-            Some(prepared.source.open(wiring, &definition, row.cursor.as_deref(), None)?)
-        }
-        // A directory is opened here, too.
-        _ => match prepared.source.can_be_read_again() {
-            true => Some(prepared.source.open(wiring, &definition, None, None)?),
-            false => prepared.unread(),
-        },
-    };
-    let Some(mut source) = source else { return Ok((Lines::default(), Vec::new())) };
-    let mut number = 1;
-    if let Some(row) = row {
-        let known = own_items(floor, row).await?;
-        if source.standing() == Standing::Unchanged && row.admitted_all && !from_the_beginning {
-            let lines = Lines { known, duplicates: row.duplicates, admitted_all: true, ..Lines::default() };
-            return Ok((lines, Vec::new()));
-        }
-        if from_the_beginning || starts_over(&*floor.store, row).await? {
-            source.rewind().map_err(|error| Error::internal(error.to_string()))?;
-        }
-        number = row.reading + 1;
-    }
-    let reading = Reading { number, agreed: source.start().agreed };
-    let run = row.map(|row| row.id);
-    let mut reader = Looking {
-        floor,
-        part,
-        run,
-        reading,
-        foresight: Foresight::new(run, reading),
-        found: Lines::default(),
-        refusals: Vec::new(),
-    };
-    reader.read(source).await?;
-    if let Some(row) = row {
-        reader.found.known = reader.known_of(row).await?;
-    }
-    Ok((reader.found, reader.refusals))
-}
-
-/// How many items a run has that are in its source, as far as is known.
-async fn own_items(floor: &Floor, row: &RunRow) -> Result<u64> {
-    let filter =
-        ItemFilter { run: Some(row.id), top: true, unseen: Some(Reading::NONE), ..ItemFilter::default() };
-    count(floor, filter, |_| true).await
-}
-
-async fn count(
-    floor: &Floor,
-    filter: ItemFilter,
-    wanted: impl Fn(&redrive_core::item::Item) -> bool,
-) -> Result<u64> {
-    let (mut found, mut after) = (0, None);
-    loop {
-        let page = floor.store.items(ItemQuery { filter: filter.clone(), after, limit: PAGE }).await?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = Some(last.seq);
-        found += page.iter().filter(|item| wanted(item)).count() as u64;
-    }
-}
-
-/// Somebody who reads and writes nothing.
-struct Looking<'a> {
-    floor: &'a Floor,
-    part: &'a Part,
-    run: Option<RunId>,
-    reading: Reading,
-    foresight: Foresight,
-    found: Lines,
-    refusals: Vec<RefusedLine>,
-}
-
-impl Looking<'_> {
-    async fn read(&mut self, mut source: Box<dyn Source>) -> Result<()> {
-        loop {
-            let read = tokio::task::spawn_blocking(move || {
-                let piece = source.next_piece();
-                (source, piece)
-            });
-            let (given_back, piece) =
-                read.await.map_err(|error| Error::internal(format!("reading the source broke: {error}")))?;
-            source = given_back;
-            let piece = piece.map_err(|error| {
-                Error::wrong(error.to_string())
-                    .hint("name the source with --input FILE, or in the pipeline's [source] path")
-            })?;
-            let Ahead { lines, whole, over } =
-                self.part.ahead(&*self.floor.store, &mut self.foresight, &piece).await?;
-            for (item, foreseen) in &lines {
-                self.count(item.origin, &item.key, foreseen);
-            }
-            if over || piece.done {
-                self.found.admitted_all = whole && !over;
-                break;
-            }
-        }
-        if self.found.admitted_all && source.is_whole() && self.reading.number > 1 {
-            self.find_removed(source.is_empty()).await?;
-        }
-        Ok(())
-    }
-
-    fn count(&mut self, line: u64, key: &str, foreseen: &Foreseen) {
-        match foreseen.newness {
-            Newness::New => self.found.new += 1,
-            Newness::Changed => self.found.changed += 1,
-            Newness::Back => self.found.back += 1,
-            Newness::Known => {}
-            Newness::Repeats => self.found.duplicates += 1,
-        }
-        if let Some(why) = &foreseen.refused {
-            self.found.refused += 1;
-            if self.refusals.len() < MOST_REFUSED {
-                self.refusals.push(RefusedLine { line, key: key.to_owned(), why: why.to_string() });
-            }
-        }
-    }
-
-    /// What the source does not have any more.
-    async fn find_removed(&mut self, empty: bool) -> Result<()> {
-        let filter =
-            ItemFilter { run: self.run, top: true, unseen: Some(self.reading), ..ItemFilter::default() };
-        let unseen = count(self.floor, filter, |item| !self.foresight.has_seen(&item.key)).await?;
-        match empty {
-            true => self.found.kept_back = unseen,
-            false => self.found.removed = unseen,
-        }
-        Ok(())
-    }
-
-    /// Items of the run that stay as they are.
-    async fn known_of(&self, row: &RunRow) -> Result<u64> {
-        let Lines { changed, removed, kept_back, .. } = self.found;
-        Ok(own_items(self.floor, row).await?.saturating_sub(changed + removed + kept_back))
-    }
-}
-
-/// What every stage would have to do.
-fn stages(
-    definition: &Definition,
-    standing: Option<&RunReport>,
-    read: &Lines,
-    edit: Option<&Edit>,
-    would: Would,
-) -> Vec<StageAhead> {
-    let fresh = (read.new + read.changed + read.back).saturating_sub(read.refused);
-    let mut items = fresh;
-    let mut ahead = Vec::new();
-    for stage in definition.all_stages() {
-        let top = definition.stages.iter().any(|top| top.name == stage.name);
-        if top && would != Would::Nothing {
-            items += left_at(standing, &stage.name) + again_at(edit, stage);
-        }
-        // A stage before it may make any number of children of an item.
-        let items = top.then_some(items).filter(|_| would != Would::Nothing);
-        let batch = u64::from(stage.batch.max(1));
-        ahead.push(StageAhead {
-            name: stage.name.clone(),
-            kind: stage.kind.name().to_owned(),
-            gate: stage.gate_name(),
-            batch,
-            items,
-            calls: items.map(|items| items.div_ceil(batch)),
-        });
-    }
-    ahead
-}
-
-/// Unfinished items of the run that are at a stage.
-fn left_at(standing: Option<&RunReport>, stage: &str) -> u64 {
-    let at = standing.and_then(|report| report.stages.iter().find(|at| at.name == *stage));
-    at.map_or(0, |at| at.counts.waiting + at.counts.running)
-}
-
-/// Items that go again from this stage on.
-fn again_at(edit: Option<&Edit>, at: &StageDef) -> u64 {
-    match edit {
-        Some(Edit::Again { stage, from_stage, .. }) if *stage == at.name => *from_stage,
-        _ => 0,
     }
 }

@@ -93,7 +93,10 @@ impl Oracle {
             | Metric::DeadAfter(_)
             | Metric::OpenAfter(_)
             | Metric::FirstTry
-            | Metric::FirstPass => false,
+            | Metric::FirstPass
+            | Metric::TriedAnew
+            | Metric::TookIn(_)
+            | Metric::TookMillis => false,
         };
         let mut left = 0;
         for Counter { stage, metric, n } in kept.into_iter().filter(|kept| mine(&kept.metric) && kept.n != 0)

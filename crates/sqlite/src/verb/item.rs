@@ -125,13 +125,18 @@ pub(crate) fn next_due(conn: &Connection, run: RunId) -> Result<NextDue> {
     Ok(NextDue { at, any_fresh: dues.iter().any(|due| due.lane == FRESH) })
 }
 
-/// Reads when the next waiting item of each stage of a run is due.
+/// Reads when the next and the last waiting item of each stage of a run are due.
 pub(crate) fn due_by_stage(conn: &Connection, run: RunId) -> Result<Vec<StageDue>> {
+    let mut latest = conn.prepare_cached(
+        "SELECT due FROM item INDEXED BY item_ready WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3
+         ORDER BY due DESC LIMIT 1",
+    )?;
     let mut stages: Vec<StageDue> = Vec::new();
-    for Due { stage, at, .. } in dues(conn, run)? {
-        match stages.last_mut().filter(|last| last.stage == stage) {
-            Some(last) => last.at = last.at.min(at),
-            None => stages.push(StageDue { stage, at }),
+    for Due { stage, lane, at } in dues(conn, run)? {
+        let last = Timestamp(latest.query_row((run.0, stage.0, lane), |row| row.get(0))?);
+        match stages.last_mut().filter(|before| before.stage == stage) {
+            Some(before) => (before.at, before.last) = (before.at.min(at), before.last.max(last)),
+            None => stages.push(StageDue { stage, at, last }),
         }
     }
     Ok(stages)

@@ -133,14 +133,15 @@ impl State {
     }
 
     pub(super) fn due_by_stage(&self, run: RunId) -> Vec<StageDue> {
-        let mut earliest: BTreeMap<StageNo, Timestamp> = BTreeMap::new();
+        let mut stages: BTreeMap<StageNo, StageDue> = BTreeMap::new();
         for item in self.each().filter(|item| item.run == run) {
             if let ItemState::Waiting { due, .. } = item.state {
-                let at = earliest.entry(item.stage).or_insert(due);
-                *at = due.min(*at);
+                let (stage, at, last) = (item.stage, due, due);
+                let seen = stages.entry(stage).or_insert(StageDue { stage, at, last });
+                (seen.at, seen.last) = (due.min(seen.at), due.max(seen.last));
             }
         }
-        earliest.into_iter().map(|(stage, at)| StageDue { stage, at }).collect()
+        stages.into_values().collect()
     }
 
     pub(super) fn work_list(&self, query: &WorkQuery) -> WorkList {

@@ -44,12 +44,7 @@ pub async fn list(context: &Context, request: &List, columns: &[DeadColumn], csv
         (false, columns) => context.tell(&listing(&found.items, columns, &context.screen()))?,
     }
     if let Some(next) = found.next {
-        let most = if request.limit > found.items.len() {
-            format!(" (at most {} at a time)", count(found.items.len() as u64))
-        } else {
-            String::new()
-        };
-        context.hint(&format!("there are more: --after {next}{most}"));
+        context.hint(&format!("there are more: --after {next}"));
     } else if let Some(group) = request.which.group.as_ref().filter(|_| found.items.is_empty()) {
         let group = short(group, KEY);
         context.hint(&format!("nothing dead is in group {group}; `redrive dead groups` lists the groups"));

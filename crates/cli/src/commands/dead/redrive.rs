@@ -100,7 +100,8 @@ fn planned(context: &Context, planned: &Redriven) -> Answer {
         0 => String::new(),
         n => format!("; {} would be left alone (`redrive explain ID` says why)", count(n)),
     };
-    note(&format!("{} would be sent back; at least as many calls{left}", things(planned.items, "item")));
+    let calls = planned.calls.map_or_else(String::new, |n| format!(" in at least {}", things(n, "call")));
+    note(&format!("{} would be sent back{calls}{left}", things(planned.items, "item")));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,5 +1,7 @@
 //! How a pipeline did over its runs, in words.
 
+use std::collections::BTreeSet;
+
 use redrive_engine::report::{Figures, StageTrend};
 use redrive_operate::reports::{Compared, OverRuns};
 
@@ -21,6 +23,7 @@ pub fn words(over: &OverRuns, screen: &Screen) -> String {
         let days = trend.days.iter().map(|day| cells(day.day.clone(), count(day.runs), &day.figures));
         text.push_str(&format!("\n\n{}", table(headings("day", "runs"), days)));
     }
+    text.push_str(&worst(over));
     if let Some(compared) = &over.compared {
         text.push_str(&format!("\n\n{}", against(compared)));
     }
@@ -28,6 +31,22 @@ pub fn words(over: &OverRuns, screen: &Screen) -> String {
         text.push_str(&format!("\n\n{}", configurations(stage)));
     }
     text
+}
+
+/// Whose shares are told.
+fn worst(over: &OverRuns) -> String {
+    let trend = &over.trend;
+    let runs = trend.runs.iter().map(|run| &run.figures);
+    let figures = runs.chain(trend.days.iter().map(|day| &day.figures));
+    let stages: BTreeSet<&str> = figures.filter_map(|figures| figures.worst_stage.as_deref()).collect();
+    let names: Vec<&str> = stages.into_iter().collect();
+    match names[..] {
+        [] => String::new(),
+        _ => format!(
+            "\n\nfirst try and retried are those of the worst stage of each: {}",
+            safe(&names.join(", "))
+        ),
+    }
 }
 
 fn headings(first: &'static str, second: &'static str) -> [(&'static str, Side); 8] {

@@ -64,7 +64,7 @@ pub async fn top(context: &Context, args: TopArgs) -> Answer {
         return Err(Error::wrong("`top` needs a terminal")
             .hint("`redrive runs --watch` tells of changes line by line, `redrive top --json` tells everything once"));
     }
-    let floor = context.floor_to_read()?;
+    let floor = context.floor_when_there(args.interval).await?;
     // A run that is not there is told before the screen is taken over.
     let first = overview(&floor, &Look { run: args.run, ..Look::default() }).await?;
     let colour = context.screen().colour;

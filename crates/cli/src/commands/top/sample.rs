@@ -113,6 +113,7 @@ fn stage(name: &str, [came, passed, waiting, running, dead]: [u64; 5], oldest_ms
         to_do: came - passed - dead,
         oldest_ms,
         next_in_ms: None,
+        last_in_ms: None,
         attempts: Attempts { total: passed + dead, failures: dead, ..Attempts::default() },
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redrive_core::status::Counts;
 use redrive_core::time::{Timestamp, millis};
 use redrive_engine::report::{Pace, RunReport, StageReport, UsageReport};
+use redrive_store::StageDue;
 
 use super::super::screen::Screen;
 use super::super::text::{count, short, span};
@@ -24,25 +25,30 @@ const BAR: usize = 14;
 pub struct Paces {
     run: Pace,
     stages: BTreeMap<String, Pace>,
+    /// In how long the last item that waits is due.
+    last_due: Duration,
 }
 
 impl Paces {
     /// Takes a look at how a run stands.
-    pub fn look(&mut self, report: &RunReport, now: Timestamp) {
+    pub fn look(&mut self, report: &RunReport, dues: &[StageDue], now: Timestamp) {
+        self.last_due = dues.iter().map(|due| due.last.since(now)).max().unwrap_or_default();
         self.run.look(now, report.counts.finished());
         for (stage, through) in report.stages.iter().zip(through(report)) {
             self.stages.entry(stage.name.clone()).or_default().look(now, through.done);
         }
     }
 
-    /// How long the slowest stage takes for what is still to come through it; `None` where one of them cannot be told.
+    /// How long the slowest stage takes for what is still to come through it, and no less than until the last that waits is
+    /// due; `None` where one of them cannot be told.
     fn left(&self, report: &RunReport) -> Option<Duration> {
         if !report.admitted_all {
             return None;
         }
         let stages = report.stages.iter().zip(through(report));
-        let left =
-            |(stage, through): (&StageReport, Through)| self.stages.get(&stage.name)?.left(through.to_come);
+        let left = |(stage, through): (&StageReport, Through)| {
+            self.stages.get(&stage.name)?.left(through.to_come, self.last_due)
+        };
         let all: Option<Vec<Duration>> = stages.map(left).collect();
         all?.into_iter().max().filter(|left| *left > Duration::ZERO)
     }
@@ -265,6 +271,8 @@ fn cost(used: &UsageReport) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use redrive_core::id::StageNo;
+
     use super::*;
     use crate::output::sample::{self, at_widths, moment};
 
@@ -276,8 +284,8 @@ mod tests {
             stage.counts = Counts { succeeded: 120, ..Counts::default() };
         }
         let mut paces = Paces::default();
-        paces.look(&before, moment(-20_000));
-        paces.look(report, moment(0));
+        paces.look(&before, &[], moment(-20_000));
+        paces.look(report, &[], moment(0));
         paces
     }
 
@@ -306,6 +314,15 @@ mod tests {
         assert_eq!(paces(&report).left(&report), None, "more may come");
         report.admitted_all = true;
         assert_eq!(Paces::default().left(&report), None, "nothing was seen yet");
+    }
+
+    #[test]
+    fn no_less_is_left_than_until_the_last_that_waits_is_due() {
+        let report = sample::run();
+        let mut paces = paces(&report);
+        let due = StageDue { stage: StageNo(0), at: moment(0), last: moment(7_200_000) };
+        paces.look(&report, &[due], moment(500));
+        assert_eq!(paces.left(&report), Some(Duration::from_millis(7_199_500)));
     }
 
     #[test]

@@ -92,8 +92,9 @@ impl Progress {
                 // What cannot be read now is shown at the next look.
                 if let Ok(Some(row)) = look.store.run(run).await
                     && let Ok(report) = run_report(&*look.store, &row, &plan, thresholds, now).await
+                    && let Ok(dues) = look.store.due_by_stage(run).await
                 {
-                    paces.look(&report, now);
+                    paces.look(&report, &dues, now);
                     shown.set_message(look.words(&report, &paces, now).await);
                 }
                 env.clock.sleep(EVERY).await;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use redrive_core::tally::{HealSpan, Metric};
+use redrive_core::id::StageNo;
+use redrive_core::tally::{Counter, HealSpan, Metric};
 use serde::Serialize;
 
 /// How long items took from their first failure to passing.
@@ -54,20 +55,55 @@ impl Healed {
         Some(Healing { items, mean_ms: self.sum_ms / items, p50_ms, p95_ms, p50_below_ms, p95_below_ms })
     }
 
-    /// About how long so many per cent took at most, and the end of the range that is in. Within a range they are taken to
-    /// be evenly spread.
     fn share(&self, items: u64, percent: u64) -> (u64, u64) {
-        let wanted = (items * percent).div_ceil(100).max(1);
-        let mut before = 0;
-        for (span, n) in &self.by_span {
-            if before + n >= wanted {
-                let (width, place) = (u128::from(span.to - span.from), u128::from(wanted - before));
-                let within = width * (2 * place - 1) / (2 * u128::from(*n));
-                return (span.from + u64::try_from(within).unwrap_or(0), span.to);
-            }
-            before += n;
+        share(&self.by_span, items, percent)
+    }
+}
+
+/// About how long so many per cent took at most, and the end of the range that is in. Within a range they are taken to be
+/// evenly spread.
+fn share(by_span: &BTreeMap<HealSpan, u64>, all: u64, percent: u64) -> (u64, u64) {
+    let wanted = (all * percent).div_ceil(100).max(1);
+    let mut before = 0;
+    for (span, n) in by_span {
+        if before + n >= wanted {
+            let (width, place) = (u128::from(span.to - span.from), u128::from(wanted - before));
+            let within = width * (2 * place - 1) / (2 * u128::from(*n));
+            return (span.from + u64::try_from(within).unwrap_or(0), span.to);
         }
-        (u64::MAX, u64::MAX)
+        before += n;
+    }
+    (u64::MAX, u64::MAX)
+}
+
+/// How long tries took, from claim to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Took {
+    /// Tries that were timed.
+    pub tries: u64,
+    /// Mean.
+    pub mean_ms: u64,
+    /// Half of them took about this, or less.
+    pub p50_ms: u64,
+    /// 95 % of them took about this, or less.
+    pub p95_ms: u64,
+}
+
+impl Took {
+    /// From the counters of a stage; `None` when nothing was timed.
+    pub(super) fn of(counters: &[Counter], no: StageNo) -> Option<Self> {
+        let (mut by_span, mut sum_ms) = (BTreeMap::new(), 0);
+        for Counter { metric, n, .. } in counters.iter().filter(|counter| counter.stage == no) {
+            let n = u64::try_from(*n).unwrap_or(0);
+            match metric {
+                Metric::TookIn(number) => *by_span.entry(HealSpan::of(*number)).or_default() += n,
+                Metric::TookMillis => sum_ms += n,
+                _ => {}
+            }
+        }
+        let tries: u64 = by_span.values().sum();
+        let (p50_ms, p95_ms) = (share(&by_span, tries, 50).0, share(&by_span, tries, 95).0);
+        (tries > 0).then(|| Self { tries, mean_ms: sum_ms / tries, p50_ms, p95_ms })
     }
 }
 
@@ -87,6 +123,21 @@ mod tests {
         assert!((4_900..=5_100).contains(&told.p50_ms), "{told:?}");
         assert!((9_400..=9_600).contains(&told.p95_ms), "{told:?}");
         assert!(told.p50_below_ms > 5_000 && told.p50_below_ms <= 5_632, "{told:?}");
+    }
+
+    #[test]
+    fn the_time_of_tries_is_told_by_stage() {
+        let of = |stage, metric, n| Counter { stage: StageNo(stage), metric, n };
+        let counters = [
+            of(0, Metric::TookIn(HealSpan::number(5)), 90),
+            of(0, Metric::TookIn(HealSpan::number(1_000)), 10),
+            of(0, Metric::TookMillis, 10_450),
+            of(1, Metric::TookIn(HealSpan::number(7)), 1),
+        ];
+        let told = Took::of(&counters, StageNo(0)).unwrap();
+        assert_eq!((told.tries, told.mean_ms, told.p50_ms), (100, 104, 5));
+        assert!((960..=1_088).contains(&told.p95_ms), "{told:?}");
+        assert_eq!(Took::of(&counters, StageNo(2)), None);
     }
 
     #[test]

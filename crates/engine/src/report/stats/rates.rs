@@ -41,6 +41,7 @@ pub(in crate::report) struct Sums {
     pub(in crate::report) first_passes: u64,
     pub(in crate::report) retried: u64,
     pub(in crate::report) exhausted: u64,
+    pub(in crate::report) anew: u64,
 }
 
 impl Sums {
@@ -67,6 +68,7 @@ impl Sums {
             }
             Metric::FirstTry => self.tried += n,
             Metric::FirstPass => self.first_passes += n,
+            Metric::TriedAnew => self.anew += n,
             // One that failed once and waits has to be tried again, too.
             Metric::PassedAfter(2..) | Metric::DeadAfter(2..) | Metric::OpenAfter(_) => self.retried += n,
             Metric::DeadReason(DeadReason::Exhausted) => self.exhausted += n,
@@ -85,12 +87,24 @@ impl Sums {
             first_passes: self.first_passes + other.first_passes,
             retried: self.retried + other.retried,
             exhausted: self.exhausted + other.exhausted,
+            anew: self.anew + other.anew,
         }
     }
 
     /// Tries that were not an item's first.
     pub(in crate::report) fn retries(&self) -> u64 {
         self.tries.saturating_sub(self.tried)
+    }
+
+    /// Tries after one that failed since the item was admitted or sent back: what failed before that was another
+    /// configuration's, or is not to be held against it.
+    pub(in crate::report) fn retries_since(&self) -> u64 {
+        self.retries().saturating_sub(self.anew)
+    }
+
+    /// Those as a share of all tries.
+    pub(in crate::report) fn retry_share_since(&self) -> Option<f64> {
+        share(self.retries_since(), self.tries)
     }
 
     /// Items that passed at their first try, as a share of those that were tried.
