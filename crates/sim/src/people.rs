@@ -3,18 +3,22 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use redrive_core::failure::Class;
 use redrive_core::gate::GateState;
 use redrive_core::id::{RunId, StageNo};
+use redrive_core::item::NewItem;
+use redrive_core::plan::Plan;
 use redrive_core::status::Control;
-use redrive_engine::admin::{self, Redrive, Rerun, Retry};
+use redrive_engine::admin::{self, Plans, Redrive, Rerun, Retry};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
+use redrive_engine::source::{Piece, Source, SourceError};
 use redrive_store::{ItemFilter, Pause, Retired, RunChange, Store};
 
 use crate::hub::Hub;
 use crate::met::Met;
-use crate::scenario::{Chaos, Pace};
+use crate::scenario::{Chaos, Line, Pace};
 use crate::script::{Script, content};
 use crate::store::FaultyStore;
 
@@ -37,6 +41,8 @@ pub struct Operator {
     pub chaos: Chaos,
     /// What is behind gates, and who has to be paid.
     pub script: Arc<Script>,
+    /// Every version of the source there was.
+    pub versions: Arc<Mutex<Vec<Vec<Line>>>>,
     /// An act that was begun and not acknowledged; it is repeated, also by the next process.
     pub begun: Arc<Mutex<Option<Act>>>,
     /// Whether it has acted for the last time.
@@ -138,6 +144,13 @@ impl Operator {
         }
     }
 
+    /// The lines of the source as it is now.
+    fn lines(&self) -> Vec<NewItem> {
+        let versions = self.versions.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = versions.last().into_iter().flatten().zip(1..);
+        lines.map(|(line, at)| NewItem::new(line.key.clone(), line.payload.clone(), at)).collect()
+    }
+
     /// A stage that items pass, with the marks that outputs are kept by.
     fn again(&self) -> Rerun {
         let rng = &self.hub.rng;
@@ -193,7 +206,7 @@ impl Operator {
                 admin::retry(&self.store, &plans, request, "sim", &self.env).await.map(drop)
             }
             Act::Rerun(request) => {
-                let plans = |_| Some(plan.clone());
+                let plans = Readable { plan: plan.clone(), lines: self.lines() };
                 admin::rerun(&self.store, &plans, request, "sim", &self.env).await.map(drop)
             }
             Act::Purge(filter) => admin::purge(&self.store, filter, "sim", &self.env).await.map(drop),
@@ -256,5 +269,31 @@ impl Operator {
             let _ = admin::resume(&self.store, self.run, self.env.clock.now()).await;
             self.hub.sleep(self.pace.tick).await;
         }
+    }
+}
+
+/// The run's plan, and its source for whoever reads it from the beginning.
+struct Readable {
+    plan: Plan,
+    lines: Vec<NewItem>,
+}
+
+#[async_trait]
+impl Plans for Readable {
+    async fn plan(&self, _run: RunId) -> redrive_store::Result<Option<Plan>> {
+        Ok(Some(self.plan.clone()))
+    }
+
+    async fn source(&self, _run: RunId) -> redrive_store::Result<Option<Box<dyn Source>>> {
+        Ok(Some(Box::new(Whole(self.lines.clone()))))
+    }
+}
+
+/// A source that is read at one go.
+struct Whole(Vec<NewItem>);
+
+impl Source for Whole {
+    fn next_piece(&mut self) -> Result<Piece, SourceError> {
+        Ok(Piece { items: std::mem::take(&mut self.0), position: String::new(), done: true })
     }
 }

@@ -55,13 +55,11 @@ pub enum Plant {
     LongerWait,
     /// Leaves the content of items that are done again as it was.
     RerunOnOldContent,
-    /// Says of a source that is to be read again that it was read.
-    NotReadAgain,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 16] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -78,7 +76,6 @@ impl Plant {
         Self::LostFact,
         Self::LongerWait,
         Self::RerunOnOldContent,
-        Self::NotReadAgain,
     ];
 }
 
@@ -133,9 +130,6 @@ impl Store for Planted {
     }
 
     async fn begin_reading(&self, run: RunId, last: u32, position: Option<String>) -> Result<u32> {
-        if self.plant == Plant::NotReadAgain && position.is_none() {
-            return Ok(last);
-        }
         self.inner.begin_reading(run, last, position).await
     }
 

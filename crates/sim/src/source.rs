@@ -38,8 +38,6 @@ pub struct Source {
     pub reading: Arc<AtomicBool>,
     /// Whether all is said.
     pub done: Arc<AtomicBool>,
-    /// Whether each of the operators has acted for the last time: until then one of them may want the source read again.
-    pub unasked: Vec<Arc<AtomicBool>>,
     /// Lines submitted at once.
     pub piece: usize,
     /// Speed.
@@ -88,11 +86,10 @@ impl Source {
             self.edit();
         }
         loop {
-            let unasked = self.unasked.iter().all(|done| done.load(Ordering::SeqCst));
             self.reading.store(true, Ordering::SeqCst);
             let whole = self.read_through().await;
             self.reading.store(false, Ordering::SeqCst);
-            if whole && unasked && self.hub.healed() {
+            if whole && self.hub.healed() {
                 break;
             }
             self.hub.sleep(self.pace.tick).await;

@@ -72,15 +72,18 @@ pub trait Source: Send {
     }
 }
 
-/// Reads the next piece of a source where waiting for a disk holds nobody up. The source comes back with it.
+/// Reads the next piece of a source where waiting for a disk holds nobody up; at once where there is no such place, as in a
+/// simulation. The source comes back with it.
 ///
 /// # Errors
 /// When reading it panicked; the source is gone then.
 pub(crate) async fn read_apart(mut source: Box<dyn Source>) -> Result<ReadApart, SourceError> {
-    let read = tokio::task::spawn_blocking(move || {
+    let read = move || {
         let piece = source.next_piece();
         (source, piece)
-    });
+    };
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return Ok(read()) };
+    let read = runtime.spawn_blocking(read);
     let lost = || std::io::Error::other("reading it panicked");
     read.await.map_err(|_| SourceError { what: "the source".to_owned(), cause: lost() })
 }

@@ -1,6 +1,8 @@
 //! What an operation was asked to do, in words: only what narrows it down.
 
-use redrive_engine::admin::{Redrive, Request, Rerun, Retry};
+use std::time::Duration;
+
+use redrive_engine::admin::{Forget, Redrive, Request, Rerun, Retry};
 use redrive_store::{ItemFilter, Operation};
 
 use crate::error::Result;
@@ -27,6 +29,12 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
             let mut parts = vec![format!("run {run}")];
             parts.extend(key.as_ref().map(|key| format!("key {key:?}")));
             parts.push(format!("from stage {}", runs.stage_name(*run, *stage).await?));
+            parts
+        }
+        Request::Prune(Forget { older_than_ms, with_dead }) => {
+            let span = Duration::from_millis(*older_than_ms);
+            let mut parts = vec![format!("runs that finished more than {} s before", span.as_secs())];
+            parts.extend(with_dead.then(|| "with dead items, too".to_owned()));
             parts
         }
         Request::Import { from } => vec![format!("from {from}")],

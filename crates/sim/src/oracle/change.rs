@@ -180,9 +180,7 @@ impl Oracle {
             (_, "restored") if known.item.parent.is_none() => Some(known.first.clone()),
             (_, "restored") => None,
             (_, "reopened") if transition.after.stage != stage => known.expanded.clone(),
-            (_, "rerun") if transition.after.state.kind() == StateKind::Waiting => {
-                Some(self.was_given(known, transition.after.stage))
-            }
+            (_, "rerun") => Some(self.was_given(known, transition.after.stage)),
             (_, "redriven" | "edited") => return Ok(()),
             _ => None,
         };
@@ -337,9 +335,6 @@ fn allowed(before: &Item, transition: &Transition) -> Verdict {
         (StateKind::Dead | StateKind::Succeeded | StateKind::Filtered, StateKind::Waiting, "rerun") => {
             let fresh = after.generation == before.generation + 1 && after.attempt == 0;
             fresh && after.stage <= before.stage && before.parent.is_none()
-        }
-        (StateKind::Dead | StateKind::Succeeded | StateKind::Filtered, StateKind::Superseded, "rerun") => {
-            after.state == State::Superseded { was: StateKind::Waiting }
         }
         (StateKind::Dead | StateKind::Succeeded, StateKind::Joining, "reopened") => true,
         (StateKind::Superseded, ended, "restored") => {

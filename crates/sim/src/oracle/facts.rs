@@ -6,7 +6,7 @@ use redrive_core::attempt::Outcome;
 use redrive_core::event::Transition;
 use redrive_core::fact::FactKind;
 use redrive_core::id::{FactId, ItemId, StageNo};
-use redrive_core::item::{DeadReason, Item, State, StateKind};
+use redrive_core::item::{DeadReason, Item, State};
 use redrive_core::status::Control;
 use redrive_store::{RunRow, Store};
 
@@ -58,10 +58,8 @@ impl Untold {
                 self.went_on_or_died(before, after);
             }
             Some("cancelled") => self.of_item(before, &[FactKind::Cancelled]),
-            Some("rerun") if after.state.kind() == StateKind::Waiting => {
-                self.of_item(after, &[FactKind::Rerun]);
-            }
-            Some("superseded" | "removed" | "rerun") => self.of_item(before, &[FactKind::Superseded]),
+            Some("rerun") => self.of_item(after, &[FactKind::Rerun]),
+            Some("superseded" | "removed") => self.of_item(before, &[FactKind::Superseded]),
             Some("killed" | "expired") => self.of_item(before, death(after)),
             Some(_) => {}
             None => self.attempted(before, transition),

@@ -43,8 +43,6 @@ impl World {
         let run = create_run(&store);
         let still = Arc::new(AtomicI64::new(0));
         let (recipe, pace, chaos) = (scenario.recipe.clone(), scenario.pace, scenario.chaos);
-        let acted: Vec<Arc<AtomicBool>> =
-            OPERATORS.iter().chain([&MEDIC]).map(|_| Arc::new(AtomicBool::new(false))).collect();
         let source = Source {
             hub: hub.clone(),
             store: store.clone(),
@@ -54,13 +52,12 @@ impl World {
             versions: Arc::new(Mutex::new(vec![scenario.lines.clone()])),
             reading: Arc::new(AtomicBool::new(false)),
             done: Arc::new(AtomicBool::new(false)),
-            unasked: acted[..OPERATORS.len()].to_vec(),
             piece: scenario.piece,
             pace,
             chaos,
             slip,
         };
-        let operators = OPERATORS.iter().chain([&MEDIC]).zip(acted).map(|(slot, done)| Operator {
+        let operators = OPERATORS.iter().chain([&MEDIC]).map(|slot| Operator {
             hub: hub.clone(),
             store: store.seen_by(actors[slot].clone()),
             env: clock::env(&hub, &still, Arc::new(Alone)),
@@ -69,8 +66,9 @@ impl World {
             pace,
             chaos,
             script: scenario.script.clone(),
+            versions: source.versions.clone(),
             begun: Arc::new(Mutex::new(None)),
-            done,
+            done: Arc::new(AtomicBool::new(false)),
         });
         Self {
             operators: operators.collect(),
