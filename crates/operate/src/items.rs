@@ -11,7 +11,7 @@ use redrive_engine::admin;
 use redrive_engine::report::{
     Epitaph, Explanation, epitaph, explain as tell_life, find_item, find_tombstones,
 };
-use redrive_store::{RunFilter, Store, Tombstone};
+use redrive_store::{RunFilter, RunRow, Store, Tombstone};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
@@ -99,6 +99,16 @@ async fn find_any(store: &dyn Store, name: &ItemName) -> Result<Found> {
     }
 }
 
+/// The run in question, or the newest, if it has not admitted all of its source.
+async fn not_read_whole(store: &dyn Store, within: Option<RunId>) -> Result<Option<RunId>> {
+    let row = match within {
+        Some(run) => store.run(run).await?,
+        None => store.runs(RunFilter::default(), None, 1).await?.into_iter().next(),
+    };
+    let unread = |row: &RunRow| (!row.admitted_all || row.is_part()) && !row.spec.is_standing();
+    Ok(row.filter(unread).map(|row| row.id))
+}
+
 /// Nothing has this name: the run may not exist that it was looked for in, or it may be the name of a run.
 async fn nothing_called(store: &dyn Store, name: &str, within: Option<RunId>) -> Result<Error> {
     if let Some(run) = within
@@ -108,9 +118,13 @@ async fn nothing_called(store: &dyn Store, name: &str, within: Option<RunId>) ->
     }
     let message = format!("no item has the id or key {:?}", beginning(name));
     let Ok(run) = name.parse::<RunId>() else {
-        return Ok(Error::not_found(message).code(Code::ItemNotFound).hint(
-            "ids are shown by `redrive dead list` and `redrive failures`; a key has to be given whole",
-        ));
+        let hint = match not_read_whole(store, within).await? {
+            Some(run) => format!(
+                "run {run} has not read all of its source, so it may be there: `redrive show {run}` tells how far it is"
+            ),
+            None => "`redrive items` lists ids and keys; a key has to be given whole".to_owned(),
+        };
+        return Ok(Error::not_found(message).code(Code::ItemNotFound).hint(hint));
     };
     Ok(match store.run(run).await? {
         Some(_) => Error::not_found(message)

@@ -62,7 +62,7 @@ fn told_retry(context: &Context, told: &Retried, later: bool) -> Answer {
 
 /// Says what keeps items from going though they are told to, and what can be done about it.
 fn tell_held(context: &Context, told: &Retried) {
-    for held in told.held.iter().filter(|_| told.items > 0) {
+    for held in told.held.iter().filter(|_| told.items + told.skipped > 0) {
         context.hint(&way_out(held));
     }
 }

@@ -71,6 +71,32 @@ fn work_on_what_is_told_to_go_ends_when_it_has_ended_or_waits_again() {
 }
 
 #[test]
+fn what_was_told_to_go_before_is_worked_on_all_the_same() {
+    let server = failing_first(&[("k0001", "later")]);
+    let place = waiting(&server);
+    let told = place.run(&["retry", "k0001"]).expect(0).stderr;
+    assert!(told.contains("nobody works on run r1"), "{told}");
+    let again = place.run(&["retry", "k0001"]).expect(0).stderr;
+    assert!(again.contains("nobody works on run r1"), "{again}");
+    let shown = place.run(&["show"]).stderr;
+    assert!(shown.contains("what waits is due: `redrive resume r1` works on it"), "{shown}");
+    place.run(&["retry", "k0001", "--work", "--json"]).expect(0);
+    assert_eq!(place.json(&["explain", "k0001"])["item"]["state"], "succeeded");
+}
+
+#[test]
+fn what_is_not_admitted_yet_is_not_said_to_be_unknown() {
+    let server = Server::good();
+    let place = Place::with(&one_stage(&server.stage()), &samples(ITEMS));
+    place.run(&["run", "p.toml", "--limit", "1"]).expect(0);
+    let told = place.run(&["explain", "k0003"]).expect(2).stderr;
+    assert!(told.contains("run r1 has not read all of its source"), "{told}");
+    place.run(&["run", "p.toml"]).expect(0);
+    let told = place.run(&["explain", "k9999"]).expect(2).stderr;
+    assert!(!told.contains("has not read all"), "{told}");
+}
+
+#[test]
 fn only_those_go_that_are_meant() {
     let server =
         failing_first(&[("k0001", "quota of ann"), ("k0003", "no such model"), ("k0004", "no such model")]);

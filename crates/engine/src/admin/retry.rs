@@ -152,7 +152,8 @@ pub(super) async fn go_on(
             crash::point("retry.after_page");
             let done = applied.iter().filter(|applied| **applied == Applied::Done).count() as u64;
             operation.changed += done;
-            of.extend((done > 0).then_some(run));
+            // What was due already goes with them.
+            of.extend((!items.is_empty()).then_some(run));
             operation.skipped += items.len() as u64 - done;
             env.progress.reached(operation.changed + operation.skipped, None);
         }
