@@ -16,7 +16,7 @@
 //! | what failed, how reliable stages are, whether the laws hold, what can be forgotten | [`reports`] |
 //! | give room back, copy the store | [`care`] |
 //! | make a directory searchable and keep it so | [`index`] |
-//! | find passages | [`search`] |
+//! | find passages, read on around one | [`search`], [`passages`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //!
@@ -34,6 +34,7 @@ pub mod items;
 mod lines;
 pub mod operations;
 pub mod overview;
+pub mod passages;
 pub mod pipelines;
 pub mod policies;
 pub mod reports;
