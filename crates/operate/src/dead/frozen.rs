@@ -148,12 +148,16 @@ impl Allowance {
         let Planned { items, usd, unpriced, .. } = planned;
         if *items > self.max_items {
             let most = self.max_items;
-            return Err(Error::refused(format!("the set has {items} items, and at most {most} may be sent back"))
-                .hint("freeze fewer of them with a limit, or have a person allow more with --max-items"));
+            return Err(Error::refused(format!(
+                "the set has {items} items, and at most {most} may be sent back"
+            ))
+            .hint("freeze fewer of them with a limit, or have a person allow more with --max-items"));
         }
         let Some(most) = self.max_usd else { return Ok(()) };
         if *unpriced > 0 {
-            let message = format!("the price of {unpriced} of {items} items is not known, and at most ${most} may be spent");
+            let message = format!(
+                "the price of {unpriced} of {items} items is not known, and at most ${most} may be spent"
+            );
             return Err(Error::refused(message).hint(
                 "a price is known where earlier calls of the run reported tokens and the pipeline has a [price] for the model",
             ));
@@ -197,7 +201,8 @@ async fn reused(floor: &Floor, runs: &Runs<'_>, items: &[Item]) -> Result<u64> {
         let mut keys = Vec::new();
         for item in page {
             let known = runs.known(item.run).await?;
-            let stage = known.as_ref().and_then(|known| known.definition.all_stages().nth(item.stage.index()));
+            let stage =
+                known.as_ref().and_then(|known| known.definition.all_stages().nth(item.stage.index()));
             let Some(config) = stage.and_then(|stage| stage.reuse_mark()) else { continue };
             let content = floor.store.payload(item.seq).await?.and_then(redrive_store::Content::whole);
             keys.extend(content.map(|content| OutputKey { config, input: ContentHash::of(&[&content]) }));

@@ -36,7 +36,9 @@ impl<'a> Prices<'a> {
                 Some(known) => {
                     let counters = self.floor.store.counters(item.run).await?;
                     let stages = known.plan.stages();
-                    stages.map(|(no, _)| (no, to_the_end(&known.definition, &known.plan, &counters, no))).collect()
+                    stages
+                        .map(|(no, _)| (no, to_the_end(&known.definition, &known.plan, &counters, no)))
+                        .collect()
                 }
             };
             self.known.insert(item.run, prices);
