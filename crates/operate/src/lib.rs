@@ -20,7 +20,7 @@
 //! | what retry policies do, before anything depends on them | [`policies`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //!
-//! This crate is the floor that every door stands on: the command line now, a server later. Rules are here; printing,
+//! This crate is the floor that every door stands on: the command line, agents, a server later. Rules are here; printing,
 //! exit codes, statuses, signals and progress bars are not. Concrete stores and handlers are handed in, the latter
 //! through [`Wiring`]. A request that cannot be answered ends with one [`Error`]: its kind, a message, and a hint.
 
