@@ -8,6 +8,8 @@ use serde::Serialize;
 const ROWS: usize = 7_000;
 /// Most bytes of any text but a passage.
 const TEXT: usize = 600;
+/// Most bytes of a text of which an answer has many.
+const BRIEF: usize = 240;
 
 /// What every tool answers with: one JSON document as text.
 pub(crate) fn answer<T: Serialize>(said: Result<T>) -> CallToolResult {
@@ -70,9 +72,19 @@ pub(crate) fn fit<T: Serialize>(all: impl IntoIterator<Item = T>) -> Fitted<T> {
 
 /// A text of somebody else, cleaned and cut.
 pub(crate) fn short(text: &str) -> String {
+    cut(text, TEXT)
+}
+
+/// The same, where there are many of its kind.
+pub(crate) fn brief(text: &str) -> String {
+    cut(text, BRIEF)
+}
+
+/// A text of somebody else, cleaned and cut at so many bytes.
+pub(crate) fn cut(text: &str, most: usize) -> String {
     let mut text = clean(text);
-    if text.len() > TEXT {
-        let at = (0..=TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    if text.len() > most {
+        let at = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(at);
         text.push('…');
     }

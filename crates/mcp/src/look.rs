@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::{ask, rows};
 
 /// Bytes of text of one passage.
-const PASSAGE: usize = 5_000;
+const PASSAGE: usize = 3_900;
 /// Groups that are read for one answer.
 const GROUPS: usize = 500;
 

@@ -12,12 +12,12 @@ use redrive_operate::items::Life;
 use redrive_operate::passages::Part;
 use serde::Serialize;
 
-use crate::answer::{clean, short};
+use crate::answer::{brief, clean, cut, short};
 
 /// Most bytes of a passage in a list of hits.
 const PASSAGE: usize = 1_200;
 /// Attempts and marks of an item that are told; the last ones.
-const LAST: usize = 6;
+const LAST: usize = 4;
 
 /// A row with what others wrote kept apart.
 #[derive(Serialize)]
@@ -49,13 +49,10 @@ pub(crate) type Hit = Row<HitFacts, HitText>;
 pub(crate) fn hit(hit: SearchHit) -> Hit {
     let SearchHit { path, page, start, end, score, root, kind, context, text, .. } = hit;
     let of = HitFacts { root, kind, page, first_line: start, last_line: end, score };
-    let mut text = clean(&text);
-    if text.len() > PASSAGE {
-        let at = (0..=PASSAGE).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(at);
-        text.push('…');
+    Row {
+        of,
+        untrusted_text: HitText { path: clean(&path), context: brief(&context), text: cut(&text, PASSAGE) },
     }
-    Row { of, untrusted_text: HitText { path: clean(&path), context: short(&context), text } }
 }
 
 #[derive(Serialize)]
@@ -203,7 +200,7 @@ fn dead(item: &DeadItem) -> DeadRow {
     };
     Row {
         of,
-        untrusted_text: ItemText { key: short(&item.key), message: item.message.as_deref().map(short) },
+        untrusted_text: ItemText { key: brief(&item.key), message: item.message.as_deref().map(brief) },
     }
 }
 
@@ -331,7 +328,7 @@ fn attempt(view: &AttemptView) -> Row<AttemptFacts, AttemptText> {
         wait_ms: view.wait_ms,
         usd: view.usd,
     };
-    Row { of, untrusted_text: AttemptText { message: view.message.as_deref().map(short) } }
+    Row { of, untrusted_text: AttemptText { message: view.message.as_deref().map(brief) } }
 }
 
 pub(crate) fn life(life: Life) -> Row<LifeFacts, LifeText> {
@@ -346,7 +343,7 @@ pub(crate) fn life(life: Life) -> Row<LifeFacts, LifeText> {
                 message: life.item.message.as_deref().map(short),
                 content: life.item.payload.as_ref().map(|payload| short(payload.get())),
                 marks: marks
-                    .map(|mark| short(&format!("{} {} {}", mark.at, mark.what, mark.detail)))
+                    .map(|mark| brief(&format!("{} {} {}", mark.at, mark.what, mark.detail)))
                     .collect(),
             };
             let of = LifeFacts {

@@ -55,7 +55,7 @@ pub struct Part {
     pub page: Option<u32>,
     /// The first line, from 1.
     pub first_line: u32,
-    /// The last line.
+    /// The last line; of a part that was cut, the one at which it was.
     pub last_line: u32,
     /// Title and headings above it.
     pub context: String,
@@ -76,12 +76,14 @@ pub async fn read(floor: &Floor, request: &PassageOf) -> Result<Passages> {
         let page = floor.index.chunks_of(doc.no, from, PAGE).await?;
         let Some(last) = page.last().map(|chunk| chunk.place.ordinal) else { break None };
         for chunk in page.into_iter().filter(|chunk| request.means(chunk)) {
-            if left == 0 {
-                break 'all Some(chunk.place.ordinal);
-            }
+            let ordinal = chunk.place.ordinal;
             let mut part = request.part(chunk);
+            if part.text.len() > left && !parts.is_empty() {
+                break 'all Some(ordinal);
+            }
+            // Only one that fits no answer is cut; its lines tell where to read on.
             part.shorten(left);
-            left = if part.cut { 0 } else { left - part.text.len() };
+            left = left.saturating_sub(part.text.len());
             parts.push(part);
         }
         from = last.saturating_add(1);
@@ -145,6 +147,8 @@ impl Part {
         if self.text.len() > most {
             let at = (0..=most).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0);
             self.text.truncate(at);
+            let lines = u32::try_from(self.text.matches('\n').count()).unwrap_or(u32::MAX);
+            self.last_line = self.first_line.saturating_add(lines).min(self.last_line);
             self.cut = true;
         }
     }

@@ -269,7 +269,7 @@ fn exactly_the_previewed_set_is_sent_back() {
     let preview = client.get("redrive_preview", &json!({"run": "r1", "class": "final", "limit": 4}));
     assert_eq!((count(&preview["items"]), count(&preview["matching"])), (4, 10), "{preview:#}");
     assert_eq!((&preview["usd"], count(&preview["unpriced"])), (&Value::Null, 4));
-    assert_eq!(preview["by"], json!([{"stage": "call", "class": "final", "items": 4}]), "{preview:#}");
+    assert_eq!(preview["by"], json!([{"stage": "work", "class": "final", "items": 4}]), "{preview:#}");
     let first = text(&preview["first"][0]["id"]);
     // One of them is sent back by somebody else, and comes to the same end: it is not what was previewed any more.
     place.run(&["dead", "redrive", "--item", &first, "--work"]).expect(4);

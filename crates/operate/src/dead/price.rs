@@ -125,3 +125,39 @@ fn is_free(kind: &StageKind) -> bool {
         | StageKind::Chat { .. } => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipelines;
+
+    const CHAT: &str = "name = \"p\"\n[source]\npath = \"in.jsonl\"\n\
+        [[stage]]\nname = \"first\"\nkind = \"pass\"\n\
+        [[stage]]\nname = \"ask\"\nkind = \"http\"\nurl = \"http://localhost/\"\n\
+        [[stage]]\nname = \"last\"\nkind = \"pass\"\n";
+
+    fn price(from: u16, counters: &[(Metric, i64)]) -> Option<u64> {
+        let definition = pipelines::parse(CHAT, "a test").expect("valid");
+        let at = |(metric, n): &(Metric, i64)| Counter { stage: StageNo(1), metric: *metric, n: *n };
+        let counters: Vec<Counter> = counters.iter().map(at).collect();
+        to_the_end(&definition, &definition.plan(), &counters, StageNo(from))
+    }
+
+    #[test]
+    fn a_price_is_what_items_that_passed_have_cost() {
+        let passed = (Metric::Outcome(Outcome::Succeeded), 4);
+        let failed = (Metric::Outcome(Outcome::Failed), 9);
+        let used = [passed, failed, (Metric::TokensIn, 100), (Metric::NanoUsd, 4_000)];
+        assert_eq!((price(0, &used), price(1, &used)), (Some(1_000), Some(1_000)));
+        assert_eq!(price(2, &used), Some(0), "the stage that asks for money is behind it");
+    }
+
+    #[test]
+    fn a_price_that_nobody_told_is_not_known() {
+        let passed = (Metric::Outcome(Outcome::Succeeded), 4);
+        assert_eq!(price(1, &[passed]), None, "no usage was reported");
+        assert_eq!(price(1, &[(Metric::TokensIn, 9), (Metric::NanoUsd, 9)]), None, "nothing passed");
+        let partly = [passed, (Metric::TokensIn, 9), (Metric::NanoUsd, 9), (Metric::UnpricedTokens, 1)];
+        assert_eq!(price(1, &partly), None);
+    }
+}
