@@ -225,3 +225,27 @@ async fn shares(runs: &Runs<'_>, items: &[Item]) -> Result<Vec<Share>> {
     shares.sort_by_key(|share| std::cmp::Reverse(share.items));
     Ok(shares)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+
+    fn refused(items: u64, usd: Option<f64>, unpriced: u64, allowed: (u64, Option<f64>)) -> Option<Kind> {
+        let set = String::new();
+        let (by, first) = (Vec::new(), Vec::new());
+        let planned =
+            Planned { set, items, matching: items, skipped: 0, usd, unpriced, reused: 0, by, first };
+        Allowance { max_items: allowed.0, max_usd: allowed.1 }.check(&planned).err().map(|error| error.kind)
+    }
+
+    #[test]
+    fn an_allowance_is_kept_to_the_item_and_the_dollar() {
+        assert_eq!(refused(5, None, 5, (5, None)), None, "without a limit on money no price is needed");
+        assert_eq!(refused(6, Some(0.0), 0, (5, None)), Some(Kind::Refused));
+        assert_eq!(refused(5, Some(2.0), 0, (5, Some(2.0))), None);
+        assert_eq!(refused(5, Some(2.01), 0, (5, Some(2.0))), Some(Kind::Refused));
+        assert_eq!(refused(5, Some(0.5), 1, (5, Some(2.0))), Some(Kind::Refused), "one price is not known");
+        assert_eq!(refused(0, None, 0, (5, Some(0.0))), None, "nothing costs nothing");
+    }
+}
