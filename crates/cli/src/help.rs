@@ -18,7 +18,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("Act", &["retry", "rerun", "dead", "pause", "cancel", "kill"]),
-    ("Care", &["check", "doctor", "prune", "compact", "backup", "schema", "completions", "man"]),
+    (
+        "Care",
+        &["check", "doctor", "prune", "compact", "backup", "mcp", "skill", "schema", "completions", "man"],
+    ),
 ];
 /// What is in no group.
 const MORE: &str = "More";

@@ -34,7 +34,7 @@ pub(crate) const CASES: &[(&str, IndexCaseFn)] = table! {
     chunk: the_first_vector_stays, models_keep_their_vectors_apart, the_same_key_is_replaced_and_keeps_its_number,
         editions_have_the_same_key_beside_each_other, a_chunk_makes_its_document, chunks_come_back_as_they_were_put, odd_texts_come_back_exactly,
         keys_are_names_within_a_document, numbers_of_chunks_are_not_given_again,
-        chunks_come_in_the_order_asked_for;
+        chunks_come_in_the_order_asked_for, a_document_is_read_in_its_order_and_as_it_was_first;
     publish: publication_prunes_other_versions, publication_leaves_other_documents_alone,
         a_document_without_chunks_is_published, a_forgotten_document_leaves_no_chunks,
         a_forgotten_document_can_come_back, what_was_never_seen_can_be_forgotten,

@@ -16,11 +16,11 @@
 //! | what failed, how reliable stages are, whether the laws hold, what can be forgotten | [`reports`] |
 //! | give room back, copy the store | [`care`] |
 //! | make a directory searchable and keep it so | [`index`] |
-//! | find passages | [`search`] |
+//! | find passages, read on around one | [`search`], [`passages`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //!
-//! This crate is the floor that every door stands on: the command line now, a server later. Rules are here; printing,
+//! This crate is the floor that every door stands on: the command line, agents, a server later. Rules are here; printing,
 //! exit codes, statuses, signals and progress bars are not. Concrete stores and handlers are handed in, the latter
 //! through [`Wiring`]. A request that cannot be answered ends with one [`Error`]: its kind, a message, and a hint.
 
@@ -34,6 +34,7 @@ pub mod items;
 mod lines;
 pub mod operations;
 pub mod overview;
+pub mod passages;
 pub mod pipelines;
 pub mod policies;
 pub mod reports;

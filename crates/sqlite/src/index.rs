@@ -129,6 +129,10 @@ impl Index for SqliteStore {
         self.read(move |conn| search::chunks(conn, &ids)).await
     }
 
+    async fn chunks_of(&self, doc: i64, from: u32, limit: usize) -> Result<Vec<FoundChunk>> {
+        self.read(move |conn| search::chunks_in(conn, doc, from, limit)).await
+    }
+
     async fn index_faults(&self, limit: usize) -> Result<Vec<String>> {
         self.read(move |conn| index::faults(conn, limit)).await
     }

@@ -65,6 +65,9 @@ pub trait Index: Send + Sync {
     async fn containing(&self, query: WordsQuery) -> Result<Vec<Hit>>;
     /// Reads chunks, in the order they were asked for; those that are gone are left out.
     async fn chunks(&self, ids: Vec<i64>) -> Result<Vec<FoundChunk>>;
+    /// Reads chunks of a document in their order, from this place among them on. Of a document that is being replaced, they are
+    /// those that were there first.
+    async fn chunks_of(&self, doc: i64, from: u32, limit: usize) -> Result<Vec<FoundChunk>>;
     /// What is not as it must be: a chunk that has lost its vector or its document.
     async fn index_faults(&self, limit: usize) -> Result<Vec<String>>;
     /// Counts what is in a collection.

@@ -6,6 +6,7 @@ mod care;
 mod crew;
 mod dead;
 mod index;
+mod mcp;
 mod policy;
 mod rehearse;
 mod reports;
@@ -29,6 +30,7 @@ pub use care::BackupArgs;
 pub use crew::CrewArgs;
 pub use dead::{DeadColumn, DeadCommand, EditArgs, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
+pub use mcp::McpArgs;
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
 pub use reports::{FailuresArgs, StatsArgs};
@@ -235,6 +237,10 @@ pub enum Command {
         /// Settings, as JSON
         settings: String,
     },
+    /// Answer an agent over standard input and output, by the Model Context Protocol
+    Mcp(McpArgs),
+    /// Print a skill file for agents that use the command line
+    Skill,
     /// Print what a command's --json prints, as JSON Schema
     Schema(SchemaArgs),
     /// Print shell completions

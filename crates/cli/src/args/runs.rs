@@ -40,6 +40,7 @@ impl RunsArgs {
             pipeline: self.pipeline.clone(),
             status: self.status.clone(),
             within_ms: self.since.map(millis),
+            before: None,
             limit: self.limit,
         }
     }

@@ -17,6 +17,7 @@ mod gates;
 mod index;
 mod items;
 mod man;
+mod mcp;
 mod on_end;
 mod policy;
 mod prune;
@@ -28,6 +29,7 @@ mod schema;
 mod search;
 mod show;
 mod signals;
+mod skill;
 mod stats;
 mod submit;
 mod top;
@@ -94,6 +96,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
+        Command::Mcp(args) => mcp::mcp(&context, args).await,
+        Command::Skill => skill::skill(),
         Command::Schema(args) => schema::schema(&context, &args),
         Command::Completions { shell } => completions::completions(shell),
         Command::Man => man::man(),

@@ -183,6 +183,32 @@ pub(super) async fn numbers_of_chunks_are_not_given_again(both: Arc<dyn Both>) {
     assert_ne!(shelf.doc("doc 1").await.expect("there").published, Some(version("1")));
 }
 
+pub(super) async fn a_document_is_read_in_its_order_and_as_it_was_first(both: Arc<dyn Both>) {
+    let mut shelf = Shelf::new(both).await;
+    let at = |chunk: Chunk, ordinal| Chunk { place: ChunkPlace { ordinal, ..chunk.place }, ..chunk };
+    for (key, ordinal) in [("c", 2), ("a", 0), ("b", 1)] {
+        let chunk = at(shelf.chunk("doc", key, "1", key), ordinal);
+        shelf.put(chunk).await;
+    }
+    shelf.put_text("other", "a", "1", "of another").await;
+    shelf.publish("doc", "1", 1).await;
+    let no = shelf.doc("doc").await.expect("there").no;
+    // The next edition is on its way.
+    let newer = at(shelf.chunk("doc", "z", "2", "newer"), 0);
+    shelf.put(newer).await;
+    let both = shelf.both.clone();
+    let keys = async |from, limit| {
+        let found = both.chunks_of(no, from, limit).await.expect("read");
+        found.into_iter().map(|chunk| chunk.key).collect::<Vec<_>>()
+    };
+    assert_eq!(keys(0, 10).await, ["a", "b", "c"]);
+    assert_eq!(keys(1, 1).await, ["b"]);
+    assert_eq!(keys(3, 10).await, [""; 0]);
+    shelf.publish("doc", "2", 1).await;
+    assert_eq!(keys(0, 10).await, ["z"]);
+    assert_eq!(shelf.both.chunks_of(9_999, 0, 10).await, Ok(Vec::new()));
+}
+
 pub(super) async fn chunks_come_in_the_order_asked_for(both: Arc<dyn Both>) {
     let mut shelf = Shelf::new(both).await;
     for key in ["a", "b", "c"] {

@@ -4,6 +4,7 @@
 //! changed, so that it can be gone on with after a crash, and tells afterwards who asked for what.
 
 mod cancel;
+mod frozen;
 mod gates;
 mod import;
 mod kill;
@@ -19,6 +20,7 @@ mod retry;
 mod selection;
 
 pub use cancel::cancel;
+pub use frozen::{Foreseen, Seen, preview_items, redrive_seen};
 pub use gates::{change_gate, resume_gates};
 pub use import::Import;
 pub use kill::{kill, live_descendants};
@@ -155,6 +157,7 @@ pub async fn go_on(
     }
     let done = match Request::of(&row)? {
         Request::Redrive(request) => redrive::go_on(store, plans, &request, row, env).await?,
+        Request::RedriveSeen { items } => frozen::go_on(store, plans, &items, row, env).await?,
         Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
         Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?.0,
         Request::Rerun(request) => rerun::go_on(store, plans, &request, row, env).await?.1,

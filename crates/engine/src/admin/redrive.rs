@@ -59,28 +59,44 @@ pub struct Preview {
 /// # Errors
 /// When the store fails.
 pub async fn preview(store: &dyn Store, plans: &dyn Plans, request: &Redrive, env: &Env) -> Result<Preview> {
-    let mut found = Preview::default();
+    let (mut items, mut begin) = (Vec::new(), BTreeMap::new());
+    let take = |page: Selected| {
+        // Ancestors wait for their children again, and are not called.
+        for sent in page.changes.iter().filter(|sent| sent.after.state.kind() == StateKind::Waiting) {
+            *begin.entry((sent.after.run, sent.after.stage)).or_default() += 1;
+        }
+        items.extend(page.redriven.into_iter().map(|item| item.id));
+    };
+    let skipped = foresee(store, plans, request, env, take).await?;
+    Ok(Preview { items, skipped, begin })
+}
+
+/// Hands over the items that [`redrive`] would send back, page by page, and returns how many it would leave alone.
+pub(super) async fn foresee(
+    store: &dyn Store,
+    plans: &dyn Plans,
+    request: &Redrive,
+    env: &Env,
+    mut take: impl FnMut(Selected) + Send,
+) -> Result<u64> {
+    let (mut sent, mut skipped) = (0, 0);
     // What an earlier page would have brought back to life would not be listed any more.
     let mut alive: BTreeSet<ItemSeq> = BTreeSet::new();
     let mut query = ItemQuery { filter: dead(&request.filter), after: None, limit: PAGE };
     loop {
-        query.limit = page_size(request.left(found.items.len() as u64));
+        query.limit = page_size(request.left(sent));
         let page = if query.limit == 0 { Vec::new() } else { store.items(query.clone()).await? };
-        let Some(last) = page.last().map(|item| item.seq) else { return Ok(found) };
+        let Some(last) = page.last().map(|item| item.seq) else { return Ok(skipped) };
         query.after = Some(last);
         for (run, mut items) in by_run(page) {
             items.retain(|item| !alive.contains(&item.seq));
             let plan = plans.plan(run).await?;
-            let sent = found.items.len() as u64;
             let page = Page { store, run, items, env };
             let selected = page.select(plan.as_ref(), request, sent, request.left(sent)).await?;
             alive.extend(selected.changes.iter().map(|change| change.after.seq));
-            // Ancestors wait for their children again, and are not called.
-            for sent in selected.changes.iter().filter(|sent| sent.after.state.kind() == StateKind::Waiting) {
-                *found.begin.entry((run, sent.after.stage)).or_default() += 1;
-            }
-            found.items.extend(selected.redriven);
-            found.skipped += selected.skipped;
+            sent += selected.redriven.len() as u64;
+            skipped += selected.skipped;
+            take(selected);
         }
     }
 }
@@ -153,7 +169,7 @@ pub(super) async fn go_on(
 }
 
 /// Sends a page back, whole or not at all; `false` when something in it had changed.
-async fn send_back(
+pub(super) async fn send_back(
     page: &Page<'_>,
     plan: Option<&Plan>,
     request: &Redrive,

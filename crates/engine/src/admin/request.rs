@@ -5,7 +5,7 @@ use redrive_store::{Error, ItemFilter, Operation, OperationKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Forget, Redrive, Rerun, Retry};
+use super::{Forget, Redrive, Rerun, Retry, Seen};
 
 /// Everything that an operation on many items has to know besides how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,6 +13,11 @@ use super::{Forget, Redrive, Rerun, Retry};
 pub enum Request {
     /// Sends dead items back.
     Redrive(Redrive),
+    /// Sends back those of these dead items that are as they were seen.
+    RedriveSeen {
+        /// Which, and as what.
+        items: Vec<Seen>,
+    },
     /// Removes dead items.
     Purge {
         /// Which.
@@ -42,7 +47,7 @@ impl Request {
     #[must_use]
     pub fn kind(&self) -> OperationKind {
         match self {
-            Self::Redrive(_) => OperationKind::Redrive,
+            Self::Redrive(_) | Self::RedriveSeen { .. } => OperationKind::Redrive,
             Self::Purge { .. } => OperationKind::Purge,
             Self::Cancel { .. } => OperationKind::Cancel,
             Self::Retry(_) => OperationKind::Retry,
@@ -114,6 +119,9 @@ mod tests {
         let redrive = Redrive { filter: some_filter(), limit: Some(7), rate: Some(0.5) };
         let all = [
             Request::Redrive(redrive),
+            Request::RedriveSeen {
+                items: vec![Seen { item: redrive_core::id::ItemSeq(4), rev: redrive_core::id::Rev(9) }],
+            },
             Request::Purge { filter: some_filter() },
             Request::Purge { filter: ItemFilter::default() },
             Request::Cancel { run: RunId(12) },

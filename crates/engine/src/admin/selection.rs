@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
 use redrive_core::event::{Event, Transition};
-use redrive_core::id::{ItemId, ItemSeq, RunId};
+use redrive_core::id::{ItemSeq, RunId};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
@@ -27,8 +27,8 @@ pub(super) struct Page<'a> {
 pub(super) struct Selected {
     /// What has to be written, ancestors that wait for their children again included.
     pub(super) changes: Vec<Transition>,
-    /// The items that are sent back.
-    pub(super) redriven: Vec<ItemId>,
+    /// The items that are sent back, as they are before.
+    pub(super) redriven: Vec<Item>,
     /// How many cannot be.
     pub(super) skipped: u64,
 }
@@ -50,16 +50,16 @@ impl Page<'_> {
         let now = self.env.clock.now();
         let mut selected = Selected::default();
         let (mut parents, mut redriven) = (BTreeSet::new(), Vec::new());
-        for item in &self.with_dead_children(plan).await? {
+        for item in self.with_dead_children(plan).await? {
             let n = redriven.len() as u64;
             if n >= at_most {
                 break;
             }
             let event = Event::Redriven { due: request.due(sent + n, now), payload: None };
             // What its source refused, for one, can be sent back with other content only.
-            let transition = decide(item, event, plan, self.moment(now)).ok();
+            let transition = decide(&item, event, plan, self.moment(now)).ok();
             let above = match &transition {
-                Some(_) => self.reopen(item, plan, &parents, now).await?,
+                Some(_) => self.reopen(&item, plan, &parents, now).await?,
                 None => None,
             };
             let (Some(transition), Some(ancestors)) = (transition, above) else {
@@ -69,14 +69,14 @@ impl Page<'_> {
             parents.extend(ancestors.iter().map(|ancestor| ancestor.after.seq));
             selected.changes.extend(ancestors);
             selected.changes.push(transition);
-            redriven.push((item.seq, item.id));
+            redriven.push(item);
         }
         // A parent that a child of it reopens waits for the child; it is not sent back by itself as well.
         selected.changes.retain(|change| {
             change.after.state.kind() != StateKind::Waiting || !parents.contains(&change.after.seq)
         });
-        redriven.retain(|(seq, _)| !parents.contains(seq));
-        selected.redriven = redriven.into_iter().map(|(_, id)| id).collect();
+        redriven.retain(|item: &Item| !parents.contains(&item.seq));
+        selected.redriven = redriven;
         Ok(selected)
     }
 

@@ -70,7 +70,7 @@ pub struct DeadItem {
 }
 
 impl DeadItem {
-    fn new(item: &Item, stage: String) -> Self {
+    pub(super) fn new(item: &Item, stage: String) -> Self {
         let last = item.last.as_ref();
         Self {
             id: item.id,

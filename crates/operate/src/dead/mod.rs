@@ -71,15 +71,18 @@
 
 mod edit;
 mod export;
+mod frozen;
 mod import;
 mod list;
 mod notes;
+mod price;
 mod purge;
 mod redrive;
 mod selection;
 
 pub use edit::{Difference, Draft, Edited, draft, indented, work_after};
 pub use export::{Export, Exported};
+pub use frozen::{Allowance, Freeze, Frozen, MOST_FROZEN, Planned, SentBack, Share, freeze, send_frozen};
 pub use import::{Import, Imported, LINES};
 pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list, open_groups};
 pub use notes::{Note, Noted, note};

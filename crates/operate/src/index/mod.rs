@@ -9,6 +9,7 @@ mod model;
 mod refusals;
 mod report;
 mod settings;
+mod status;
 mod target;
 
 pub use indexer::{Begin, Indexer, Pass, root_of};
@@ -16,4 +17,5 @@ pub use left_out::{LeftOut, LeftOutEntry, REFUSED, left_out};
 pub use model::{Embedding, Reached, ServiceModel, embedding_of};
 pub use report::{Figures, IndexReport};
 pub use settings::{Embedder, IndexSettings, PIPELINE};
+pub use status::{IndexStatus, LastPass, OneIndex, status};
 pub use target::{IndexTarget, check_keys, makes_index};

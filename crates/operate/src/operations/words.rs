@@ -18,6 +18,9 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
             parts.extend(rate.map(|rate| format!("{rate} a second")));
             parts
         }
+        Request::RedriveSeen { items } => {
+            vec![format!("{} item{} as seen before", items.len(), if items.len() == 1 { "" } else { "s" })]
+        }
         Request::Purge { filter } => filtered(runs, filter, "every dead item").await?,
         Request::Cancel { run } => vec![format!("run {run}")],
         Request::Retry(Retry { filter, due }) => {

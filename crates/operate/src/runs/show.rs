@@ -28,6 +28,9 @@ pub struct List {
     /// Only runs that are not finished, or finished within so many milliseconds.
     #[serde(default)]
     pub within_ms: Option<i64>,
+    /// Only older runs than this one: where a list before ended.
+    #[serde(default)]
+    pub before: Option<RunId>,
     /// At most so many.
     pub limit: usize,
 }
@@ -57,7 +60,7 @@ pub async fn list(floor: &Floor, request: &List) -> Result<RunList> {
     let (now, limit) = (floor.now(), request.limit.min(MOST));
     let filter = RunFilter { pipeline: request.pipeline.clone(), ..RunFilter::default() };
     let since = request.within_ms.map(|span| Timestamp(now.0.saturating_sub(span)));
-    let (mut runs, mut before) = (Vec::new(), None);
+    let (mut runs, mut before) = (Vec::new(), request.before);
     while runs.len() < limit {
         // Where nothing is filtered out, one page is enough.
         let wanted = if request.is_plain() { limit - runs.len() } else { PAGE };

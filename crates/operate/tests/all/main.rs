@@ -1,6 +1,7 @@
 //! The floor, over the in-memory store.
 
 mod dead;
+mod frozen;
 mod overview;
 mod runs;
 mod submit;

@@ -124,6 +124,22 @@ impl Kept {
         &mut self.docs.entry(no).or_insert_with(|| (key.clone(), new())).1
     }
 
+    /// A chunk as it is told.
+    fn found(&self, id: i64) -> Option<FoundChunk> {
+        let chunk = self.chunks.get(&id)?;
+        let doc = self.no_of(&chunk.doc).and_then(|no| self.docs.get(&no));
+        Some(FoundChunk {
+            id,
+            collection: chunk.doc.collection,
+            path: chunk.doc.path.clone(),
+            kind: doc.map(|(_, doc)| doc.kind.clone()).unwrap_or_default(),
+            key: chunk.key.to_string(),
+            place: chunk.place,
+            context: chunk.context.clone(),
+            text: chunk.text.clone(),
+        })
+    }
+
     fn is_within(&self, chunk: &Chunk, scope: &Scope) -> bool {
         let doc = self.no_of(&chunk.doc);
         doc.is_some_and(|doc| is_within(scope, doc, chunk.doc.collection, chunk.place.page))
@@ -326,21 +342,21 @@ impl Index for MemoryStore {
 
     async fn chunks(&self, ids: Vec<i64>) -> Result<Vec<FoundChunk>> {
         let index = &self.lock().index;
-        let found = |id: i64| {
-            let chunk = index.chunks.get(&id)?;
-            let doc = index.no_of(&chunk.doc).and_then(|no| index.docs.get(&no));
-            Some(FoundChunk {
-                id,
-                collection: chunk.doc.collection,
-                path: chunk.doc.path.clone(),
-                kind: doc.map(|(_, doc)| doc.kind.clone()).unwrap_or_default(),
-                key: chunk.key.to_string(),
-                place: chunk.place,
-                context: chunk.context.clone(),
-                text: chunk.text.clone(),
-            })
-        };
-        Ok(ids.into_iter().filter_map(found).collect())
+        Ok(ids.into_iter().filter_map(|id| index.found(id)).collect())
+    }
+
+    async fn chunks_of(&self, doc: i64, from: u32, limit: usize) -> Result<Vec<FoundChunk>> {
+        let index = &self.lock().index;
+        let Some((key, _)) = index.docs.get(&doc) else { return Ok(Vec::new()) };
+        let own = || index.chunks.iter().filter(|(_, chunk)| chunk.doc == *key);
+        let Some(edition) = own().next().map(|(_, first)| first.edition) else { return Ok(Vec::new()) };
+        let mut ids: Vec<(u32, i64)> = own()
+            .filter(|(_, chunk)| chunk.edition == edition && chunk.place.ordinal >= from)
+            .map(|(id, chunk)| (chunk.place.ordinal, *id))
+            .collect();
+        ids.sort_unstable();
+        ids.truncate(limit);
+        Ok(ids.into_iter().filter_map(|(_, id)| index.found(id)).collect())
     }
 
     async fn index_faults(&self, limit: usize) -> Result<Vec<String>> {

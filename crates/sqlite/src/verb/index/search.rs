@@ -155,24 +155,40 @@ pub(crate) fn chunks(conn: &Connection, ids: &[i64]) -> Result<Vec<FoundChunk>> 
     )?;
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
-        let chunk = select.query_row([id], |row| {
-            Ok(FoundChunk {
-                id: row.get(0)?,
-                collection: CollectionNo(row.get(1)?),
-                path: Arc::from(row.get_ref(2)?.as_str()?),
-                kind: row.get(3)?,
-                key: row.get(4)?,
-                place: ChunkPlace {
-                    ordinal: row.get(5)?,
-                    page: row.get(6)?,
-                    lines: (row.get(7)?, row.get(8)?),
-                    bytes: (row.get::<_, i64>(9)?.cast_unsigned(), row.get::<_, i64>(10)?.cast_unsigned()),
-                },
-                context: row.get(11)?,
-                text: row.get(12)?,
-            })
-        });
-        found.extend(chunk.optional()?);
+        found.extend(select.query_row([id], found_chunk).optional()?);
     }
     Ok(found)
+}
+
+/// Reads chunks of a document in their order; of two editions, those of the one that was there first.
+pub(crate) fn chunks_in(conn: &Connection, doc: i64, from: u32, limit: usize) -> Result<Vec<FoundChunk>> {
+    let mut select = conn.prepare_cached(
+        "SELECT chunk.no, collection, path, kind, key, ordinal, page, first_line, last_line, first_byte, end_byte,
+                context, text
+         FROM chunk JOIN doc ON doc.no = chunk.doc
+         WHERE chunk.doc = ?1 AND ordinal >= ?2
+           AND edition = (SELECT edition FROM chunk WHERE doc = ?1 ORDER BY no LIMIT 1)
+         ORDER BY ordinal, chunk.no LIMIT ?3",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = select.query_map((doc, from, limit), found_chunk)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn found_chunk(row: &rusqlite::Row<'_>) -> rusqlite::Result<FoundChunk> {
+    Ok(FoundChunk {
+        id: row.get(0)?,
+        collection: CollectionNo(row.get(1)?),
+        path: Arc::from(row.get_ref(2)?.as_str()?),
+        kind: row.get(3)?,
+        key: row.get(4)?,
+        place: ChunkPlace {
+            ordinal: row.get(5)?,
+            page: row.get(6)?,
+            lines: (row.get(7)?, row.get(8)?),
+            bytes: (row.get::<_, i64>(9)?.cast_unsigned(), row.get::<_, i64>(10)?.cast_unsigned()),
+        },
+        context: row.get(11)?,
+        text: row.get(12)?,
+    })
 }
