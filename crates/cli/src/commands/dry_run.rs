@@ -96,7 +96,7 @@ fn stages(ahead: &[StageAhead]) -> String {
         ("batch", Side::Right),
         ("items", Side::Right),
         ("calls", Side::Right),
-        ("tries", Side::Right),
+        ("max attempts", Side::Right),
     ];
     let most = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), count);
     let rows = ahead.iter().map(|stage| {
@@ -107,7 +107,7 @@ fn stages(ahead: &[StageAhead]) -> String {
             count(stage.batch),
             most(stage.items),
             most(stage.calls),
-            stage.max_attempts.map_or_else(|| "any".to_owned(), |most| format!("≤ {}", count(most.into()))),
+            stage.max_attempts.map_or_else(|| "any".to_owned(), |most| count(most.into())),
         ]
     });
     table(headings, rows)

@@ -25,7 +25,8 @@ pub struct StageAhead {
     pub items: Option<u64>,
     /// Calls for these where nothing has to be tried again.
     pub calls: Option<u64>,
-    /// How often an item is tried, at most: being turned away by a service is no try. `null`: any number of times.
+    /// How many failures are an item's end, by the stage's policy; being turned away is none, crashes are counted apart, and
+    /// the policy may have other figures for some failures. `null`: no number of them.
     pub max_attempts: Option<u32>,
 }
 
