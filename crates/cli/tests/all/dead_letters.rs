@@ -272,6 +272,36 @@ fn a_redrive_whose_work_was_broken_off_is_gone_on_with_by_the_same_words() {
 }
 
 #[test]
+fn a_redrive_that_was_killed_at_work_is_gone_on_with_by_the_same_words() {
+    for more in [&[][..], &["--canary", "4"]] {
+        let (broken, stuck) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+        let (is_broken, is_stuck) = (broken.clone(), stuck.clone());
+        let server = Server::start(move |call| match is_broken.load(Ordering::SeqCst) {
+            true => Answer::status(400, "no"),
+            false if is_stuck.load(Ordering::SeqCst) => Answer::Never,
+            false => Answer::all(call),
+        });
+        let stage = format!("{}\n{}", server.stage(), quick_retry(3));
+        let place = Place::with(&one_stage(&stage), &samples(4));
+        place.run(&["run", "p.toml"]).expect(4);
+        let called = server.calls().len();
+        broken.store(false, Ordering::SeqCst);
+        let args: Vec<&str> =
+            ["dead", "redrive", "--all", "--work"].into_iter().chain(more.iter().copied()).collect();
+        let at_work = place.start(&args);
+        wait::until("it is at work", || server.calls().len() > called);
+        at_work.kill();
+        assert_eq!(place.dead_keys(), names::<&str>([]), "all are sent back");
+        stuck.store(false, Ordering::SeqCst);
+        let args: Vec<&str> = args.into_iter().chain(["--results", "out.jsonl"]).collect();
+        let ran = place.run(&args).expect(0);
+        assert!(ran.stdout.contains("4 succeeded"), "{}{}", ran.stdout, ran.stderr);
+        assert_eq!(place.result_keys(), keys(4), "{more:?}");
+        place.check();
+    }
+}
+
+#[test]
 fn lines_that_only_their_source_can_mend_are_not_offered_to_be_sent_back() {
     let server = Server::good();
     let place = Place::with(&one_stage(&server.stage()), "{\"id\":\"a\",\"n\":1}\nnot json\n");

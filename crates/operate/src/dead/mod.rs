@@ -77,6 +77,7 @@ mod notes;
 mod purge;
 mod redrive;
 mod selection;
+mod under_way;
 
 pub use edit::{Difference, Draft, Edited, draft, indented, work_after};
 pub use export::{Export, Exported};
