@@ -90,6 +90,8 @@ pub struct Start {
     pub position: Option<String>,
     /// The first line that is read again.
     pub agreed: u64,
+    /// Whether something that was read before comes after it: that may not be there any more.
+    pub lost: bool,
 }
 
 /// A piece of a source.
