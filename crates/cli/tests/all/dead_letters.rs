@@ -252,6 +252,29 @@ fn refused_lines_can_be_mended_and_sent_back() {
 }
 
 #[test]
+fn a_line_that_could_not_be_read_has_no_content_to_edit() {
+    let server = Server::good();
+    let place = Place::with(&one_stage(&server.stage()), "{\"id\":\"a\",\"n\":1}\n{\"id\":\"b\",\"n\":2,}\n");
+    place.run(&["run", "p.toml"]).expect(3);
+    let key = place.dead_keys().pop_first().expect("one");
+    for args in [&["dead", "edit", &key, "--set", "/n=3"][..], &["dead", "edit", &key]] {
+        let told = place.run_with(args, &[("EDITOR", "true")]).expect(2).stderr;
+        assert!(told.contains("no content of it to edit: line 2 is not JSON"), "{told}");
+        assert!(
+            told.contains("mend it in") && told.contains("in.jsonl") && told.contains("--file"),
+            "{told}"
+        );
+    }
+    assert_eq!(place.dead_keys(), names([&key]));
+    place.write("b.json", "{\"id\":\"b\",\"n\":2}");
+    let edited = place.json(&["dead", "edit", &key, "--file", "b.json", "--work"]);
+    assert_eq!(edited["differences"], json!([{ "pointer": "", "after": { "id": "b", "n": 2 } }]));
+    place.run(&["results", "r1", "-o", "out.jsonl"]).expect(0);
+    assert_eq!(place.results()[&key]["twice"], 4);
+    place.check();
+}
+
+#[test]
 fn a_redrive_whose_work_was_broken_off_is_gone_on_with_by_the_same_words() {
     let fixed = Arc::new(AtomicBool::new(false));
     let is_fixed = fixed.clone();

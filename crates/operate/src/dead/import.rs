@@ -1,5 +1,8 @@
 //! Dead items are sent back with the content that somebody gave them: a file of them, or one that was edited.
 
+use std::sync::Arc;
+
+use redrive_core::event::edited_to;
 use redrive_core::id::{ItemId, OperationId, Rev};
 use redrive_core::item::{Item, StateKind};
 use redrive_engine::admin;
@@ -67,9 +70,15 @@ impl<'a> Import<'a> {
         };
         let LineItem { id, payload, generation } = parsed.item;
         if let Some(item) = self.find(id).await?
-            && self.is_sent_back(&item, generation).await?
+            && let Some(sent) = self.sent_back_with(&item, generation).await?
         {
-            return Ok(Imported::SentBackBefore);
+            return match *sent == *edited_to(payload.get().as_bytes()) {
+                true => Ok(Imported::SentBackBefore),
+                false => {
+                    self.left_alone(format!("item {id} was sent back before, with another content than this"))
+                        .await
+                }
+            };
         }
         self.item(id, &payload, None).await
     }
@@ -121,16 +130,14 @@ impl<'a> Import<'a> {
         Ok(found.into_iter().next())
     }
 
-    /// Whether an item is on its way back with the content that somebody gave it since a line of this generation was
-    /// written out.
-    async fn is_sent_back(&self, item: &Item, generation: Option<u32>) -> Result<bool> {
+    /// What is noted of the content with which somebody sent an item back since a line of this generation was written out;
+    /// `None` where nobody did.
+    async fn sent_back_with(&self, item: &Item, generation: Option<u32>) -> Result<Option<Arc<str>>> {
         let is_next = generation.is_some_and(|generation| generation.saturating_add(1) == item.generation);
         if item.state.kind() == StateKind::Dead || !is_next {
-            return Ok(false);
+            return Ok(None);
         }
-        let marks = self.floor.store.history(item.seq).await?.marks;
-        let sent_back = marks.iter().rfind(|mark| ["edited", "redriven"].contains(&mark.what));
-        Ok(sent_back.is_some_and(|mark| mark.what == "edited"))
+        sent_back_with(self.floor, item).await
     }
 
     async fn left_alone(&mut self, why: String) -> Result<Imported> {
@@ -149,4 +156,11 @@ impl<'a> Import<'a> {
         };
         Ok(self.under_way.insert(import))
     }
+}
+
+/// What is noted of the content with which an item was sent back last; `None` where it was with its own.
+pub(super) async fn sent_back_with(floor: &Floor, item: &Item) -> Result<Option<Arc<str>>> {
+    let marks = floor.store.history(item.seq).await?.marks;
+    let sent_back = marks.iter().rfind(|mark| ["edited", "redriven"].contains(&mark.what));
+    Ok(sent_back.filter(|mark| mark.what == "edited").map(|mark| mark.detail.clone()))
 }

@@ -72,6 +72,7 @@
 mod edit;
 mod export;
 mod import;
+mod layout;
 mod list;
 mod notes;
 mod purge;
@@ -79,9 +80,10 @@ mod redrive;
 mod selection;
 mod under_way;
 
-pub use edit::{Difference, Draft, Edited, draft, indented, work_after};
+pub use edit::{Difference, Draft, Edited, draft, work_after};
 pub use export::{Export, Exported};
 pub use import::{Import, Imported};
+pub use layout::indented;
 pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list};
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
