@@ -138,7 +138,7 @@ fn values(items: &[DeadItem], columns: &[DeadColumn]) -> String {
     let names = columns.iter().map(|column| name(*column).to_owned()).collect::<Vec<_>>();
     let row = |item| columns.iter().map(|column| whole(item, *column)).collect::<Vec<_>>();
     let rows = std::iter::once(names).chain(items.iter().map(row));
-    safe(&csv::table(rows))
+    csv::table(rows)
 }
 
 /// Shows dead items grouped by alike errors.
@@ -198,7 +198,7 @@ pub async fn note(context: &Context, group: &str, note: Note) -> Answer {
     }
     let known = if noted.acknowledged_at.is_some() { "known and looked after" } else { "open" };
     let words = if noted.note.is_empty() { String::new() } else { format!(": {}", noted.note) };
-    context.tell(&format!("group {} is {known}{words}", noted.group))?;
+    context.tell(&safe(&format!("group {} is {known}{words}", noted.group)))?;
     Ok(ExitCode::SUCCESS)
 }
 
