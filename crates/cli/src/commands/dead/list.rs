@@ -76,7 +76,7 @@ fn cell(item: &DeadItem, column: DeadColumn, screen: &Screen) -> Cell {
         DeadColumn::Key => short(&item.key, KEY).into(),
         DeadColumn::Reason | DeadColumn::Class => Cell::state(whole(item, column)),
         DeadColumn::Attempts => count(item.attempts.into()).into(),
-        DeadColumn::FailedAt => screen.when(&item.failed_at).into(),
+        DeadColumn::FailedAt => screen.happened(&item.failed_at).into(),
         DeadColumn::Message => said(item.message.as_deref().unwrap_or_default(), MESSAGE).into(),
         other => whole(item, other).into(),
     }
@@ -172,7 +172,7 @@ fn grouped(groups: &[DeadGroup], screen: &Screen) -> String {
             count(group.items).into(),
             group.stage.clone().into(),
             Cell::state(group.class.map(Class::name).unwrap_or_default()),
-            screen.when(&group.last_at).into(),
+            screen.happened(&group.last_at).into(),
             short(&noted(group), MESSAGE).into(),
         ]);
     }
