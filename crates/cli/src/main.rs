@@ -21,6 +21,9 @@ fn main() -> ExitCode {
     output::screen::begin(&args.global);
     output::log::begin(&args.global);
     let json = args.global.json;
+    if let Err(error) = has_descriptors() {
+        return failed(&Error::internal(format!("cannot start: {error}")), json);
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return failed(&Error::internal(format!("cannot start: {error}")), json),
@@ -37,6 +40,13 @@ fn main() -> ExitCode {
     // keep the process.
     runtime.shutdown_timeout(std::time::Duration::from_millis(500));
     code
+}
+
+/// Finds out whether there are as many descriptors as listening for signals takes: who asks for it later breaks without them.
+fn has_descriptors() -> std::io::Result<()> {
+    let pair = std::os::unix::net::UnixStream::pair;
+    let _held = [pair()?, pair()?, pair()?];
+    Ok(())
 }
 
 /// Tells an error and gives its exit code. Who asked for a document gets one.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::attempt::AttemptRecord;
 use crate::fact::Facts;
 use crate::failure::Failure;
-use crate::id::{Rev, StageNo, WorkerId};
+use crate::id::{ContentHash, Rev, StageNo, WorkerId};
 use crate::index::Effect;
 use crate::item::{Item, NewItem, Payload, StateKind};
 use crate::time::Timestamp;
@@ -237,4 +237,12 @@ pub struct Mark {
     pub what: &'static str,
     /// More about it.
     pub detail: Arc<str>,
+}
+
+/// What the mark of an item says that was sent back with other content. It names the content, so that who says the same again
+/// can be told from who says something else.
+#[must_use]
+pub fn edited_to(content: &[u8]) -> String {
+    let mark: String = ContentHash::of(&[content]).to_string().chars().take(12).collect();
+    format!("sent back with other content ({mark})")
 }

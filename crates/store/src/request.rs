@@ -1,5 +1,6 @@
 //! What the writing verbs are asked and what they answer.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use redrive_core::event::Transition;
@@ -35,6 +36,18 @@ pub struct Submit {
     pub cursor: Option<Cursor>,
     /// The time.
     pub now: Timestamp,
+}
+
+impl Submit {
+    /// The items that were superseded and are brought back with it.
+    #[must_use]
+    pub fn brought_back(&self) -> BTreeSet<ItemId> {
+        let restored = |change: &&Change| {
+            let mark = change.transition.mark.as_ref();
+            mark.is_some_and(|mark| mark.what == "restored")
+        };
+        self.changes.iter().filter(restored).map(|change| change.transition.after.id).collect()
+    }
 }
 
 /// How far a source is read.

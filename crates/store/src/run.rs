@@ -115,6 +115,20 @@ impl RunRow {
         self.admitted_all && self.learnt.contains_key(&Self::part_mark(self.reading))
     }
 
+    /// What is noted of a reading that has to see again what an earlier one saw, before it begins.
+    #[must_use]
+    pub fn again_mark(reading: u32) -> String {
+        format!("reading {reading}: again")
+    }
+
+    /// Whether its last reading left it open what of the items before it is still in the source: it took only a part, or saw
+    /// again what an earlier one saw and came to no end.
+    #[must_use]
+    pub fn leaves_open(&self) -> bool {
+        let again = !self.admitted_all && self.learnt.contains_key(&Self::again_mark(self.reading));
+        again || (self.is_part() && self.reading > 1)
+    }
+
     /// Whether it was handed over to whoever works on runs.
     #[must_use]
     pub fn is_handed_over(&self) -> bool {

@@ -60,7 +60,7 @@ fn words(life: &Explanation, screen: &Screen) -> String {
     if let Some(parent) = &item.parent {
         text.push_str(&format!("  expanded from {parent}\n"));
     }
-    text.push_str(&format!("  submitted {}", screen.when(&item.created_at)));
+    text.push_str(&format!("  submitted {}", screen.happened(&item.created_at)));
     if let Some(deadline) = &item.deadline {
         text.push_str(&format!(", deadline {}", screen.when(deadline)));
     }
@@ -83,7 +83,7 @@ fn words(life: &Explanation, screen: &Screen) -> String {
         text.push('\n');
     }
     for mark in &life.marks {
-        text.push_str(&format!("\n{}  {} {}", screen.when(&mark.at), mark.what, safe(&mark.detail)));
+        text.push_str(&format!("\n{}  {} {}", screen.happened(&mark.at), mark.what, safe(&mark.detail)));
     }
     if let Some(parts) = &life.parts {
         text.push_str(&parts_words(parts));
@@ -161,7 +161,7 @@ fn attempts(life: &Explanation, screen: &Screen) -> String {
             (Some(ms), Some(cause)) => format!("{} ({cause})", span(ms)),
             _ => String::new(),
         };
-        let mut cells: Vec<Cell> = vec![screen.when(&row.started_at).into(), row.stage.clone().into()];
+        let mut cells: Vec<Cell> = vec![screen.happened(&row.started_at).into(), row.stage.clone().into()];
         cells.extend(again.then(|| row.generation.to_string().into()));
         cells.extend([
             row.attempt.to_string().into(),

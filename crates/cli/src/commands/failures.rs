@@ -205,7 +205,7 @@ fn headed(first: String, joint: &str, fate: &str) -> String {
 }
 
 fn ended(error: &AttemptView, screen: &Screen) -> String {
-    error.ended_at.as_deref().map_or_else(|| "now".to_owned(), |at| screen.when(at))
+    error.ended_at.as_deref().map_or_else(|| "now".to_owned(), |at| screen.happened(at))
 }
 
 fn retries(n: u64) -> String {

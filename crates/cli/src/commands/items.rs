@@ -109,7 +109,8 @@ fn listing(items: &[ItemRow], names: &[&str], screen: &Screen) -> String {
     let mut table = Table::new(names.iter().map(|name| column(name)));
     let cell = |(name, text): (&&str, String)| match *name {
         "id" => Cell::from(text.chars().take(12).collect::<String>()),
-        DUE | "created_at" | "updated_at" => screen.when(&text).into(),
+        DUE => screen.when(&text).into(),
+        "created_at" | "updated_at" => screen.happened(&text).into(),
         "key" => short(&text, KEY).into(),
         "message" => short(&text, MESSAGE).into(),
         "state" | "class" | "reason" => Cell::state(text),

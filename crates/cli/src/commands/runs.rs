@@ -120,7 +120,7 @@ impl<'a> Listing<'a> {
             cells.extend(counts.map(|(name, n)| counted(name, n)));
             cells.extend([
                 took(report).into(),
-                screen.when(&report.created_at).into(),
+                screen.happened(&report.created_at).into(),
                 screen.place(&report.source).into(),
             ]);
             table.row(cells);

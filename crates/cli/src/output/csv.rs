@@ -1,8 +1,10 @@
 //! Comma-separated values, as RFC 4180 has them, one line for each row.
 
-/// Puts rows under each other.
+use super::text::safe;
+
+/// Puts rows under each other. What could drive a terminal is replaced, for they may be looked at there.
 pub fn table(rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let line = |row: Vec<String>| row.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",");
+    let line = |row: Vec<String>| row.iter().map(|cell| quoted(&safe(cell))).collect::<Vec<_>>().join(",");
     rows.into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -26,6 +28,10 @@ mod tests {
         let row = |cells: &[&str]| cells.iter().map(ToString::to_string).collect::<Vec<_>>();
         let text =
             table([row(&["key", "message"]), row(&["a,b", "say \"no\"\ntwice"]), row(&["=1+1", "-5"])]);
+        assert_eq!(
+            table([row(&["\u{1b}]0;x\u{7}", "a\u{0}\u{9b}b"])]),
+            "\u{fffd}]0;x\u{fffd},a\u{fffd}\u{fffd}b"
+        );
         assert_eq!(text, "key,message\n\"a,b\",\"say \"\"no\"\"\ntwice\"\n'=1+1,-5");
     }
 }

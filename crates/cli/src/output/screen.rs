@@ -112,6 +112,11 @@ impl Screen {
         self.times.say(written)
     }
 
+    /// A moment at which something happened, as a report writes it, in words.
+    pub fn happened(&self, written: &str) -> String {
+        self.times.say_happened(written)
+    }
+
     /// A path, from the working folder where it is below it. Several are one a line.
     pub fn place(&self, paths: &str) -> String {
         paths.lines().map(|path| self.one_place(path)).collect::<Vec<_>>().join(", ")

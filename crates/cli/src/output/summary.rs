@@ -52,7 +52,8 @@ pub fn run(report: &RunReport, shut: &[GateReport], screen: &Screen) -> String {
         count(attempts.throttles),
         count(attempts.crashes),
         match took(report).as_str() {
-            "-" => "nobody has been at it",
+            "-" if attempts.total == 0 => "nobody has been at it",
+            "-" => "for how long is not known",
             took => took,
         }
     ));

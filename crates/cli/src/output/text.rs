@@ -1,8 +1,22 @@
 //! Text that is safe and short enough for a terminal.
 
-/// Replaces control characters, so that an error text cannot move the cursor or change colours.
+/// Text from outside, so that it cannot drive a terminal: what moves the cursor, changes colours, turns the direction of the
+/// line or takes no room is shown as a replacement character.
 pub fn safe(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Whether a character could make a text look other than it is. The two joiners are letters to some scripts, and stay.
+fn is_unsafe(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        // Marks, embeddings, overrides and isolates of direction, and separators of lines.
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        // What takes no room: spaces, operators, shapes, annotations, tags.
+        '\u{200b}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{feff}' => true,
+        '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}' => true,
+        other => other.is_control(),
+    }
 }
 
 /// How much of an item's key is shown; `--json` has the whole of it.
@@ -86,6 +100,9 @@ mod tests {
     #[test]
     fn an_error_text_cannot_drive_the_terminal() {
         assert!(!safe("\u{1b}[2J\u{7}ok\r").contains(['\u{1b}', '\u{7}', '\r']));
+        let hidden = "a\u{202e}b\u{2066}\u{2069}c\u{200f}\u{200b}\u{feff}\u{2028}\u{2029}\u{e0041}\u{9b}";
+        assert_eq!(safe(hidden).replace('\u{fffd}', ""), "abc");
+        assert_eq!(safe("\u{645}\u{6cc}\u{200c}\u{631} é 日本"), "\u{645}\u{6cc}\u{200c}\u{631} é 日本");
         assert_eq!(short("one\ntwo", 10), "one");
         assert_eq!(short("abcdefgh", 4), "abc…");
     }

@@ -8,6 +8,9 @@ use super::text::count;
 /// How far away a moment may be to be told by its distance.
 const NEAR_MS: i64 = 24 * 3_600_000;
 
+/// How far ahead of one another clocks may be that are taken for one.
+const CLOSE_MS: i64 = 2_000;
+
 /// Tells moments, as seen from one.
 #[derive(Debug, Clone)]
 pub struct Times {
@@ -47,6 +50,16 @@ impl Times {
     pub fn due(&self, written: &str) -> String {
         match read(written) {
             Some(at) if !self.utc && at <= self.now => "now".to_owned(),
+            _ => self.say(written),
+        }
+    }
+
+    /// A moment at which something happened, as a report writes it. One that a clock wrote that was ahead is told by its date:
+    /// what has happened is not said to come.
+    pub fn say_happened(&self, written: &str) -> String {
+        match read(written) {
+            Some(at) if !self.utc && at.0 > self.now.0.saturating_add(CLOSE_MS) => self.date(at),
+            Some(at) if !self.utc => self.tell(at.min(self.now)),
             _ => self.say(written),
         }
     }
@@ -115,5 +128,18 @@ mod tests {
         assert_eq!(times(false).say(written), "in 1 s");
         assert_eq!(times(true).say(written), written);
         assert_eq!(times(false).say("never"), "never");
+    }
+
+    #[test]
+    fn what_has_happened_is_never_said_to_come() {
+        for (written, told) in [
+            ("2023-11-14T23:13:20.000Z", "2023-11-15 01:13"),
+            ("2023-11-14T22:13:21.000Z", "now"),
+            ("2023-11-14T22:12:38.000Z", "42 s ago"),
+            ("never", "never"),
+        ] {
+            assert_eq!(times(false).say_happened(written), told);
+        }
+        assert_eq!(times(true).say_happened("2023-11-14T23:13:20.000Z"), "2023-11-14T23:13:20.000Z");
     }
 }

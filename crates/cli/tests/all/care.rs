@@ -156,6 +156,11 @@ fn a_backup_is_a_store_of_its_own() {
     assert!(done["took_ms"].is_u64(), "{done}");
     let mode = std::fs::metadata(place.path("copy.db")).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "only its owner reads it, as the store itself");
+    let open = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(place.path("copy.db"), open).expect("set");
+    place.run(&["backup", "copy.db", "--overwrite"]).expect(0);
+    let mode = std::fs::metadata(place.path("copy.db")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "also where it takes the place of a file that others could read");
     let made: BTreeSet<String> = files(&place).difference(&before).cloned().collect();
     assert_eq!(made, BTreeSet::from(["copy.db".to_owned()]), "nothing is left beside it");
     // What becomes of the store later is not in the copy, nor the other way round.
@@ -240,7 +245,12 @@ fn a_backup_that_is_killed_leaves_nothing_under_the_name() {
     let killed = place.run_with(&["backup", "copy.db"], &[("REDRIVE_CRASH_AT", "results.before_rename")]);
     assert_eq!(killed.killed_by(), Some(9));
     assert!(!place.path("copy.db").exists());
+    let left = || files(&place).into_iter().filter(|name| name.ends_with(".part")).count();
+    assert_eq!(left(), 1);
+    place.run(&["backup", "other.db"]).expect(0);
+    assert_eq!(left(), 1, "what is left of another file is not looked at");
     place.run(&["backup", "copy.db"]).expect(0);
+    assert_eq!(left(), 0, "what the killed one left is gone");
     let whole = std::fs::read(place.path("copy.db")).expect("there");
     place.run(&["dead", "purge", "--all", "--yes"]).expect(0);
     let args = ["backup", "copy.db", "--overwrite"];

@@ -253,6 +253,29 @@ fn refused_lines_can_be_mended_and_sent_back() {
 }
 
 #[test]
+fn a_line_that_could_not_be_read_has_no_content_to_edit() {
+    let server = Server::good();
+    let place = Place::with(&one_stage(&server.stage()), "{\"id\":\"a\",\"n\":1}\n{\"id\":\"b\",\"n\":2,}\n");
+    place.run(&["run", "p.toml"]).expect(3);
+    let key = place.dead_keys().pop_first().expect("one");
+    for args in [&["dead", "edit", &key, "--set", "/n=3"][..], &["dead", "edit", &key]] {
+        let told = place.run_with(args, &[("EDITOR", "true")]).expect(2).stderr;
+        assert!(told.contains("no content of it to edit: line 2 is not JSON"), "{told}");
+        assert!(
+            told.contains("mend it in") && told.contains("in.jsonl") && told.contains("--file"),
+            "{told}"
+        );
+    }
+    assert_eq!(place.dead_keys(), names([&key]));
+    place.write("b.json", "{\"id\":\"b\",\"n\":2}");
+    let edited = place.json(&["dead", "edit", &key, "--file", "b.json", "--work"]);
+    assert_eq!(edited["differences"], json!([{ "pointer": "", "after": { "id": "b", "n": 2 } }]));
+    place.run(&["results", "r1", "-o", "out.jsonl"]).expect(0);
+    assert_eq!(place.results()[&key]["twice"], 4);
+    place.check();
+}
+
+#[test]
 fn a_redrive_whose_work_was_broken_off_is_gone_on_with_by_the_same_words() {
     let fixed = Arc::new(AtomicBool::new(false));
     let is_fixed = fixed.clone();
@@ -270,6 +293,36 @@ fn a_redrive_whose_work_was_broken_off_is_gone_on_with_by_the_same_words() {
     let again = place.run(&["dead", "redrive", "--run", "r1", "--all", "--work"]).expect(0);
     assert!(again.stderr.contains("nothing is dead that could be sent back"), "{}", again.stderr);
     place.check();
+}
+
+#[test]
+fn a_redrive_that_was_killed_at_work_is_gone_on_with_by_the_same_words() {
+    for more in [&[][..], &["--canary", "4"]] {
+        let (broken, stuck) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
+        let (is_broken, is_stuck) = (broken.clone(), stuck.clone());
+        let server = Server::start(move |call| match is_broken.load(Ordering::SeqCst) {
+            true => Answer::status(400, "no"),
+            false if is_stuck.load(Ordering::SeqCst) => Answer::Never,
+            false => Answer::all(call),
+        });
+        let stage = format!("{}\n{}", server.stage(), quick_retry(3));
+        let place = Place::with(&one_stage(&stage), &samples(4));
+        place.run(&["run", "p.toml"]).expect(4);
+        let called = server.calls().len();
+        broken.store(false, Ordering::SeqCst);
+        let args: Vec<&str> =
+            ["dead", "redrive", "--all", "--work"].into_iter().chain(more.iter().copied()).collect();
+        let at_work = place.start(&args);
+        wait::until("it is at work", || server.calls().len() > called);
+        at_work.kill();
+        assert_eq!(place.dead_keys(), names::<&str>([]), "all are sent back");
+        stuck.store(false, Ordering::SeqCst);
+        let args: Vec<&str> = args.into_iter().chain(["--results", "out.jsonl"]).collect();
+        let ran = place.run(&args).expect(0);
+        assert!(ran.stdout.contains("4 succeeded"), "{}{}", ran.stdout, ran.stderr);
+        assert_eq!(place.result_keys(), keys(4), "{more:?}");
+        place.check();
+    }
 }
 
 #[test]

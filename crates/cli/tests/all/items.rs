@@ -206,3 +206,32 @@ fn as_many_are_listed_as_are_asked_for() {
         assert_eq!(array(&rest["items"])[..], array(&all["items"])[650..], "{sort}");
     }
 }
+
+#[test]
+fn text_from_outside_drives_no_terminal_wherever_it_is_shown() {
+    let server = Server::start(|_| Answer::status(422, "no"));
+    let wild = r"k\u001b]0;x\u0007\u0000\u009b\u202e\u2066\u200f\u200b\ufeff\u2028\udb40\udc41z";
+    let place = Place::with(&one_stage(&server.stage()), &format!("{{\"id\":\"{wild}\",\"n\":1}}\n"));
+    place.run(&["run", "p.toml"]).expect(4);
+    let item = place.dead().remove(0);
+    let (id, group) = (text(&item["id"]), text(&item["group"]));
+    let note: String = text(&item["key"]).replace('\0', "");
+    for args in [
+        &["items"][..],
+        &["items", "--csv"],
+        &["dead", "list"],
+        &["dead", "list", "--csv"],
+        &["dead", "note", &group, &note],
+        &["dead", "groups"],
+        &["failures"],
+        &["explain", &id],
+    ] {
+        let shown = place.run(args).expect(0).stdout;
+        let wild = |c: char| {
+            c.is_control() && c != '\n'
+                || "\u{202e}\u{2066}\u{200f}\u{200b}\u{feff}\u{2028}\u{e0041}".contains(c)
+        };
+        assert!(!shown.contains(wild), "{args:?}: {shown:?}");
+        assert!(shown.contains('\u{fffd}'), "{args:?} shows that something was there: {shown:?}");
+    }
+}

@@ -76,6 +76,32 @@ fn a_limit_counts_what_is_new_over_many_pieces_and_repeated_lines() {
 }
 
 #[test]
+fn a_line_that_went_between_two_parts_is_taken_out_by_the_whole_reading() {
+    let place = Place::with(&one_stage("kind = \"pass\""), &samples(1_200));
+    run(&place, &["--limit", "1100"], 0);
+    let without_first: String = samples(1_200).lines().skip(1).map(|line| format!("{line}\n")).collect();
+    place.write("in.jsonl", without_first);
+    assert_eq!(found(&run(&place, &["--limit", "10"], 0)), [10, 0, 0, 0, 0]);
+    assert_eq!(found(&ahead(&place, &[])), [90, 0, 0, 1, 0]);
+    assert_eq!(found(&run(&place, &[], 0)), [90, 0, 0, 1, 0]);
+    assert!(!place.result_keys().contains(&key(0)));
+    place.check();
+}
+
+#[test]
+fn a_line_that_went_before_a_reading_was_killed_is_taken_out_by_the_next() {
+    let place = Place::with(&one_stage("kind = \"pass\""), &samples(2_500));
+    run(&place, &[], 0);
+    let without_first: String = samples(2_500).lines().skip(1).map(|line| format!("{line}\n")).collect();
+    place.write("in.jsonl", without_first);
+    // Of the three pieces one is looked through.
+    let at = [("REDRIVE_CRASH_AT", "admit.after_submit")];
+    assert_eq!(place.run_with(&["run", "p.toml"], &at).code(), None);
+    assert_eq!(found(&run(&place, &[], 0)), [0, 0, 0, 1, 0]);
+    place.check();
+}
+
+#[test]
 fn whoever_only_works_on_a_part_admits_nothing_more() {
     let server = Server::start(|call| {
         let one = |item: &Item| match item.key == "k0002" && item.before == 0 {

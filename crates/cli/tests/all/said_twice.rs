@@ -62,6 +62,34 @@ fn an_import_that_is_repeated_ends_as_the_first_did() {
 }
 
 #[test]
+fn an_import_of_another_content_is_not_taken_for_the_first() {
+    let (_server, place) = refusing();
+    place.run(&["dead", "export", "-o", "e.jsonl"]).expect(0);
+    let line = place.read("e.jsonl").lines().next().expect("a line").to_owned();
+    let other = line.replace("\"n\":0", "\"n\":7");
+    assert_ne!(line, other);
+    place.write("two.jsonl", format!("{line}\n{other}\n"));
+    let ran = place.run(&["dead", "import", "two.jsonl", "--json"]).expect(3);
+    assert_eq!((&ran.json()["items"], &ran.json()["skipped"]), (&1.into(), &1.into()));
+    assert!(ran.stderr.contains("sent back before, with another content than this"), "{}", ran.stderr);
+    place.write("same.jsonl", format!("{line}\n"));
+    place.run(&["dead", "import", "same.jsonl"]).expect(0);
+    place.check();
+}
+
+#[test]
+fn an_edit_that_is_repeated_ends_as_the_first_did() {
+    let (_server, place) = refusing();
+    let edit = ["dead", "edit", "k0000", "--set", "/n=7"];
+    place.run(&edit).expect(0);
+    let ran = place.run(&edit).expect(0);
+    assert!(ran.stdout.contains("was sent back with this content before"), "{}", ran.stdout);
+    let other = place.run(&["dead", "edit", "k0000", "--set", "/n=8"]).expect(2);
+    assert!(other.stderr.contains("is waiting, not dead"), "{}", other.stderr);
+    place.check();
+}
+
+#[test]
 fn what_else_is_said_twice_ends_alike() {
     let (_server, place) = refusing();
     place.run(&["dead", "redrive", "--item", "k0000"]).expect(0);

@@ -103,3 +103,12 @@ fn a_hint_on_any_class_parks_the_item_and_never_kills_it() {
         place.check();
     }
 }
+
+#[test]
+fn a_shortage_of_files_at_the_start_is_told_in_words() {
+    let place = Place::with(&one_stage("kind = \"pass\""), &samples(1));
+    place.run(&["run", "p.toml"]).expect(0);
+    let limited = ["sh", "-c", "ulimit -n 6; exec \"$@\"", "sh"];
+    let ran = place.start_under(&limited, &["items", "-n", "1"]).finish().expect(1);
+    assert!(ran.stderr.starts_with("error: cannot start: Too many open files"), "{}", ran.stderr);
+}

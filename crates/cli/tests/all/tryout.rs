@@ -231,6 +231,14 @@ fn an_edit_that_goes_wrong_is_kept() {
     assert!(unchanged.stdout.contains("is unchanged; nothing was done"), "{}", unchanged.stdout);
     let broken = run("echo '{' > \"$1\"", 2);
     assert!(broken.stderr.contains("is not JSON"), "{}", broken.stderr);
+    for (script, told) in [
+        ("printf '\"\\377\"' > \"$1\"", "is not UTF-8: byte 2 of it"),
+        ("rm \"$1\"", "cannot be read after the editor"),
+        ("rm \"$1\"; mkfifo \"$1\"", "is no regular file any more"),
+    ] {
+        let ran = run(script, 2);
+        assert!(ran.stderr.contains(told) && ran.stderr.contains("hint: "), "{}", ran.stderr);
+    }
     assert!(run("exit 7", 2).stderr.contains("the editor ended with exit status: 7"));
     assert_eq!(place.dead_keys(), names(["a"]));
     let kept = || -> Vec<String> {
@@ -238,7 +246,7 @@ fn an_edit_that_goes_wrong_is_kept() {
         let names = names.map(|file| file.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("redrive-")).collect()
     };
-    assert_eq!(kept().len(), 2, "{:?}", kept());
+    assert_eq!(kept().len(), 4, "{:?}", kept());
 
     // Somebody else sends it back, and it dies again, while it is being edited.
     let other = format!(

@@ -2,7 +2,7 @@
 
 use super::{Desk, Illegal};
 use crate::attempt::Outcome;
-use crate::event::{Gone, Transition};
+use crate::event::{Gone, Transition, edited_to};
 use crate::failure::{Class, Failure, Kind};
 use crate::id::StageNo;
 use crate::item::{DeadReason, Payload, State, StateKind};
@@ -219,8 +219,8 @@ impl Desk<'_> {
             return self.illegal("its source refused it; mend it there, or import it with other content");
         }
         let mut next = self.begin_anew(due);
-        next.mark = Some(match payload {
-            Some(_) => self.mark("edited", "sent back with other content"),
+        next.mark = Some(match &payload {
+            Some(payload) => self.mark("edited", &edited_to(payload)),
             None => self.mark("redriven", ""),
         });
         next.payload = payload;

@@ -150,7 +150,8 @@ impl Foresight {
 
     fn known(&self, item: &NewItem, versions: &[Item]) -> Option<Known> {
         let id = ItemId::derive(self.run?, None, &item.key, item.version());
-        let asked = Asked { id, origin: item.origin, reading: self.reading, new_versions: false };
+        let asked =
+            Asked { id, origin: item.origin, reading: self.reading, new_versions: false, back: false };
         let versions = versions.iter().map(|version| {
             Ok::<_, std::convert::Infallible>(Version {
                 seq: version.seq,

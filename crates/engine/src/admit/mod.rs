@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive_core::id::RunId;
 use redrive_core::item::{Item, StateKind};
 use redrive_core::status::Control;
-use redrive_store::{ItemFilter, ItemQuery, RunRow, Store};
+use redrive_store::{ItemFilter, ItemQuery, RunChange, RunRow, Store};
 use tokio::sync::{Notify, watch};
 
 mod foresee;
@@ -25,7 +25,7 @@ pub use unseen::remove_unseen;
 
 use crate::env::Env;
 use crate::recipe::Recipe;
-use crate::source::{Source, SourceError};
+use crate::source::{Source, SourceError, Start};
 use crate::worker::Stop;
 use reader::Reader;
 
@@ -216,7 +216,8 @@ enum Room {
 }
 
 /// Whether a new reading has to start at the beginning, wherever the source still agrees: repeated lines are counted for a
-/// whole reading, and a line that was refused for another one's sake is looked at again when that one may be gone.
+/// whole reading, a line that was refused for another one's sake is looked at again when that one may be gone, and what a
+/// reading did not see that came to no end, or took only a part, was not taken out.
 ///
 /// # Errors
 /// When the store fails.
@@ -224,6 +225,9 @@ pub async fn starts_over(store: &dyn Store, row: &RunRow) -> Result<bool, redriv
     let filter =
         ItemFilter { run: Some(row.id), top: true, state: Some(StateKind::Dead), ..ItemFilter::default() };
     let mut query = ItemQuery { filter, after: None, limit: 500 };
+    if row.leaves_open() {
+        return Ok(true);
+    }
     loop {
         let page = store.items(query.clone()).await?;
         if row.duplicates > 0 || page.iter().any(Item::is_refused) {
@@ -232,6 +236,20 @@ pub async fn starts_over(store: &dyn Store, row: &RunRow) -> Result<bool, redriv
         let Some(last) = page.last() else { return Ok(false) };
         query.after = Some(last.seq);
     }
+}
+
+/// Notes of the next reading whether it has to see again what an earlier one saw. It is noted before the reading begins: where
+/// that is broken off, nobody may take what comes before its place for looked through.
+///
+/// # Errors
+/// When the store fails.
+pub async fn note_start(store: &dyn Store, row: &RunRow, start: &Start) -> Result<(), redrive_store::Error> {
+    if row.reading == 0 || !(start.lost || start.position.is_none()) {
+        return Ok(());
+    }
+    let learn = Some((RunRow::again_mark(row.reading + 1), 1));
+    store.change_run(row.id, RunChange { learn, ..RunChange::default() }).await?;
+    Ok(())
 }
 
 /// How many items a run has that are in no other and not taken out.

@@ -8,7 +8,7 @@ use redrive_core::reading::Reading;
 use redrive_store::{Cursor, RunChange, RunRow};
 
 use super::{Admission, AdmitError, Batch, News, PATIENCE, PAUSE, Pace, Room, WATCH};
-use super::{own_items, remove_unseen, starts_over, submit};
+use super::{note_start, own_items, remove_unseen, starts_over, submit};
 use crate::crash;
 use crate::patience::Patience;
 use crate::source::{Piece, Source, SourceError, Standing, read_apart};
@@ -123,6 +123,7 @@ impl Reader<'_> {
         let start = source.start();
         self.position = start.position.clone().unwrap_or_default();
         self.admission.admitting.store(true, Ordering::SeqCst);
+        note_start(&*self.admission.store, &row, &start).await?;
         let begun = self.admission.store.begin_reading(self.admission.run, self.last, start.position).await;
         let number = match begun {
             Ok(number) => number,

@@ -44,6 +44,8 @@ pub struct Lines {
     running: Running,
     position: Position,
     standing: Standing,
+    /// Whether it stands before something that was read.
+    lost: bool,
 }
 
 impl Lines {
@@ -94,6 +96,7 @@ impl Lines {
             running: Running::default(),
             position: Position::default(),
             standing: Standing::Anew,
+            lost: false,
         }
     }
 
@@ -196,6 +199,7 @@ impl Lines {
             end: None,
         };
         self.standing = Standing::Anew;
+        self.lost = !all || (before.end.is_some() && !ended);
         self.go_to(last.0, last.1)
     }
 
@@ -402,7 +406,7 @@ impl Source for Lines {
     fn start(&self) -> Start {
         let nothing = self.position.points.is_empty() && self.position.end.is_none();
         let position = (!nothing && !self.live).then(|| self.position.written());
-        Start { position, agreed: self.position.agreed }
+        Start { position, agreed: self.position.agreed, lost: self.lost }
     }
 
     fn has_changed(&mut self, thorough: bool) -> Result<bool, SourceError> {
@@ -433,7 +437,7 @@ impl Source for Lines {
             return Ok(false);
         }
         self.position = Position { how: self.how(), ..Position::default() };
-        self.standing = Standing::Anew;
+        (self.standing, self.lost) = (Standing::Anew, true);
         self.go_to(Place::default(), Running::default())?;
         Ok(true)
     }

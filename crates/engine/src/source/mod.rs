@@ -12,7 +12,7 @@ mod trail;
 pub use feed::{expand, is_pattern, is_stream};
 pub use lines::{LineSpec, Lines};
 pub(crate) use record::mark;
-pub use record::{Format, MAX_LINE, NoKey, document, key_of, without_line};
+pub use record::{Format, MAX_LINE, NoKey, document, key_of, unread_in, without_line};
 
 use std::sync::Arc;
 
@@ -109,6 +109,8 @@ pub struct Start {
     pub position: Option<String>,
     /// The first line that is read again.
     pub agreed: u64,
+    /// Whether something that was read before comes after it: that may not be there any more.
+    pub lost: bool,
 }
 
 /// A piece of a source.

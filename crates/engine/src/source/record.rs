@@ -2,6 +2,7 @@
 
 use redrive_core::id::ContentHash;
 use redrive_core::item::NewItem;
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
@@ -217,6 +218,25 @@ pub fn key_of(value: &serde_json::Value) -> Result<String, NoKey> {
 pub fn document(bytes: &[u8], ordinal: u64, key: Option<&str>) -> Result<NewItem, String> {
     let at = At { file: None, path: "", line: ordinal, ordinal, length: bytes.len() as u64 };
     at.try_json(bytes.trim_ascii(), key).map_err(|why| without_line(&why, ordinal))
+}
+
+/// What is kept of a line that cannot be used, as [`At::refused`] writes it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unread {
+    #[serde(rename = "refused")]
+    _refused: IgnoredAny,
+    file: String,
+    #[serde(rename = "bytes")]
+    _bytes: IgnoredAny,
+    #[serde(rename = "begins")]
+    _begins: IgnoredAny,
+}
+
+/// The file of a line that could not be used, by the content of its item; `None` where that is a content of its own.
+#[must_use]
+pub fn unread_in(content: &str) -> Option<String> {
+    serde_json::from_str::<Unread>(content).ok().map(|unread| unread.file)
 }
 
 /// Why a line of a stream cannot be used, as the end of a sentence that begins with what it is called.

@@ -1,12 +1,18 @@
 //! One dead item is given other content, and sent back with it.
 
+use std::sync::Arc;
+
+use redrive_core::event::edited_to;
 use redrive_core::id::{ItemId, OperationId, Rev, RunId};
 use redrive_core::item::StateKind;
+use redrive_engine::source::unread_in;
 use redrive_store::Content;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::import::sent_back_with;
+use super::layout::compact;
 use super::{Import, Imported};
 use crate::Floor;
 use crate::error::{Error, Result};
@@ -30,6 +36,26 @@ pub struct Draft {
     /// Its content, as it is written.
     pub content: Box<RawValue>,
     rev: Rev,
+    standing: Standing,
+}
+
+/// What can be done with the content of a draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Standing {
+    /// It can be changed.
+    Dead,
+    /// It is a line that could not be read: what is kept of it is no content, but only what it can be known by.
+    Unread {
+        /// The file that it is in.
+        file: String,
+    },
+    /// Somebody gave it another content and sent it back.
+    SentBack {
+        /// What is noted of that content.
+        with: Arc<str>,
+        /// How the item stands.
+        state: StateKind,
+    },
 }
 
 /// What became of an edit.
@@ -60,30 +86,68 @@ pub struct Difference {
     pub after: Option<Value>,
 }
 
-/// Finds a dead item and its content.
+/// Finds a dead item and its content, or one that was sent back with another: who asks for that very content again is told so.
 ///
 /// # Errors
 /// When none or several are meant, it is not dead, or its content is not there as it was written.
 pub async fn draft(floor: &Floor, name: &ItemName) -> Result<Draft> {
     let item = items::find(&*floor.store, name).await?;
     let id = item.id;
-    if item.state.kind() != StateKind::Dead {
-        return Err(Error::refused(format!("item {id} is {}, not dead", item.state.kind()))
-            .hint("only what is dead can be given other content; `redrive kill ITEM` gives an item up"));
-    }
+    let state = item.state.kind();
+    let sent_back = match state {
+        StateKind::Dead => None,
+        _ => Some(sent_back_with(floor, &item).await?.ok_or_else(|| not_dead(id, state))?),
+    };
     let content = match floor.store.payload(item.seq).await? {
         Some(Content::Whole(payload)) => String::from_utf8(payload.to_vec()).ok(),
         Some(Content::Damaged(_)) | None => None,
     };
     let content = content.and_then(|text| RawValue::from_string(text).ok()).ok_or_else(|| {
+        if sent_back.is_some() {
+            return not_dead(id, state);
+        }
         Error::refused(format!("the content of item {id} is damaged, or not kept any more"))
             .hint("`redrive dead import FILE` can give it another one")
     })?;
+    let unread = item.is_refused().then(|| unread_in(content.get())).flatten();
+    let standing = match (sent_back, unread) {
+        (Some(with), _) => Standing::SentBack { with, state },
+        (None, Some(file)) => Standing::Unread { file },
+        (None, None) => Standing::Dead,
+    };
     let message = item.last.as_ref().map(|last| last.message.to_string()).unwrap_or_default();
-    Ok(Draft { id, key: item.key.to_string(), run: item.run, message, content, rev: item.rev })
+    Ok(Draft { id, key: item.key.to_string(), run: item.run, message, content, rev: item.rev, standing })
+}
+
+fn not_dead(id: ItemId, state: StateKind) -> Error {
+    Error::refused(format!("item {id} is {state}, not dead"))
+        .hint("only what is dead can be given other content; `redrive kill ITEM` gives an item up")
 }
 
 impl Draft {
+    /// Refuses to change a part of what is no content: of a line that could not be read only the whole can be given.
+    ///
+    /// # Errors
+    /// When it is such a line.
+    pub fn has_parts(&self) -> Result<()> {
+        let Standing::Unread { file } = &self.standing else { return Ok(()) };
+        let (id, message) = (self.id, &self.message);
+        Err(Error::refused(format!("item {id} is a line that could not be read, so there is no content of it to edit: {message}"))
+            .hint(format!(
+                "mend it in {file} and run again; `redrive dead edit {id} --file FILE` gives it a whole new content instead"
+            )))
+    }
+
+    /// Refuses what is not dead, unless it was sent back with this very content.
+    ///
+    /// # Errors
+    /// When it was sent back otherwise.
+    pub fn takes(&self, content: Option<&RawValue>) -> Result<()> {
+        let Standing::SentBack { with, state } = &self.standing else { return Ok(()) };
+        let same = |content: &RawValue| **with == *edited_to(compact(content.get()).as_bytes());
+        if content.is_some_and(same) { Ok(()) } else { Err(not_dead(self.id, *state)) }
+    }
+
     /// What a new content changes; nothing where only its form differs.
     #[must_use]
     pub fn differences(&self, content: &RawValue) -> Vec<Difference> {
@@ -91,6 +155,13 @@ impl Draft {
             return Vec::new();
         }
         let read = |text: &str| serde_json::from_str(text).unwrap_or(Value::Null);
+        if matches!(self.standing, Standing::Unread { .. }) {
+            return vec![Difference {
+                pointer: String::new(),
+                before: None,
+                after: Some(read(content.get())),
+            }];
+        }
         let mut found = Vec::new();
         compare("", &read(self.content.get()), &read(content.get()), &mut found);
         if found.is_empty() {
@@ -106,9 +177,18 @@ impl Draft {
     /// # Errors
     /// When the item is not as it was when the draft was made, or the store fails.
     pub async fn send_back(&self, floor: &Floor, content: &RawValue) -> Result<Edited> {
-        let differences = self.differences(content);
-        let mut edited =
-            Edited { item: self.id, run: self.run, sent_back: false, operation: None, differences };
+        let mut edited = Edited {
+            item: self.id,
+            run: self.run,
+            sent_back: false,
+            operation: None,
+            differences: Vec::new(),
+        };
+        self.takes(Some(content))?;
+        if matches!(self.standing, Standing::SentBack { .. }) {
+            return Ok(Edited { sent_back: true, ..edited });
+        }
+        edited.differences = self.differences(content);
         if edited.differences.is_empty() {
             return Ok(edited);
         }
@@ -170,60 +250,6 @@ fn compare(at: &str, before: &Value, after: &Value, found: &mut Vec<Difference>)
     }
 }
 
-/// JSON in lines of its own for each field, otherwise as it is written: long numbers and the order of fields stay.
-#[must_use]
-pub fn indented(text: &str) -> String {
-    laid_out(text, true)
-}
-
-/// The same without any space.
-fn compact(text: &str) -> String {
-    laid_out(text, false)
-}
-
-fn laid_out(text: &str, lines: bool) -> String {
-    let (mut out, mut depth, mut quoted, mut escaped) =
-        (String::with_capacity(text.len()), 0_usize, false, false);
-    let mut fresh = false;
-    let line = |out: &mut String, depth: usize| {
-        if lines {
-            out.push('\n');
-            out.push_str(&"  ".repeat(depth));
-        }
-    };
-    for sign in text.chars() {
-        if quoted {
-            out.push(sign);
-            (quoted, escaped) = (escaped || sign != '"', !escaped && sign == '\\');
-            continue;
-        }
-        if sign.is_ascii_whitespace() {
-            continue;
-        }
-        if std::mem::take(&mut fresh) && !matches!(sign, '}' | ']') {
-            line(&mut out, depth);
-        } else if matches!(sign, '}' | ']') && !out.ends_with(['{', '[']) {
-            line(&mut out, depth.saturating_sub(1));
-        }
-        match sign {
-            '{' | '[' => {
-                depth += 1;
-                fresh = true;
-            }
-            '}' | ']' => depth = depth.saturating_sub(1),
-            '"' => quoted = true,
-            _ => {}
-        }
-        out.push(sign);
-        match sign {
-            ',' => line(&mut out, depth),
-            ':' if lines => out.push(' '),
-            _ => {}
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -238,25 +264,12 @@ mod tests {
             message: String::new(),
             content: raw(content),
             rev: Rev(1),
+            standing: Standing::Dead,
         }
     }
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.to_owned()).unwrap()
-    }
-
-    #[test]
-    fn a_content_is_laid_out_and_nothing_else_is_changed() {
-        let text = "{\"z\":1.10,\"a\":[],\"b\":[1,{\"t\":\"x, \\\"y\\\": {\"}],\"n\":123456789012345678901234567890}";
-        let laid = indented(text);
-        assert_eq!(
-            laid,
-            "{\n  \"z\": 1.10,\n  \"a\": [],\n  \"b\": [\n    1,\n    {\n      \"t\": \"x, \\\"y\\\": {\"\n    }\n  ],\n  \"n\": 123456789012345678901234567890\n}"
-        );
-        assert_eq!(compact(&laid), text);
-        for scalar in ["1", "\"a b\"", "null", "{}", "[]"] {
-            assert_eq!(indented(scalar), scalar);
-        }
     }
 
     #[test]

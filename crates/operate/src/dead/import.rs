@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redrive_core::event::edited_to;
 use redrive_core::id::{ItemId, OperationId, Rev, RunId};
 use redrive_core::item::{Item, Payload, StateKind};
 use redrive_engine::admin;
@@ -90,10 +91,9 @@ impl<'a> Import<'a> {
                 }
                 Some(item) => {
                     self.send(&mut together, &mut became).await?;
-                    let before = self.is_sent_back(&item, generation).await?;
-                    became.push(match before {
-                        true => Imported::SentBackBefore,
-                        false => self.item(id, &payload, None).await?,
+                    became.push(match self.sent_back_with(&item, generation).await? {
+                        Some(sent) => self.said_before(id, &sent, &payload).await?,
+                        None => self.item(id, &payload, None).await?,
                     });
                 }
                 None => {
@@ -104,6 +104,14 @@ impl<'a> Import<'a> {
         }
         self.send(&mut together, &mut became).await?;
         Ok(became)
+    }
+
+    /// A line about an item that was sent back with other content before: it is the same, or comes too late.
+    async fn said_before(&mut self, id: ItemId, sent: &str, payload: &RawValue) -> Result<Imported> {
+        if *sent == *edited_to(payload.get().as_bytes()) {
+            return Ok(Imported::SentBackBefore);
+        }
+        self.left_alone(format!("item {id} was sent back before, with another content than this")).await
     }
 
     /// Sends back what goes together; what became of it follows what became of the lines before.
@@ -174,16 +182,14 @@ impl<'a> Import<'a> {
         Ok(found.into_iter().next())
     }
 
-    /// Whether an item is on its way back with the content that somebody gave it since a line of this generation was
-    /// written out.
-    async fn is_sent_back(&self, item: &Item, generation: Option<u32>) -> Result<bool> {
+    /// What is noted of the content with which somebody sent an item back since a line of this generation was written out;
+    /// `None` where nobody did.
+    async fn sent_back_with(&self, item: &Item, generation: Option<u32>) -> Result<Option<Arc<str>>> {
         let is_next = generation.is_some_and(|generation| generation.saturating_add(1) == item.generation);
         if item.state.kind() == StateKind::Dead || !is_next {
-            return Ok(false);
+            return Ok(None);
         }
-        let marks = self.floor.store.history(item.seq).await?.marks;
-        let sent_back = marks.iter().rfind(|mark| ["edited", "redriven"].contains(&mark.what));
-        Ok(sent_back.is_some_and(|mark| mark.what == "edited"))
+        sent_back_with(self.floor, item).await
     }
 
     async fn left_alone(&mut self, why: String) -> Result<Imported> {
@@ -211,4 +217,11 @@ fn stands_alone(item: &Item) -> bool {
 
 fn changed_meanwhile(id: ItemId) -> String {
     format!("item {id} changed meanwhile, or what it came from was taken out")
+}
+
+/// What is noted of the content with which an item was sent back last; `None` where it was with its own.
+pub(super) async fn sent_back_with(floor: &Floor, item: &Item) -> Result<Option<Arc<str>>> {
+    let marks = floor.store.history(item.seq).await?.marks;
+    let sent_back = marks.iter().rfind(|mark| ["edited", "redriven"].contains(&mark.what));
+    Ok(sent_back.filter(|mark| mark.what == "edited").map(|mark| mark.detail.clone()))
 }

@@ -6,11 +6,11 @@ use redrive_core::id::{ItemId, RunId, StageNo};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::status::Control;
 use redrive_engine::admin;
-use redrive_engine::report::{RunReport, live_items};
+use redrive_engine::report::RunReport;
 use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
-use super::Selection;
+use super::{Selection, under_way};
 use crate::Floor;
 use crate::error::{Error, Result};
 use crate::pipelines;
@@ -79,6 +79,9 @@ pub struct Redriven {
     /// Runs with such items that were cancelled: those stay dead.
     #[serde(skip)]
     pub cancelled: Vec<RunId>,
+    /// Whether nothing was sent back now, and what was sent back before is worked on.
+    #[serde(skip)]
+    pub gone_on_with: bool,
     /// Whether the work on the runs was told to stop.
     #[serde(skip)]
     pub interrupted: bool,
@@ -147,11 +150,13 @@ pub async fn redrive(
             return Err(Error::paused(format!("run {run} is paused; nothing was sent back"))
                 .hint(format!("`redrive resume {run}` lets it go on; then say the same again")));
         }
-        let canary = send_canary(floor, selection, request, first, observer).await?;
-        (done.items, done.canary) = (canary.sent, Some(canary));
+        let First { canary, new, runs } = send_canary(floor, selection, request, first, observer).await?;
+        (done.items, done.canary) = (new, Some(canary));
         if !canary.went_on {
             return Ok(done);
         }
+        let others = runs.into_iter().filter(|run| touched.iter().all(|row| row.id != *run));
+        done.live.extend(others);
     }
     for filter in &selection.filters {
         let asked = request.of(filter, request.left(done.items));
@@ -165,11 +170,12 @@ pub async fn redrive(
     }
     if request.work {
         // What an earlier redrive sent back, and nobody worked on to its end, is gone on with.
-        if done.live.is_empty()
-            && let Some(run) = selection.run
-            && live_items(&*floor.store, run).await? > 0
-        {
-            done.live.push(run);
+        // Whether it was for the same reason cannot be told any more: with a narrow choice only where there is nothing else.
+        if done.items == 0 || under_way::is_all_that_was_asked(selection) {
+            let left = under_way::runs(floor, selection).await?;
+            done.gone_on_with = done.items == 0 && !left.is_empty();
+            let added = left.iter().map(|row| row.id).filter(|run| !done.live.contains(run));
+            done.live.extend(added.collect::<Vec<_>>());
         }
         for run in &done.live {
             let worked = work_on(floor, *run, observer).await?;
@@ -187,14 +193,24 @@ fn is_paused(run: &RunRow) -> bool {
     !matches!(run.control, Control::Go | Control::Cancelled)
 }
 
-/// Sends the first few back and works on them.
+/// The first few, when they were worked on.
+struct First {
+    canary: Canary,
+    /// So many were sent back now.
+    new: u64,
+    /// Their runs.
+    runs: Vec<RunId>,
+}
+
+/// Sends the first few back and works on them. Where nothing is dead, those that an earlier canary sent back, and nobody
+/// worked on to their end, are the first few.
 async fn send_canary(
     floor: &Floor,
     selection: &Selection,
     request: Redrive,
     first: u64,
     observer: &dyn Observer,
-) -> Result<Canary> {
+) -> Result<First> {
     let (store, runs) = (&*floor.store, Runs::of(&*floor.store));
     let first = request.limit.map_or(first, |limit| limit.min(first));
     let mut sent: Vec<Item> = Vec::new();
@@ -214,11 +230,15 @@ async fn send_canary(
             sent.extend(now.filter(|now| now.rev != before.rev));
         }
     }
+    let new = sent.len() as u64;
+    if sent.is_empty() {
+        sent = under_way::items(floor, selection, usize::try_from(first).unwrap_or(usize::MAX)).await?;
+    }
     let mut ids: Vec<RunId> = sent.iter().map(|item| item.run).collect();
     ids.sort_unstable();
     ids.dedup();
-    for run in ids {
-        work_on(floor, run, observer).await?;
+    for run in &ids {
+        work_on(floor, *run, observer).await?;
     }
     let mut passed = 0;
     for item in &sent {
@@ -226,7 +246,7 @@ async fn send_canary(
         passed += u64::from(matches!(state, Some(StateKind::Succeeded | StateKind::Filtered)));
     }
     let sent = sent.len() as u64;
-    Ok(Canary { sent, passed, went_on: passed == sent })
+    Ok(First { canary: Canary { sent, passed, went_on: passed == sent }, new, runs: ids })
 }
 
 /// The runs that these reach into.

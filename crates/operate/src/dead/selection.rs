@@ -61,8 +61,6 @@ pub(super) fn dead() -> ItemFilter {
 /// then go by the same moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
-    /// The one run that was named.
-    pub(super) run: Option<RunId>,
     /// A stage or a pipeline means something else in every run, so there may be several.
     pub(super) filters: Vec<ItemFilter>,
 }
@@ -105,7 +103,7 @@ impl Selection {
             base.ids = Some((id, id));
         }
         if which.stage.is_none() && which.pipeline.is_none() {
-            return Ok(Self { run: which.run, filters: vec![base] });
+            return Ok(Self { filters: vec![base] });
         }
         Self::of_runs(floor, which, &base).await
     }
@@ -155,6 +153,6 @@ impl Selection {
                 .code(Code::RunNotFound)
                 .hint("`redrive runs` lists the runs"));
         }
-        Ok(Self { run: which.run, filters })
+        Ok(Self { filters })
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
-use redrive_engine::admit::{Admission, Admitted, News, Pace, starts_over};
+use redrive_engine::admit::{Admission, Admitted, News, Pace, note_start, starts_over};
 use redrive_engine::recipe::Recipe;
-use redrive_engine::source::{Source, Standing};
+use redrive_engine::source::{Source, Standing, Start};
 use redrive_engine::worker::Stop;
 use redrive_store::{HANDED_OVER, NewRun, Pause, RunChange, RunRow};
 use serde::Serialize;
@@ -97,8 +97,10 @@ async fn to_be_read_again(floor: &Floor, row: &RunRow, source: &dyn Source) -> R
         return Ok(());
     }
     let over = starts_over(&*floor.store, row).await?;
-    let position = source.start().position.filter(|_| !over);
-    match floor.store.begin_reading(row.id, row.reading, position).await {
+    let start = source.start();
+    let start = Start { position: start.position.filter(|_| !over), ..start };
+    note_start(&*floor.store, row, &start).await?;
+    match floor.store.begin_reading(row.id, row.reading, start.position).await {
         Ok(_) | Err(redrive_store::Error::Overtaken { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }

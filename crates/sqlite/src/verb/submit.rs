@@ -39,6 +39,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
         deadline: submit.deadline,
         now: submit.now,
     };
+    let mut back = submit.brought_back();
     let any_purged = tombstone::any(tx, submit.run)?;
     for new in &submit.items {
         let version = new.version();
@@ -48,7 +49,8 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
             continue;
         }
         let (reading, new_versions) = (submit.reading, submit.new_versions);
-        answers.push(match known(tx, Asked { id, origin: new.origin, reading, new_versions })? {
+        let back = back.remove(&id);
+        answers.push(match known(tx, Asked { id, origin: new.origin, reading, new_versions, back })? {
             Some(Known::Same) => Submitted::Known(id),
             Some(Known::Elsewhere) => Submitted::Duplicate(id),
             Some(Known::Before(seq)) => {

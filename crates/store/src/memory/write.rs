@@ -27,6 +27,7 @@ impl State {
             return Err(Error::NotFound(format!("run {}", submit.run)));
         };
         takes(run.id, run.control, run.reading, submit.reading.number)?;
+        let mut back = submit.brought_back();
         if !submit.changes.is_empty() {
             let commit = Commit {
                 changes: submit.changes,
@@ -51,7 +52,8 @@ impl State {
         for new in submit.items {
             let id = ItemId::derive(submit.run, None, &new.key, new.version());
             let (origin, reading) = (new.origin, submit.reading);
-            let asked = Asked { id, origin, reading, new_versions: submit.new_versions };
+            let asked =
+                Asked { id, origin, reading, new_versions: submit.new_versions, back: back.remove(&id) };
             answers.push(self.submit_one(new, asked, &entry, &mut deltas)?);
         }
         self.count(&deltas);

@@ -14,6 +14,8 @@ pub struct Asked {
     pub reading: Reading,
     /// Whether it is admitted even though another version of its key is there.
     pub new_versions: bool,
+    /// Whether it was superseded, and is brought back by the same request: where it stood then says nothing.
+    pub back: bool,
 }
 
 /// A version of the same key that is there.
@@ -69,6 +71,9 @@ fn known_content(asked: Asked, version: Version) -> Known {
     let Version { seq, origin, reading, superseded, .. } = version;
     if superseded && !asked.new_versions {
         return Known::Otherwise(seq);
+    }
+    if asked.back {
+        return Known::Before(seq);
     }
     let same = reading == asked.reading.number && origin == asked.origin;
     match (same, asked.reading.has(reading, origin)) {

@@ -38,6 +38,7 @@ pub async fn edit(context: &Context, args: EditArgs) -> Answer {
     let floor = context.floor()?;
     let draft = dead::draft(&floor, &ItemName { item: args.item.clone(), run: args.run }).await?;
     let (content, kept) = new_content(&draft, &args)?;
+    draft.takes(Some(&content))?;
     let edited = match draft.send_back(&floor, &content).await {
         Ok(edited) => edited,
         Err(error) => return Err(keep(error, &draft, &content, kept.as_deref())),
@@ -50,6 +51,7 @@ pub async fn edit(context: &Context, args: EditArgs) -> Answer {
         let told: Vec<String> = edited.differences.iter().map(shown).collect();
         let item = format!("item {} ({})", edited.item, short(&draft.key, 40));
         lines(&safe(&match edited.sent_back {
+            true if told.is_empty() => format!("{item} was sent back with this content before"),
             true => format!("{}\n{item} was sent back with new content", told.join("\n")),
             false => format!("{item} is unchanged; nothing was done"),
         }))?;
@@ -85,11 +87,11 @@ fn new_content(draft: &Draft, args: &EditArgs) -> Result<(Box<RawValue>, Option<
             .map_err(|error| Error::wrong(format!("cannot read {}: {error}", file.display())))?;
         return Ok((parsed(&text, file, draft)?, None));
     }
+    draft.has_parts()?;
     if args.set.is_empty() {
+        draft.takes(None)?;
         let path = in_editor(draft)?;
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| Error::internal(format!("cannot read {}: {error}", path.display())))?;
-        return Ok((parsed(&text, &path, draft)?, Some(path)));
+        return Ok((parsed(&left_in(&path, draft)?, &path, draft)?, Some(path)));
     }
     let mut content = draft.content.clone();
     for (pointer, value) in &args.set {
@@ -100,6 +102,28 @@ fn new_content(draft: &Draft, args: &EditArgs) -> Result<(Box<RawValue>, Option<
             .map_err(|wrong| Error::wrong(format!("--set {pointer}: {wrong}")))?;
     }
     Ok((content, None))
+}
+
+/// What an editor left: a file, and text.
+fn left_in(path: &Path, draft: &Draft) -> Result<String, Error> {
+    let shown = path.display();
+    let wrong = |why: String| Error::wrong(format!("{shown} {why}; nothing was sent back"));
+    let again = || format!("`redrive dead edit {}` begins anew", draft.id);
+    match std::fs::symlink_metadata(path) {
+        // A pipe, for one, would be waited for.
+        Ok(there) if !there.is_file() => {
+            return Err(wrong("is no regular file any more after the editor".to_owned()).hint(again()));
+        }
+        Ok(_) => {}
+        Err(error) => return Err(wrong(format!("cannot be read after the editor: {error}")).hint(again())),
+    }
+    let kept = || format!("it is kept; mend it and say `redrive dead edit {} --file {shown}`", draft.id);
+    let bytes =
+        std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")).hint(kept()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to() + 1;
+        wrong(format!("is not UTF-8: byte {at} of it")).hint(kept())
+    })
 }
 
 fn parsed(text: &str, file: &Path, draft: &Draft) -> Result<Box<RawValue>, Error> {

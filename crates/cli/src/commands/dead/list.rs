@@ -96,7 +96,7 @@ fn cell(item: &DeadItem, column: DeadColumn, screen: &Screen) -> Cell {
         DeadColumn::Key => short(&item.key, KEY).into(),
         DeadColumn::Reason | DeadColumn::Class => Cell::state(whole(item, column)),
         DeadColumn::Attempts => count(item.attempts.into()).into(),
-        DeadColumn::FailedAt => screen.when(&item.failed_at).into(),
+        DeadColumn::FailedAt => screen.happened(&item.failed_at).into(),
         DeadColumn::Message => said(item.message.as_deref().unwrap_or_default(), MESSAGE).into(),
         other => whole(item, other).into(),
     }
@@ -158,7 +158,7 @@ fn values(items: &[DeadItem], columns: &[DeadColumn]) -> String {
     let names = columns.iter().map(|column| name(*column).to_owned()).collect::<Vec<_>>();
     let row = |item| columns.iter().map(|column| whole(item, *column)).collect::<Vec<_>>();
     let rows = std::iter::once(names).chain(items.iter().map(row));
-    safe(&csv::table(rows))
+    csv::table(rows)
 }
 
 /// Shows dead items grouped by alike errors.
@@ -199,7 +199,7 @@ fn grouped(groups: &[DeadGroup], screen: &Screen) -> String {
             count(group.items).into(),
             group.stage.clone().into(),
             Cell::state(group.class.map(Class::name).unwrap_or_default()),
-            screen.when(&group.last_at).into(),
+            screen.happened(&group.last_at).into(),
             short(&noted(group), MESSAGE).into(),
         ]);
     }
@@ -225,7 +225,7 @@ pub async fn note(context: &Context, group: &str, note: Note) -> Answer {
     }
     let known = if noted.acknowledged_at.is_some() { "known and looked after" } else { "open" };
     let words = if noted.note.is_empty() { String::new() } else { format!(": {}", noted.note) };
-    context.tell(&format!("group {} is {known}{words}", noted.group))?;
+    context.tell(&safe(&format!("group {} is {known}{words}", noted.group)))?;
     Ok(ExitCode::SUCCESS)
 }
 

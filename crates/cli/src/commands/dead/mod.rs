@@ -118,7 +118,7 @@ fn operated(operations: &[OperationView], screen: &Screen) -> String {
             format!("{:?}", operation.kind).to_lowercase().into(),
             Cell::state(format!("{:?}", operation.state).to_lowercase()),
             operation.actor.clone().into(),
-            screen.when(&operation.created_at).into(),
+            screen.happened(&operation.created_at).into(),
             count(operation.changed).into(),
             count(operation.skipped).into(),
             short(&operation.asked, usize::MAX).into(),

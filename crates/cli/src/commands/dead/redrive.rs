@@ -113,6 +113,10 @@ async fn worked(context: &Context, floor: &Floor, done: &Redriven, results: Opti
     };
     if done.items == 0 {
         note(&match done.skipped {
+            _ if done.gone_on_with => {
+                "nothing more is dead that could be sent back; what was sent back before is worked on"
+                    .to_owned()
+            }
             0 => "nothing is dead that could be sent back".to_owned(),
             n => {
                 format!(

@@ -14,7 +14,7 @@ use crate::output::text::{count, safe, things};
 pub fn words(over: &OverRuns, screen: &Screen) -> String {
     let trend = &over.trend;
     let runs = trend.runs.iter().map(|run| {
-        let began = screen.when(&run.created_at);
+        let began = screen.happened(&run.created_at);
         cells(run.run.to_string(), began, &run.figures)
     });
     let mut text = format!("{} of {}\n\n", things(trend.runs.len() as u64, "run"), safe(&trend.pipeline));

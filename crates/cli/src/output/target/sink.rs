@@ -3,10 +3,12 @@
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use redrive_core::id::ContentHash;
 use redrive_engine::crash;
 use redrive_operate::{Code, Error};
 use rustix::fs::OFlags;
@@ -34,6 +36,8 @@ struct Beside {
     unfinished: PathBuf,
     path: PathBuf,
     before: Option<Metadata>,
+    /// Whether nobody else may read it, whoever may read what it takes the place of.
+    private: bool,
 }
 
 impl Sink {
@@ -65,7 +69,7 @@ impl Sink {
                 let (file, unfinished) =
                     create_beside(&path, "part", mode).map_err(|error| broken(&shown, &error))?;
                 let mut sink = Self::on(file, shown);
-                sink.beside = Some(Beside { unfinished, path, before: there });
+                sink.beside = Some(Beside { unfinished, path, before: there, private });
                 Ok(sink)
             }
         }
@@ -153,7 +157,8 @@ impl Beside {
             if fchown(file, Some(before.uid()), Some(before.gid())).is_err() {
                 let _ = fchown(file, None, Some(before.gid()));
             }
-            file.set_permissions(std::fs::Permissions::from_mode(before.mode() & 0o7777))?;
+            let mode = if self.private { 0o600 } else { before.mode() & 0o7777 };
+            file.set_permissions(std::fs::Permissions::from_mode(mode))?;
         }
         file.sync_all()?;
         crash::point("results.before_rename");
@@ -187,15 +192,40 @@ pub(super) fn try_beside(path: &Path) -> std::io::Result<()> {
 /// Makes a file of a name that nobody has, in the folder of `path`: only within a folder is a file replaced at once.
 fn create_beside(path: &Path, ending: &str, mode: u32) -> std::io::Result<(File, PathBuf)> {
     static MADE: AtomicU32 = AtomicU32::new(0);
+    let mark = mark_of(path);
+    remove_left(folder(path), &mark);
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(mode);
     loop {
         let n = MADE.fetch_add(1, Ordering::Relaxed);
-        let unfinished = folder(path).join(format!(".redrive.{}.{n}.{ending}", std::process::id()));
+        let unfinished = folder(path).join(format!(".redrive.{}.{n}.{mark}.{ending}", std::process::id()));
         match options.open(&unfinished) {
             // Left by a process that was killed and had our number.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             opened => return opened.map(|file| (file, unfinished)),
+        }
+    }
+}
+
+/// A mark of the file that another one is made for, to tell it from what is made for others in the same folder.
+fn mark_of(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    ContentHash::of(&[name]).to_string().chars().take(8).collect()
+}
+
+/// Removes what processes that were killed left of this very file. One that cannot be removed is in nobody's way.
+fn remove_left(folder: &Path, mark: &str) {
+    // Whether a process is gone can only be told where all of them can be seen.
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let parts: Vec<&str> = name.to_str().unwrap_or_default().split('.').collect();
+        let ["", "redrive", process, _, of, "part" | "try"] = parts[..] else { continue };
+        let gone = process.parse::<u32>().is_ok_and(|id| !Path::new(&format!("/proc/{id}")).exists());
+        if gone && of == mark {
+            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

@@ -48,6 +48,27 @@ fn a_line_that_is_back_is_not_paid_for_again() {
 }
 
 #[test]
+fn a_line_that_is_back_further_down_is_back_and_no_repeated_one() {
+    for moved in ["{\"id\":\"x\",\"n\":1}\n", "not json\n"] {
+        let place = Place::with(
+            &one_stage("kind = \"pass\""),
+            &format!("{}{moved}{}", samples(1), "{\"id\":\"y\"}\n"),
+        );
+        let code = if moved.starts_with('{') { 0 } else { 3 };
+        place.run_pipeline(code);
+        let without = format!("{}{}", samples(1), "{\"id\":\"y\"}\n");
+        place.write("in.jsonl", &without);
+        assert_eq!(count(&place.run_pipeline(0)["read"]["removed"]), 1);
+        place.write("in.jsonl", format!("{without}{moved}"));
+        let report = place.run_pipeline(code);
+        assert_eq!((count(&report["read"]["back"]), count(&report["duplicates"])), (1, 0), "{report}");
+        place.write("in.jsonl", &without);
+        assert_eq!(count(&place.run_pipeline(0)["read"]["removed"]), 1, "it is missed once more");
+        place.check();
+    }
+}
+
+#[test]
 fn a_changed_stage_sends_items_again_from_where_their_content_is_kept() {
     let (first, one) = service(None);
     let second = Server::good();
