@@ -392,7 +392,9 @@ mod tests {
         let all =
             deltas.iter().inspect(|((run, stage, _), _)| assert_eq!((*run, *stage), (RunId(1), StageNo(2))));
         let all = all.map(|((_, _, metric), n)| (metric, n));
-        all.filter(|(metric, _)| !matches!(metric, Metric::Outcome(_))).collect()
+        let other =
+            |metric: &Metric| matches!(metric, Metric::Outcome(_) | Metric::TookIn(_) | Metric::TookMillis);
+        all.filter(|(metric, _)| !other(metric)).collect()
     }
 
     fn used(tokens_in: u64, tokens_out: u64, nano_usd: Option<u64>) -> Option<Usage> {
