@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redrive_store::{Scrub, Scrubbed, WorkerRow};
 use serde::Serialize;
 
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::error::{Error, Result};
 
 /// Less than this is not worth a word.
@@ -51,6 +51,7 @@ pub struct Compacted {
 /// While a worker is at work, which would be kept waiting; when there is no room for a second copy of the file, or the store
 /// fails. Nothing is changed then.
 pub async fn compact(floor: &Floor) -> Result<Compacted> {
+    floor.require(Role::Admin)?;
     if let Some(worker) = at_work(floor).await? {
         let runs: Vec<String> = worker.spec.runs.iter().map(ToString::to_string).collect();
         let on = if runs.is_empty() { String::new() } else { format!(" on {}", runs.join(", ")) };
@@ -91,6 +92,7 @@ pub struct Copied {
 /// # Errors
 /// When the store or the file fails; what is in the file then is worth nothing.
 pub async fn backup(floor: &Floor, into: PathBuf) -> Result<Copied> {
+    floor.require(Role::Admin)?;
     let begun = floor.env.clock.uptime();
     let progress = Arc::clone(&floor.env.progress);
     let heard = Arc::new(move |done, all| progress.reached(done, Some(all)));

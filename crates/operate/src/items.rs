@@ -14,7 +14,7 @@ use redrive_engine::report::{
 use redrive_store::{RunFilter, Store, Tombstone};
 use serde::{Deserialize, Serialize};
 
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
 use crate::runs::Runs;
 
@@ -198,6 +198,7 @@ async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
 /// # Errors
 /// When none or several are meant, the item has ended, or the store fails.
 pub async fn kill(floor: &Floor, name: &ItemName, why: &str) -> Result<Life> {
+    floor.require(Role::Operator)?;
     let item = find(&*floor.store, name).await?;
     let known = Runs::of(&*floor.store).find(Some(item.run)).await?;
     let (why, id) = (floor.said(why), item.id);

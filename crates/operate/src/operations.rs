@@ -5,7 +5,7 @@ use redrive_engine::admin;
 use redrive_store::{Operation, OperationKind, OperationState};
 use serde::Serialize;
 
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::error::{Error, Result};
 
 /// Most operations of a list.
@@ -75,6 +75,7 @@ pub async fn list(floor: &Floor, limit: usize) -> Result<OperationList> {
 /// # Errors
 /// When it is not under way, or the store fails.
 pub async fn stop(floor: &Floor, operation: OperationId) -> Result<()> {
+    floor.require(Role::Operator)?;
     if admin::stop_operation(&*floor.store, operation, floor.now()).await? {
         return Ok(());
     }

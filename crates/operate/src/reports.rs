@@ -11,7 +11,7 @@ use redrive_engine::report::{self, CheckReport};
 use redrive_store::{RunRow, Scrub};
 use serde::{Deserialize, Serialize};
 
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::care::Room;
 use crate::error::Result;
 use crate::pipelines;
@@ -95,6 +95,7 @@ pub async fn prunable(floor: &Floor, request: Prune) -> Result<Prunable> {
 /// # Errors
 /// When the store fails; what was forgotten before stays so.
 pub async fn prune(floor: &Floor, request: Prune) -> Result<Pruned> {
+    floor.require(Role::Admin)?;
     let (store, older_than) = (&*floor.store, request.older_than());
     let pruned = maintain::prune(store, older_than, request.with_dead, &floor.env).await?;
     let left = maintain::prunable(store, older_than, false, &floor.env).await?;

@@ -64,6 +64,7 @@ impl<'a> Results<'a> {
     /// # Errors
     /// When there is none, or the store fails.
     pub async fn find(floor: &'a Floor, asked: &Asked) -> Result<Self> {
+        floor.require_payloads()?;
         let known = Runs::of(&*floor.store).find(asked.run).await?;
         let wanted = wanted(&known, asked.stage.as_deref())?;
         Ok(Self { floor, known, wanted })
@@ -98,6 +99,7 @@ impl<'a> Results<'a> {
 /// # Errors
 /// When the store or the taker fails.
 pub async fn of_runs(floor: &Floor, runs: &[RunId], taker: &mut dyn Taker) -> Result<()> {
+    floor.require_payloads()?;
     for run in runs {
         give_all(floor, *run, &Wanted::Succeeded, taker).await?;
     }

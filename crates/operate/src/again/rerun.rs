@@ -6,7 +6,7 @@ use redrive_engine::admin;
 use redrive_engine::report::RunReport;
 use serde::{Deserialize, Serialize};
 
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::runs::{KnownRun, Runs};
@@ -70,8 +70,9 @@ pub async fn preview_rerun(floor: &Floor, request: &Rerun) -> Result<Rerunning> 
 /// # Errors
 /// When the run or the stage does not exist or cannot be done again, or the store fails; the same request does the rest.
 pub async fn rerun(floor: &Floor, request: &Rerun, observer: &dyn Observer) -> Result<Rerunning> {
+    floor.require(Role::Operator)?;
     let asked = Asked::of(floor, request).await?;
-    let (store, actor) = (&*floor.store, &floor.actor);
+    let (store, actor) = (&*floor.store, &floor.asker.name);
     let mut told = asked.answer(false);
     for each in asked.requests(request) {
         let (found, _) = admin::rerun(store, &asked.known.plan, &each, actor, &floor.env).await?;

@@ -9,7 +9,7 @@ use redrive_engine::report::RunReport;
 use redrive_store::{ItemFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::dead::{Selection, Which};
 use crate::error::{Error, Result};
 use crate::items::{self, ItemName};
@@ -141,6 +141,7 @@ pub async fn preview_retry(floor: &Floor, request: &Retry) -> Result<Retried> {
 /// # Errors
 /// When what is named does not exist or does not wait, or the store fails; the same request does the rest.
 pub async fn retry(floor: &Floor, request: &Retry, observer: &dyn Observer) -> Result<Retried> {
+    floor.require(Role::Operator)?;
     let due = request.due(floor);
     let mut told = Retried { due: due_text(floor, due), ..Retried::default() };
     let runs = Runs::of(&*floor.store);
@@ -148,7 +149,7 @@ pub async fn retry(floor: &Floor, request: &Retry, observer: &dyn Observer) -> R
     let mut rows = Vec::new();
     for filter in filters {
         let asked = admin::Retry { filter, due };
-        let (done, of) = admin::retry(&*floor.store, &runs, &asked, &floor.actor, &floor.env).await?;
+        let (done, of) = admin::retry(&*floor.store, &runs, &asked, &floor.asker.name, &floor.env).await?;
         told.items += done.changed;
         told.skipped += done.skipped;
         for run in of {

@@ -143,8 +143,8 @@ impl<'a> Import<'a> {
         let import = match self.under_way.take() {
             Some(import) => import,
             None => {
-                let Floor { store, actor, .. } = self.floor;
-                admin::Import::begin(&**store, &self.from, actor, self.floor.now()).await?
+                let Floor { store, asker, .. } = self.floor;
+                admin::Import::begin(&**store, &self.from, &asker.name, self.floor.now()).await?
             }
         };
         Ok(self.under_way.insert(import))

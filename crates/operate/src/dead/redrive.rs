@@ -9,7 +9,7 @@ use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::Selection;
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::error::{Error, Result};
 use crate::runs::Runs;
 use crate::work::{Observer, work_on};
@@ -116,6 +116,7 @@ pub async fn redrive(
     request: Redrive,
     observer: &dyn Observer,
 ) -> Result<Redriven> {
+    floor.require(Role::Operator)?;
     let runs = Runs::of(&*floor.store);
     let touched = touched(floor, &selection.filters).await?;
     let mut done = Redriven::default();
@@ -133,7 +134,7 @@ pub async fn redrive(
     }
     for filter in &selection.filters {
         let asked = request.of(filter, request.left(done.items));
-        let sent = admin::redrive(&*floor.store, &runs, &asked, &floor.actor, &floor.env).await?;
+        let sent = admin::redrive(&*floor.store, &runs, &asked, &floor.asker.name, &floor.env).await?;
         done.items += sent.changed;
         done.skipped += sent.skipped;
     }
@@ -186,7 +187,7 @@ async fn send_canary(
         if before.is_empty() {
             continue;
         }
-        admin::redrive(store, &runs, &asked, &floor.actor, &floor.env).await?;
+        admin::redrive(store, &runs, &asked, &floor.asker.name, &floor.env).await?;
         for before in before {
             let now = store.item(before.seq).await?;
             sent.extend(now.filter(|now| now.rev != before.rev));

@@ -16,7 +16,7 @@ use super::answer::{Fate, Handed, HandedIn, LISTED, StandingRun, Sum};
 use super::given::{Given, Sighted};
 use super::run::note;
 use super::stream::Stream;
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::error::{Error, Result};
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
 use crate::runs::{Begin, Standing, standing};
@@ -111,6 +111,7 @@ impl<'a> Inbox<'a> {
     /// When the store fails, or the pipeline cannot go on with a run that is there; handing in the same again admits
     /// nothing twice.
     pub async fn items(&mut self, items: Vec<Given>) -> Result<HandedIn> {
+        self.floor.require(Role::Operator)?;
         let key = self.ready.pipeline.definition.source.key.clone();
         let mut sum = Sum::default();
         let mut line = 0;
@@ -136,6 +137,7 @@ impl<'a> Inbox<'a> {
         mut stream: Stream,
         refused: &mut (dyn FnMut(&Handed) + Send),
     ) -> Result<HandedIn> {
+        self.floor.require(Role::Operator)?;
         let mut sum = Sum::default();
         while let Some(sighted) = stream.next().await? {
             for item in self.hand_in(sighted).await? {

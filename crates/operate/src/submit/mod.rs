@@ -11,7 +11,7 @@
 //! # use redrive_engine::handler::{Answer, Handler, Reply, Request};
 //! # use redrive_operate::index::{IndexTarget, ServiceModel};
 //! # use redrive_operate::pipelines::Pipeline;
-//! # use redrive_operate::{Floor, Wiring};
+//! # use redrive_operate::{Asker, Floor, Wiring};
 //! # use redrive_pipeline::{ModelDef, StageDef};
 //! # use redrive_store::MemoryStore;
 //! use redrive_core::status::RunStatus;
@@ -44,7 +44,7 @@
 //! # std::fs::write(&file, text)?;
 //! # let store = Arc::new(MemoryStore::new());
 //! # let wiring = Arc::new(Handlers);
-//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), actor: "me".to_owned(), wiring };
+//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), asker: Asker::admin("me"), wiring };
 //! let ready = submit::prepare(&*floor.wiring, Pipeline::read(&file)?, HandIn::default())?;
 //! let mut inbox = Inbox::open(&floor, ready);
 //! let item = |payload: &str| Given { payload: payload.to_owned(), ..Given::default() };

@@ -24,7 +24,7 @@ use redrive_store::{RunRow, Store};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::Floor;
+use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::pipelines::{definition_of, recipe};
@@ -165,6 +165,7 @@ pub async fn work(
     settings: WorkSettings,
     observer: &dyn Observer,
 ) -> Result<Worked> {
+    floor.require(Role::Operator)?;
     let Work { row, mut recipe, source, part } = work;
     recipe.plan = recipe.plan.with_grace(paused(&row));
     let recipe = Arc::new(recipe);
@@ -212,6 +213,7 @@ pub async fn work(
 /// # Errors
 /// When there is no such run, it is paused, something cannot be built or read, or the store fails.
 pub async fn work_on(floor: &Floor, run: RunId, observer: &dyn Observer) -> Result<Worked> {
+    floor.require(Role::Operator)?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     if known.row.control != Control::Go {
         return Err(Error::paused(format!("run {run} is paused; its items were sent back and wait"))
