@@ -35,8 +35,10 @@ MAY_USE = {
     "index": {"core", "store", "engine", "ingest", "embed"},
     "rehearse": {"core", "engine"},
     "operate": {"core", "store", "engine", "pipeline", "ingest", "embed", "index"},
+    "server": {"core", "store", "engine", "operate"},
     "cli": {
         "core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "index", "operate",
+        "server",
     },
     # Tests only: no other crate's row may name these two.
     "conformance": {"core", "store", "engine", "sim"},

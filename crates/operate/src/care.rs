@@ -6,8 +6,8 @@ use std::sync::Arc;
 use redrive_store::{Scrub, Scrubbed, WorkerRow};
 use serde::Serialize;
 
-use crate::{Floor, Role};
 use crate::error::{Error, Result};
+use crate::{Floor, Role};
 
 /// Less than this is not worth a word.
 const WORTHWHILE: u64 = 1 << 20;

@@ -9,10 +9,10 @@ use redrive_engine::report::{GateReport, gate_report, gate_reports};
 use redrive_store::RunFilter;
 use serde::Serialize;
 
-use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
 use crate::pipelines;
 use crate::runs::Runs;
+use crate::{Floor, Role};
 
 /// Runs that are looked at for a gate.
 const RUNS: usize = 1_000;

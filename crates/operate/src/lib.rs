@@ -18,6 +18,7 @@
 //! | make a directory searchable and keep it so | [`index`] |
 //! | find passages | [`search`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
+//! | the pipelines of a folder, which may change at any time | [`catalog`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //! | the shapes of all answers | [`schemas`] |
 //!
@@ -28,6 +29,7 @@
 pub mod again;
 mod asker;
 pub mod care;
+pub mod catalog;
 pub mod dead;
 mod error;
 pub mod gates;

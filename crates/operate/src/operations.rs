@@ -1,12 +1,18 @@
 //! Operations on many items: who asked for what, and how far it is.
 
+mod carry;
+mod start;
+
 use redrive_core::id::OperationId;
 use redrive_engine::admin;
 use redrive_store::{Operation, OperationKind, OperationState};
 use serde::Serialize;
 
+use crate::error::{Code, Error, Result};
 use crate::{Floor, Role};
-use crate::error::{Error, Result};
+
+pub use carry::{abandoned, carry_on};
+pub use start::{Start, StartKind, Started, start};
 
 /// Most operations of a list.
 const MOST: usize = 1_000;
@@ -70,6 +76,21 @@ pub async fn list(floor: &Floor, limit: usize) -> Result<OperationList> {
     Ok(OperationList { operations: operations.into_iter().map(Into::into).collect() })
 }
 
+/// Says how far an operation is.
+///
+/// # Errors
+/// When there is none, or the store fails.
+pub async fn show(floor: &Floor, operation: OperationId) -> Result<OperationView> {
+    let found = floor.store.operation(operation).await?;
+    found.map(OperationView::from).ok_or_else(|| unknown(operation))
+}
+
+fn unknown(operation: OperationId) -> Error {
+    Error::not_found(format!("operation {operation} does not exist"))
+        .code(Code::OperationNotFound)
+        .hint("`redrive dead operations` lists them")
+}
+
 /// Stops an operation after the page it is at.
 ///
 /// # Errors
@@ -79,5 +100,6 @@ pub async fn stop(floor: &Floor, operation: OperationId) -> Result<()> {
     if admin::stop_operation(&*floor.store, operation, floor.now()).await? {
         return Ok(());
     }
+    show(floor, operation).await?;
     Err(Error::refused(format!("operation {operation} is not under way")))
 }

@@ -11,10 +11,10 @@ use redrive_engine::report::{self, CheckReport};
 use redrive_store::{RunRow, Scrub};
 use serde::{Deserialize, Serialize};
 
-use crate::{Floor, Role};
 use crate::care::Room;
 use crate::error::Result;
 use crate::pipelines;
+use crate::{Floor, Role};
 
 pub use failures::{Failures, failures};
 pub use stats::{Compared, IndexStats, OverRuns, Statistics, StatsOf, stats};

@@ -76,6 +76,12 @@ impl<'a> Results<'a> {
         self.known.row.id
     }
 
+    /// Reads every result that the run has now, as fast as it is asked for.
+    #[must_use]
+    pub fn read(&self) -> ResultReader<'_> {
+        ResultReader::all(&*self.floor.store, self.run(), &self.wanted)
+    }
+
     /// Gives every result that the run has now.
     ///
     /// # Errors

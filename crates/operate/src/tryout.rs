@@ -22,10 +22,10 @@ use redrive_store::{ClaimedItem, Content};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{Floor, Role};
 use crate::error::{Error, Result};
 use crate::items::{self, ItemName};
 use crate::pipelines::{Pipeline, recipe_with};
+use crate::{Floor, Role};
 
 /// Most children that are shown.
 const MOST_CHILDREN: usize = 20;

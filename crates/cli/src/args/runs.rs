@@ -41,6 +41,7 @@ impl RunsArgs {
             status: self.status.clone(),
             within_ms: self.since.map(millis),
             limit: self.limit,
+            before: None,
         }
     }
 }

@@ -6,12 +6,12 @@ use redrive_engine::admin;
 use redrive_engine::report::RunReport;
 use serde::{Deserialize, Serialize};
 
-use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::runs::{KnownRun, Runs};
 use crate::sources::SourceName;
 use crate::work::{Observer, work_on};
+use crate::{Floor, Role};
 
 /// What is to be done again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -84,6 +84,11 @@ pub async fn rerun(floor: &Floor, request: &Rerun, observer: &dyn Observer) -> R
         (told.report, told.interrupted) = (Some(worked.report), worked.interrupted);
     }
     Ok(told)
+}
+
+/// The operations that do what is asked for.
+pub(crate) async fn rerun_requests(floor: &Floor, request: &Rerun) -> Result<Vec<admin::Rerun>> {
+    Ok(Asked::of(floor, request).await?.requests(request))
 }
 
 impl Rerunning {

@@ -9,12 +9,12 @@ use redrive_engine::report::RunReport;
 use redrive_store::{ItemFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
-use crate::{Floor, Role};
 use crate::dead::{Selection, Which};
 use crate::error::{Error, Result};
 use crate::items::{self, ItemName};
 use crate::runs::Runs;
 use crate::work::{Observer, work_on};
+use crate::{Floor, Role};
 
 /// Which waiting items go when.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -100,6 +100,13 @@ impl Retry {
         }
         Ok(Selection::in_state(floor, &self.which, StateKind::Waiting).await?.into_filters())
     }
+}
+
+/// The operations that do what is asked for.
+pub(crate) async fn retry_requests(floor: &Floor, request: &Retry) -> Result<Vec<admin::Retry>> {
+    let due = request.due(floor);
+    let filters = request.filters(floor).await?;
+    Ok(filters.into_iter().map(|filter| admin::Retry { filter, due }).collect())
 }
 
 /// One item that is named and does not wait: what can be done about it instead.

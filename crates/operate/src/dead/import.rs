@@ -7,9 +7,9 @@ use redrive_store::{ItemFilter, ItemQuery};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::Floor;
 use crate::error::Result;
 use crate::runs::Runs;
+use crate::{Floor, Role};
 
 /// The part of an exported line that is read back.
 #[derive(Deserialize)]
@@ -143,6 +143,7 @@ impl<'a> Import<'a> {
         let import = match self.under_way.take() {
             Some(import) => import,
             None => {
+                self.floor.require(Role::Operator)?;
                 let Floor { store, asker, .. } = self.floor;
                 admin::Import::begin(&**store, &self.from, &asker.name, self.floor.now()).await?
             }

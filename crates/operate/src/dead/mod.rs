@@ -85,4 +85,5 @@ pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, group
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};
+pub(crate) use redrive::{is_paused, touched};
 pub use selection::{Selection, Which};

@@ -3,8 +3,8 @@
 use redrive_store::{GroupNote, ItemFilter};
 use serde::{Deserialize, Serialize};
 
-use crate::{Floor, Role};
 use crate::error::{Error, Result};
+use crate::{Floor, Role};
 
 /// Most characters of a note.
 const LONGEST: usize = 2_000;

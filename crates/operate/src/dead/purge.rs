@@ -5,9 +5,9 @@ use redrive_store::Scrub;
 use serde::Serialize;
 
 use super::Selection;
-use crate::{Floor, Role};
 use crate::care::Room;
 use crate::error::Result;
+use crate::{Floor, Role};
 
 /// How many items were changed, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

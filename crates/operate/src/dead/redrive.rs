@@ -9,10 +9,10 @@ use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::Selection;
-use crate::{Floor, Role};
 use crate::error::{Error, Result};
 use crate::runs::Runs;
 use crate::work::{Observer, work_on};
+use crate::{Floor, Role};
 
 /// Items that are looked at a time.
 const PAGE: usize = 500;
@@ -44,7 +44,7 @@ impl Redrive {
     }
 
     fn of(self, filter: &ItemFilter, limit: Option<u64>) -> admin::Redrive {
-        admin::Redrive { filter: filter.clone(), limit, rate: self.rate }
+        admin::Redrive { filter: filter.clone(), limit, rate: self.rate, canary: Vec::new() }
     }
 
     fn left(self, sent: u64) -> Option<u64> {
@@ -162,7 +162,7 @@ pub async fn redrive(
     Ok(done)
 }
 
-fn is_paused(run: &RunRow) -> bool {
+pub(crate) fn is_paused(run: &RunRow) -> bool {
     !matches!(run.control, Control::Go | Control::Cancelled)
 }
 
@@ -209,7 +209,7 @@ async fn send_canary(
 }
 
 /// The runs that these reach into.
-async fn touched(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<RunRow>> {
+pub(crate) async fn touched(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<RunRow>> {
     let mut ids: Vec<RunId> = Vec::new();
     for filter in filters {
         ids.extend(runs_of(floor, filter).await?);

@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use super::edit::{Changed, Edit, compare, foresee, refuse_other_stages, take_over};
 use super::{KnownRun, Runs, report};
-use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
 use crate::index::{IndexTarget, makes_index};
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
 use crate::sources::{Reopened, SourceName, reopen};
 use crate::wiring::Wiring;
 use crate::work::Work;
+use crate::{Floor, Role};
 
 /// A pipeline and a source that a run can be begun with. What is wrong with either is known.
 pub struct Prepared {

@@ -7,8 +7,8 @@ use redrive_engine::report::{RunReport, live_items};
 
 use super::show::report_changed;
 use super::{KnownRun, Runs};
-use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
+use crate::{Floor, Role};
 
 /// Refuses what makes no sense for a finished run.
 ///

@@ -30,6 +30,9 @@ pub struct List {
     pub within_ms: Option<i64>,
     /// At most so many.
     pub limit: usize,
+    /// Only older ones than this: the last one of the page before.
+    #[serde(default)]
+    pub before: Option<RunId>,
 }
 
 impl List {
@@ -57,7 +60,7 @@ pub async fn list(floor: &Floor, request: &List) -> Result<RunList> {
     let (now, limit) = (floor.now(), request.limit.min(MOST));
     let filter = RunFilter { pipeline: request.pipeline.clone(), ..RunFilter::default() };
     let since = request.within_ms.map(|span| Timestamp(now.0.saturating_sub(span)));
-    let (mut runs, mut before) = (Vec::new(), None);
+    let (mut runs, mut before) = (Vec::new(), request.before);
     while runs.len() < limit {
         // Where nothing is filtered out, one page is enough.
         let wanted = if request.is_plain() { limit - runs.len() } else { PAGE };

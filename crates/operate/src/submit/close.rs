@@ -6,9 +6,9 @@ use redrive_engine::admit;
 use redrive_engine::report::RunReport;
 use serde::Serialize;
 
-use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
 use crate::runs::{KnownRun, Runs, report};
+use crate::{Floor, Role};
 
 /// A standing run that takes nothing more.
 #[derive(Debug, Clone, PartialEq, Serialize)]

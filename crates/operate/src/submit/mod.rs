@@ -63,6 +63,7 @@ mod answer;
 mod close;
 mod given;
 mod inbox;
+mod once;
 mod run;
 mod stream;
 
@@ -70,5 +71,6 @@ pub use answer::{Fate, Handed, HandedIn, StandingRun, Tally};
 pub use close::{Closed, close};
 pub use given::Given;
 pub use inbox::{HandIn, Inbox, Ready, prepare};
+pub use once::{RunOfItems, run_of_items};
 pub use run::{HandedOver, run};
 pub use stream::Stream;

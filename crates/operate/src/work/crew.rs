@@ -17,12 +17,12 @@ use tokio::task::JoinSet;
 
 use super::shared_handlers::SharedHandlers;
 use super::{Notice, Observer, Rounds, WorkSettings, left_as, paused};
-use crate::{Floor, Role};
 use crate::error::Result;
 use crate::index::IndexTarget;
 use crate::pipelines::{self, recipe};
 use crate::runs::edited_to_the_end;
 use crate::sources::{Reopened, SourceName, reopen};
+use crate::{Floor, Role};
 
 /// How long a run with nothing but later retries stays open.
 const LINGER: Duration = Duration::from_secs(2);

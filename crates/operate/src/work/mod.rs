@@ -6,8 +6,10 @@
 mod crew;
 mod round;
 mod shared_handlers;
+mod workers;
 
 pub use crew::{Serve, Served, serve};
+pub use workers::{WorkerList, WorkerView, workers};
 
 use std::any::Any;
 use std::sync::Arc;
@@ -24,12 +26,12 @@ use redrive_store::{RunRow, Store};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::{Floor, Role};
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::pipelines::{definition_of, recipe};
 use crate::runs::{Runs, edited_to_the_end};
 use crate::sources::{Reopened, open_left, reopen};
+use crate::{Floor, Role};
 use round::Round;
 
 /// How often a source that keeps changing is read again at the end of a run.

@@ -69,7 +69,7 @@ async fn runs_are_listed_by_how_they_stand_and_when_they_ended() {
     let first = house.run().await.run;
     let second = house.begin(Begin { new: true, ..Begin::default() }).await.expect("begun").run;
     let list = |status: &[RunStatus], within_ms, limit| {
-        let request = List { pipeline: None, status: status.to_vec(), within_ms, limit };
+        let request = List { pipeline: None, status: status.to_vec(), within_ms, limit, before: None };
         let floor = &house.floor;
         async move { runs::list(floor, &request).await.expect("listed") }
     };

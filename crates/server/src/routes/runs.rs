@@ -1,0 +1,244 @@
+//! Runs: list, begin, show, pause, resume, cancel, results.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use redrive_core::id::RunId;
+use redrive_engine::report::RunReport;
+use redrive_operate::pipelines::Pipeline;
+use redrive_operate::results::Asked;
+use redrive_operate::runs::{self, Begin, List};
+use redrive_operate::sources::SourceName;
+use redrive_operate::submit::{self, Given};
+use redrive_operate::{Error, Result, Role};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::call::Call;
+use crate::reply::Reply;
+use crate::route::{Kind, Route, Shape, param};
+use crate::streams;
+
+/// Most runs of a page.
+const MOST: usize = 200;
+/// Runs of a page where nobody says how many.
+const USUAL: usize = 50;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/runs", "Lists runs, newest first.", Shape::Json("run_page"), list).query(&[
+            param("status", Kind::Text, "only runs that stand like one of these, parted by commas"),
+            param("pipeline", Kind::Text, "only runs of this pipeline"),
+            param(
+                "since",
+                Kind::Number,
+                "only runs that are unfinished, or finished within so many milliseconds",
+            ),
+            param("limit", Kind::Count(MOST), "at most so many"),
+            param("cursor", Kind::Text, "goes on after this, from `next` of the page before"),
+        ]),
+        Route::post(
+            "/v1/runs",
+            "Begins a run of a pipeline of the folder, or of one that is sent, over a source or given items.",
+            Shape::Json("begun_run"),
+            begin,
+        )
+        .body("new_run")
+        .makes(),
+        Route::get("/v1/runs/{run}", "Says how a run stands.", Shape::Json("run_report"), show),
+        Route::post("/v1/runs/{run}/pause", "Stops a run for now.", Shape::Json("run_report"), pause)
+            .may_have_body("nothing"),
+        Route::post("/v1/runs/{run}/resume", "Lets a run go on.", Shape::Json("run_report"), resume)
+            .may_have_body("nothing"),
+        Route::post(
+            "/v1/runs/{run}/close",
+            "Has a standing run take nothing more.",
+            Shape::Json("run_report"),
+            close,
+        )
+        .may_have_body("nothing"),
+        Route::post("/v1/runs/{run}/cancel", "Takes a run out for good.", Shape::Json("run_report"), cancel)
+            .may_have_body("nothing"),
+        Route::get(
+            "/v1/runs/{run}/results",
+            "Gives what became of a run's items, as JSON Lines.",
+            Shape::Lines("result_line"),
+            results,
+        )
+        .query(&[param("stage", Kind::Text, "what this stage made of the items that passed it")]),
+    ]
+}
+
+/// A page of runs.
+#[derive(Serialize)]
+struct RunPage {
+    items: Vec<RunReport>,
+    next: Option<RunId>,
+}
+
+async fn list(call: Call) -> Result<Reply> {
+    let limit = call.query.number("limit").unwrap_or(USUAL);
+    let request = List {
+        pipeline: call.query.text("pipeline"),
+        status: call.query.several("status")?,
+        within_ms: call.query.number("since"),
+        // One more tells whether there is another page.
+        limit: limit + 1,
+        before: call.query.one("cursor")?,
+    };
+    let mut items = runs::list(&call.floor, &request).await?.runs;
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().map(|run| run.run).filter(|_| more);
+    Reply::json(&RunPage { items, next })
+}
+
+/// What a run is begun with.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRun {
+    pipeline: String,
+    #[serde(default)]
+    input: Option<Input>,
+    #[serde(default)]
+    items: Option<Vec<GivenItem>>,
+    #[serde(default)]
+    category: Option<String>,
+    #[serde(default)]
+    priority: Option<i32>,
+    #[serde(default)]
+    new: bool,
+}
+
+/// One path or several.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Input {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// An item that is given.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GivenItem {
+    #[serde(default)]
+    key: Option<String>,
+    payload: Box<RawValue>,
+    #[serde(default)]
+    category: Option<String>,
+}
+
+impl From<GivenItem> for Given {
+    fn from(item: GivenItem) -> Self {
+        Self { key: item.key, payload: item.payload.get().to_owned(), category: item.category }
+    }
+}
+
+async fn begin(call: Call) -> Result<Reply> {
+    let NewRun { pipeline, input, items, category, priority, new } = call.body()?;
+    let (pipeline, sent) = pipeline_of(&call, pipeline)?;
+    let request = Begin { new, keep_passed: false, category, priority };
+    if let Some(items) = items {
+        if input.is_some() {
+            return Err(Error::wrong("a run has `input` or `items`, not both"));
+        }
+        let items = items.into_iter().map(Given::from).collect();
+        let begun = submit::run_of_items(&call.floor, pipeline, items, request).await?;
+        return Ok(Reply::json(&begun)?.made(format!("/v1/runs/{}", begun.run)));
+    }
+    let input = match input {
+        None => Vec::new(),
+        Some(Input::One(path)) => vec![path],
+        Some(Input::Several(paths)) => paths,
+    };
+    let input = confined(&call, &pipeline, input, sent)?;
+    let source = SourceName::find(&pipeline.definition, &input, &pipeline.folder)?;
+    if source.is_read_once() && !source.is_inbox() {
+        return Err(Error::wrong("a source that can be read once only is not read here")
+            .hint("send the items with the request, as `items`"));
+    }
+    let prepared = runs::prepare(&*call.floor.wiring, pipeline, source)?;
+    let begun = submit::run(&call.floor, prepared, request).await?;
+    Ok(Reply::json(&begun)?.made(format!("/v1/runs/{}", begun.run)))
+}
+
+/// A pipeline of the folder by its name, or a text; whether it is a text.
+fn pipeline_of(call: &Call, named: String) -> Result<(Pipeline, bool)> {
+    if !named.contains(['\n', '=']) {
+        return Ok((Arc::unwrap_or_clone(call.app.catalog.find(&named)?), false));
+    }
+    let folder = match call.app.catalog.folder() {
+        Some(folder) => folder.to_owned(),
+        None => std::env::current_dir()?,
+    };
+    let pipeline = Pipeline::of_text(named, std::fs::canonicalize(folder)?)?;
+    if !call.app.allow_commands {
+        pipeline.refuse_commands()?;
+    }
+    Ok((pipeline, true))
+}
+
+/// What whoever is no administrator has read is in the folder of pipelines: the daemon may be able to read much more. What
+/// a pipeline of the folder names itself is its own affair.
+fn confined(call: &Call, pipeline: &Pipeline, input: Vec<String>, sent: bool) -> Result<Vec<String>> {
+    let named = input.iter().map(PathBuf::from);
+    let paths: Vec<PathBuf> = match input.is_empty() && sent {
+        true => pipeline.definition.source.paths.iter().map(|path| pipeline.folder.join(path)).collect(),
+        false => named.collect(),
+    };
+    let base = call.app.catalog.folder().map(Path::to_owned);
+    let placed = |path: PathBuf| base.as_ref().map_or(path.clone(), |base| base.join(&path));
+    let paths: Vec<PathBuf> = paths.into_iter().map(placed).collect();
+    if call.floor.asker.role < Role::Admin {
+        let base = base.and_then(|base| std::fs::canonicalize(base).ok());
+        for path in &paths {
+            let inside = std::fs::canonicalize(path)
+                .is_ok_and(|path| base.as_ref().is_some_and(|base| path.starts_with(base)));
+            if !inside {
+                return Err(Error::forbidden(
+                    "only an administrator names sources outside the folder of pipelines",
+                )
+                .hint("send the items with the request, as `items`"));
+            }
+        }
+    }
+    Ok(match input.is_empty() {
+        true => Vec::new(),
+        false => paths.into_iter().map(|path| path.display().to_string()).collect(),
+    })
+}
+
+async fn show(call: Call) -> Result<Reply> {
+    Reply::json(&runs::show(&call.floor, Some(call.part("run")?)).await?)
+}
+
+/// A body that says nothing.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+async fn pause(call: Call) -> Result<Reply> {
+    let Nothing {} = call.body()?;
+    Reply::json(&runs::pause(&call.floor, call.part("run")?).await?)
+}
+
+async fn resume(call: Call) -> Result<Reply> {
+    let Nothing {} = call.body()?;
+    Reply::json(&runs::let_go_on(&call.floor, call.part("run")?).await?)
+}
+
+async fn close(call: Call) -> Result<Reply> {
+    let Nothing {} = call.body()?;
+    Reply::json(&submit::close(&call.floor, call.part("run")?).await?.report)
+}
+
+async fn cancel(call: Call) -> Result<Reply> {
+    let Nothing {} = call.body()?;
+    Reply::json(&runs::cancel(&call.floor, call.part("run")?).await?)
+}
+
+async fn results(call: Call) -> Result<Reply> {
+    let asked = Asked { run: Some(call.part("run")?), stage: call.query.text("stage") };
+    Ok(Reply::stream("application/jsonl", streams::results(call.floor, asked).await?))
+}
