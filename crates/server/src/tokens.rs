@@ -271,6 +271,9 @@ impl Tokens {
         let text = text.map_err(|error| Error::internal(error.to_string()))?;
         let beside = self.file.with_extension(format!("json.{}", std::process::id()));
         let written = || -> std::io::Result<()> {
+            if let Some(folder) = self.file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                std::fs::create_dir_all(folder)?;
+            }
             // One that a process left behind which was killed may be there.
             let _ = std::fs::remove_file(&beside);
             let mut file =

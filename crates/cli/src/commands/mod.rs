@@ -26,10 +26,12 @@ mod run;
 mod runs;
 mod schema;
 mod search;
+mod serve;
 mod show;
 mod signals;
 mod stats;
 mod submit;
+mod token;
 mod top;
 mod tryout;
 mod work;
@@ -58,6 +60,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Run(args) => run::run(&context, args).await,
         Command::Try(args) => tryout::tryout(&context, args).await,
         Command::Work(args) => crew::work(&context, args).await,
+        Command::Serve(args) => serve::serve(&context, args).await,
+        Command::Token(command) => token::token(&context, command),
         Command::Submit(args) => submit::submit(&context, args).await,
         Command::Close { run } => submit::close(&context, run).await,
         Command::Index(args) => index::index(&context, args).await,

@@ -1,6 +1,6 @@
 //! Runs: list, begin, show, pause, resume, cancel, results.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use redrive_core::id::RunId;
@@ -137,7 +137,7 @@ impl From<GivenItem> for Given {
 
 async fn begin(call: Call) -> Result<Reply> {
     let NewRun { pipeline, input, items, category, priority, new } = call.body()?;
-    let (pipeline, sent) = pipeline_of(&call, pipeline)?;
+    let pipeline = pipeline_of(&call, pipeline)?;
     let request = Begin { new, keep_passed: false, category, priority };
     if let Some(items) = items {
         if input.is_some() {
@@ -152,7 +152,7 @@ async fn begin(call: Call) -> Result<Reply> {
         Some(Input::One(path)) => vec![path],
         Some(Input::Several(paths)) => paths,
     };
-    let input = confined(&call, &pipeline, input, sent)?;
+    let input = confined(&call, input)?;
     let source = SourceName::find(&pipeline.definition, &input, &pipeline.folder)?;
     if source.is_read_once() && !source.is_inbox() {
         return Err(Error::wrong("a source that can be read once only is not read here")
@@ -163,11 +163,13 @@ async fn begin(call: Call) -> Result<Reply> {
     Ok(Reply::json(&begun)?.made(format!("/v1/runs/{}", begun.run)))
 }
 
-/// A pipeline of the folder by its name, or a text; whether it is a text.
-fn pipeline_of(call: &Call, named: String) -> Result<(Pipeline, bool)> {
+/// A pipeline of the folder by its name, or a text that an administrator sends.
+fn pipeline_of(call: &Call, named: String) -> Result<Pipeline> {
     if !named.contains(['\n', '=']) {
-        return Ok((Arc::unwrap_or_clone(call.app.catalog.find(&named)?), false));
+        return Ok(Arc::unwrap_or_clone(call.app.catalog.find(&named)?));
     }
+    // It calls any address, and may name any variable of the environment: that reaches beyond the store.
+    call.floor.require(Role::Admin)?;
     let folder = match call.app.catalog.folder() {
         Some(folder) => folder.to_owned(),
         None => std::env::current_dir()?,
@@ -176,37 +178,24 @@ fn pipeline_of(call: &Call, named: String) -> Result<(Pipeline, bool)> {
     if !call.app.allow_commands {
         pipeline.refuse_commands()?;
     }
-    Ok((pipeline, true))
+    Ok(pipeline)
 }
 
 /// What whoever is no administrator has read is in the folder of pipelines: the daemon may be able to read much more. What
 /// a pipeline of the folder names itself is its own affair.
-fn confined(call: &Call, pipeline: &Pipeline, input: Vec<String>, sent: bool) -> Result<Vec<String>> {
-    let named = input.iter().map(PathBuf::from);
-    let paths: Vec<PathBuf> = match input.is_empty() && sent {
-        true => pipeline.definition.source.paths.iter().map(|path| pipeline.folder.join(path)).collect(),
-        false => named.collect(),
+fn confined(call: &Call, input: Vec<String>) -> Result<Vec<String>> {
+    let base = call.app.catalog.folder().and_then(|base| std::fs::canonicalize(base).ok());
+    let placed = input.iter().map(|path| base.as_ref().map_or_else(|| path.into(), |base| base.join(path)));
+    let paths: Vec<PathBuf> = placed.collect();
+    let inside = |path: &PathBuf| {
+        let path = std::fs::canonicalize(path);
+        path.is_ok_and(|path| base.as_ref().is_some_and(|base| path.starts_with(base)))
     };
-    let base = call.app.catalog.folder().map(Path::to_owned);
-    let placed = |path: PathBuf| base.as_ref().map_or(path.clone(), |base| base.join(&path));
-    let paths: Vec<PathBuf> = paths.into_iter().map(placed).collect();
-    if call.floor.asker.role < Role::Admin {
-        let base = base.and_then(|base| std::fs::canonicalize(base).ok());
-        for path in &paths {
-            let inside = std::fs::canonicalize(path)
-                .is_ok_and(|path| base.as_ref().is_some_and(|base| path.starts_with(base)));
-            if !inside {
-                return Err(Error::forbidden(
-                    "only an administrator names sources outside the folder of pipelines",
-                )
-                .hint("send the items with the request, as `items`"));
-            }
-        }
+    if call.floor.asker.role < Role::Admin && !paths.iter().all(inside) {
+        let message = "only an administrator names sources outside the folder of pipelines";
+        return Err(Error::forbidden(message).hint("send the items with the request, as `items`"));
     }
-    Ok(match input.is_empty() {
-        true => Vec::new(),
-        false => paths.into_iter().map(|path| path.display().to_string()).collect(),
-    })
+    Ok(paths.iter().map(|path| path.display().to_string()).collect())
 }
 
 async fn show(call: Call) -> Result<Reply> {
