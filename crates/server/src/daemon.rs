@@ -88,7 +88,8 @@ impl Daemon {
         settings.check()?;
         let tls = settings.certificate.as_ref().map(Certificate::acceptor).transpose()?;
         let catalog = Catalog::of(settings.pipelines.clone());
-        catalog.look(&floor)?.iter().for_each(told);
+        // What is wrong with a file at the start is told by whoever starts it.
+        catalog.look(&floor)?.iter().filter(|file| file.problem.is_none()).for_each(told);
         let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
             Error::wrong(format!("cannot listen at {}: {error}", settings.listen))
                 .hint("--listen 127.0.0.1:0 takes any port that is free")

@@ -87,17 +87,18 @@ impl Events {
         });
     }
 
-    /// The number that a follower has seen; 0 when it saw none of this process.
-    fn seen(&self, last: Option<&str>) -> u64 {
-        let own = last.and_then(|last| last.split_once('-')).filter(|(process, _)| *process == self.process);
-        own.and_then(|(_, version)| version.parse().ok()).unwrap_or(0)
+    /// The number that a follower has seen; `None` when it saw none of this process.
+    fn seen(&self, last: &str) -> Option<u64> {
+        let (process, version) = last.split_once('-')?;
+        version.parse().ok().filter(|_| process == self.process)
     }
 
-    fn event(&self, seen: u64, news: &News) -> String {
+    /// What changed since a number; everything to whoever saw none.
+    fn event(&self, seen: Option<u64>, news: &News) -> String {
         let version = format!("{}-{}", self.process, news.version);
         let changed = SUBJECTS.into_iter().filter(|subject| match seen {
-            0 => true,
-            _ => news.subjects.get(subject).is_some_and(|version| *version > seen),
+            None => true,
+            Some(seen) => news.subjects.get(subject).is_some_and(|version| *version > seen),
         });
         let told = Changed { version: &version, changed: changed.collect() };
         let data = serde_json::to_string(&told).unwrap_or_default();
@@ -170,34 +171,29 @@ pub fn follow(
         app: app.clone(),
         news: app.events.news.subscribe(),
         draining: app.draining.clone(),
-        seen: last.map(|last| app.events.seen(Some(last))),
+        seen: last.and_then(|last| app.events.seen(last)),
         _place: place,
     };
     Ok(futures_util::stream::unfold(follower, next))
 }
 
 async fn next(mut follower: Follower) -> Option<(std::result::Result<Bytes, Infallible>, Follower)> {
-    let events = follower.app.events.clone();
     let clock = follower.app.floor.env.clock.clone();
-    let begun = follower.seen.is_none() || follower.seen == Some(0);
-    if begun || follower.seen < Some(follower.news.borrow().version) {
-        let news = follower.news.borrow_and_update().clone();
-        let text = events.event(follower.seen.unwrap_or(0), &news);
-        follower.seen = Some(news.version.max(1));
-        return Some((Ok(text.into()), follower));
-    }
-    if *follower.draining.borrow() {
-        return None;
-    }
-    let text = tokio::select! {
-        _ = follower.draining.changed() => return None,
-        _ = follower.news.changed() => {
-            let news = follower.news.borrow_and_update().clone();
-            let text = events.event(follower.seen.unwrap_or(0), &news);
-            follower.seen = Some(news.version.max(1));
-            text
+    loop {
+        let version = follower.news.borrow_and_update().version;
+        if follower.seen != Some(version) {
+            let news = follower.news.borrow().clone();
+            let text = follower.app.events.event(follower.seen, &news);
+            follower.seen = Some(news.version);
+            return Some((Ok(text.into()), follower));
         }
-        () = clock.sleep(limits::HEARTBEAT) => ": nothing happened\n\n".to_owned(),
-    };
-    Some((Ok(text.into()), follower))
+        if *follower.draining.borrow() {
+            return None;
+        }
+        tokio::select! {
+            _ = follower.draining.changed() => return None,
+            _ = follower.news.changed() => {}
+            () = clock.sleep(limits::HEARTBEAT) => return Some((Ok(": nothing happened\n\n".into()), follower)),
+        }
+    }
 }
