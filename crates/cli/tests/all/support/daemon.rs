@@ -132,11 +132,6 @@ impl Daemon {
     pub fn finish(self) -> Ran {
         self.started.finish()
     }
-
-    /// Kills it at once.
-    pub fn kill(self) -> Ran {
-        self.started.kill()
-    }
 }
 
 fn read(text: &str) -> Reply {
