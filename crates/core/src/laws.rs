@@ -192,7 +192,7 @@ fn state_with_its_cause(case: &Case<'_>) -> Option<String> {
         State::Joining => last == Some(Outcome::Expanded) || marked(&["reopened"]),
         State::Succeeded => last.is_some_and(Outcome::is_pass) || marked(&["joined"]),
         State::Filtered { .. } => last == Some(Outcome::Filtered),
-        State::Superseded { .. } => marked(&["superseded", "removed", "reconfigured"]),
+        State::Superseded { .. } => marked(&["superseded", "removed", "reconfigured", "rerun"]),
         State::Cancelled => marked(&["cancelled"]),
         State::Dead { reason: DeadReason::Final | DeadReason::Exhausted } => {
             last == Some(Outcome::Failed)
