@@ -77,9 +77,8 @@ fn name(route: &Route) -> String {
 }
 
 fn parameters(route: &Route) -> Vec<Value> {
-    let path = route
-        .names()
-        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
+    let path =
+        route.names().map(|name| json!({"name": name, "in": "path", "required": true, "schema": part(name)}));
     let query = route.query.iter().map(|param: &Param| {
         let schema = match param.kind {
             Kind::Text => json!({"type": "string", "minLength": 1}),
@@ -92,6 +91,15 @@ fn parameters(route: &Route) -> Vec<Value> {
         json!({"name": name, "in": "query", "required": required, "description": about, "schema": schema})
     });
     path.chain(query).collect()
+}
+
+/// What stands for a name in a path.
+fn part(name: &str) -> Value {
+    match name {
+        "run" => reference("run"),
+        "operation" => json!({"type": "string", "pattern": "^op[0-9]+$"}),
+        _ => json!({"type": "string", "minLength": 1}),
+    }
 }
 
 fn content(answer: Shape) -> Value {

@@ -93,6 +93,10 @@ fn an_item_that_is_handed_in_twice_is_there_once() {
         array(&answer["items"]).iter().map(|item| text(&item["outcome"])).collect()
     };
     assert_eq!(fates(&first), ["admitted", "admitted", "refused", "admitted"]);
+    for wrong in [json!([]), json!([[null, 1]]), json!([{"payload": 1, "colour": 2}]), json!([{"key": "a"}])]
+    {
+        daemon.post("/v1/pipelines/box/items", &json!({"items": wrong})).expect(400);
+    }
     let again = daemon.post("/v1/pipelines/box/items", &items).expect(200).json();
     assert_eq!(fates(&again), ["known", "known", "refused", "known"]);
     let run = text(&first["runs"][0]["run"]);

@@ -100,6 +100,7 @@ fn a_purge_and_a_rerun_are_carried_on_and_what_makes_no_sense_is_refused() {
         json!({"kind": "redrive", "all": true, "rate_per_second": 0}),
         json!({"kind": "purge", "all": true, "canary": 1}),
         json!({"kind": "redrive", "filter": {"colour": "red"}}),
+        json!({"kind": "redrive", "filter": [], "all": true}),
         json!({"kind": "rerun", "filter": {"run": "r1"}}),
         json!({"kind": "cancel", "filter": {"run": "r1", "text": "x"}}),
         json!({"kind": "redrive", "all": true, "stop_at": 0.5}),

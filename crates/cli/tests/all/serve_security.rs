@@ -141,7 +141,13 @@ fn what_nobody_knows_is_refused_with_words() {
     ] {
         assert_eq!(problem(&daemon.get(path).expect(400))["code"], "invalid_request", "{path}");
     }
-    for body in [json!({"pipeline": "x", "colour": 1}), json!({}), json!([]), json!("x")] {
+    for body in [
+        json!({"pipeline": "x", "colour": 1}),
+        json!({"pipeline": "x", "items": {"payload": 1}}),
+        json!({}),
+        json!([]),
+        json!("x"),
+    ] {
         problem(&daemon.post("/v1/runs", &body).expect(400));
     }
     let bearer = format!("Bearer {TOKEN}");

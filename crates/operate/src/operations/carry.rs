@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_core::id::OperationId;
 use redrive_core::time::Timestamp;
 use redrive_engine::admin;
-use redrive_store::{OperationKind, OperationState, Scrub};
+use redrive_store::{Operation, OperationKind, OperationState, Scrub};
 
 use super::{OperationView, show};
 use crate::error::Result;
@@ -14,6 +14,8 @@ use crate::{Floor, Role};
 
 /// Operations that are read at a time.
 const PAGE: usize = 200;
+/// What an import sends back comes from somebody who may take his time: it is left alone so many times as long.
+const IMPORT: i64 = 360;
 
 /// Does what is left of an operation, and says how it stands then. One that waits for those that were sent first stays open.
 ///
@@ -37,11 +39,15 @@ pub async fn carry_on(floor: &Floor, operation: OperationId) -> Result<Operation
 pub async fn abandoned(floor: &Floor, quiet: Duration) -> Result<Vec<OperationId>> {
     let (mut found, mut after) = (Vec::new(), None);
     let quiet = i64::try_from(quiet.as_millis()).unwrap_or(i64::MAX);
-    let before = Timestamp(floor.now().0.saturating_sub(quiet));
+    let now = floor.now().0;
+    let is_quiet = |operation: &&Operation| {
+        let times = if operation.kind == OperationKind::Import { IMPORT } else { 1 };
+        operation.updated_at <= Timestamp(now.saturating_sub(quiet.saturating_mul(times)))
+    };
     loop {
         let page = floor.store.open_operations(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.id);
-        found.extend(page.iter().filter(|operation| operation.updated_at <= before).map(|each| each.id));
+        found.extend(page.iter().filter(is_quiet).map(|each| each.id));
     }
 }

@@ -4,7 +4,9 @@ use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::Item;
 use redrive_engine::admin::{self, Request};
 use redrive_store::{ItemFilter, ItemQuery};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 use super::OperationView;
 use crate::again::{Rerun, Retry, preview_rerun, preview_retry, rerun_requests, retry_requests};
@@ -41,7 +43,7 @@ pub struct Start {
     /// What is done.
     pub kind: StartKind,
     /// To which items.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub filter: Which,
     /// To all of them, where the filter narrows nothing down.
     #[serde(default)]
@@ -64,6 +66,12 @@ pub struct Start {
     /// Says what would be done, and does nothing.
     #[serde(default)]
     pub dry_run: bool,
+}
+
+/// Reads a filter. By serde's rules a list would do for an object.
+fn object<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Which, D::Error> {
+    let fields = Map::deserialize(deserializer)?;
+    serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)
 }
 
 /// What was written down to be done, or would be done.

@@ -2,6 +2,7 @@
 
 mod dead;
 mod overview;
+mod roles;
 mod runs;
 mod submit;
 mod support;

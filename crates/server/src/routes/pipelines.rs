@@ -1,11 +1,12 @@
 //! Pipelines of the folder, items for their standing runs, and retry policies.
 
 use redrive_operate::policies::{self, Show};
-use redrive_operate::submit::{self, Given, HandIn, Inbox};
+use redrive_operate::submit::{self, HandIn, Inbox};
 use redrive_operate::{Error, Result};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::runs::GivenItem;
+use super::runs::given;
 use crate::call::Call;
 use crate::reply::Reply;
 use crate::route::{Kind, Route, Shape, param};
@@ -50,7 +51,7 @@ async fn list(call: Call) -> Result<Reply> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewItems {
-    items: Vec<GivenItem>,
+    items: Vec<Box<RawValue>>,
     #[serde(default)]
     category: Option<String>,
     #[serde(default)]
@@ -65,7 +66,7 @@ async fn hand_in(call: Call) -> Result<Reply> {
     let pipeline = (*call.app.catalog.find(call.text("pipeline"))?).clone();
     let request = HandIn { category, priority, keep_passed: false };
     let ready = submit::prepare(&*call.floor.wiring, pipeline, request)?;
-    let items = items.into_iter().map(Given::from).collect();
+    let items = given(&items)?;
     let handed = Inbox::open(&call.floor, ready).items(items).await?;
     Reply::json(&handed)
 }

@@ -101,7 +101,7 @@ struct NewRun {
     #[serde(default)]
     input: Option<Input>,
     #[serde(default)]
-    items: Option<Vec<GivenItem>>,
+    items: Option<Vec<Box<RawValue>>>,
     #[serde(default)]
     category: Option<String>,
     #[serde(default)]
@@ -118,21 +118,16 @@ enum Input {
     Several(Vec<String>),
 }
 
-/// An item that is given.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GivenItem {
-    #[serde(default)]
-    key: Option<String>,
-    payload: Box<RawValue>,
-    #[serde(default)]
-    category: Option<String>,
-}
-
-impl From<GivenItem> for Given {
-    fn from(item: GivenItem) -> Self {
-        Self { key: item.key, payload: item.payload.get().to_owned(), category: item.category }
-    }
+/// Items that are given, each `{"key", "payload", "category"}`.
+///
+/// # Errors
+/// When one of them is not.
+pub fn given(items: &[Box<RawValue>]) -> Result<Vec<Given>> {
+    let read = |(at, item): (usize, &Box<RawValue>)| {
+        let item = Given::from_envelope(item.get().as_bytes());
+        item.map_err(|why| Error::wrong(format!("item {} {why}", at + 1)))
+    };
+    items.iter().enumerate().map(read).collect()
 }
 
 async fn begin(call: Call) -> Result<Reply> {
@@ -143,7 +138,7 @@ async fn begin(call: Call) -> Result<Reply> {
         if input.is_some() {
             return Err(Error::wrong("a run has `input` or `items`, not both"));
         }
-        let items = items.into_iter().map(Given::from).collect();
+        let items = given(&items)?;
         let begun = submit::run_of_items(&call.floor, pipeline, items, request).await?;
         return Ok(Reply::json(&begun)?.made(format!("/v1/runs/{}", begun.run)));
     }
