@@ -235,3 +235,44 @@ fn a_second_daemon_shares_the_work() {
     two.stop().expect(0);
     place.check();
 }
+
+/// Follows events until what was told is as wanted.
+fn follow(daemon: &Daemon, last: &str, wanted: impl Fn(&str) -> bool) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(daemon.address()).expect("it listens");
+    let token = crate::support::daemon::TOKEN;
+    let head = format!(
+        "GET /v1/events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nLast-Event-ID: {last}\r\n\r\n",
+        daemon.address()
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream.set_read_timeout(Some(std::time::Duration::from_secs(30))).expect("set");
+    let (mut told, mut buffer) = (String::new(), [0; 4096]);
+    while !wanted(&told) {
+        let n = stream.read(&mut buffer).expect("it tells");
+        assert_ne!(n, 0, "it ended: {told}");
+        told.push_str(&String::from_utf8_lossy(&buffer[..n]));
+    }
+    told
+}
+
+#[test]
+fn whoever_follows_is_told_what_to_look_at_and_whoever_comes_back_what_changed_since() {
+    let server = Server::good();
+    let place = place(&[("box", &inbox(&server))]);
+    let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
+    let first = follow(&daemon, "of-another-process", |told| told.matches("event: changed").count() == 2);
+    let last = |told: &str| {
+        let mut ids = told.lines().rev().filter_map(|line| line.strip_prefix("id: "));
+        ids.next().expect("a number").to_owned()
+    };
+    assert!(first.contains("\"changed\":[\"runs\",\"gates\",\"dead\",\"operations\"]"), "{first}");
+    let item = json!({"items": [{"payload": {"id": "a", "n": 1}}]});
+    daemon.post("/v1/pipelines/box/items", &item).expect(200);
+    let since = follow(&daemon, &last(&first), |told| told.contains("event: changed"));
+    let data = since.lines().find_map(|line| line.strip_prefix("data: ")).expect("what changed");
+    let data: Value = serde_json::from_str(data).expect("JSON");
+    assert!(array(&data["changed"]).contains(&json!("runs")), "{data}");
+    assert!(!array(&data["changed"]).contains(&json!("dead")), "{data}");
+    daemon.stop().expect(0);
+}

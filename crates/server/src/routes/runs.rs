@@ -123,11 +123,12 @@ enum Input {
 /// # Errors
 /// When one of them is not.
 pub fn given(items: &[Box<RawValue>]) -> Result<Vec<Given>> {
-    let read = |(at, item): (usize, &Box<RawValue>)| {
-        let item = Given::from_envelope(item.get().as_bytes());
-        item.map_err(|why| Error::wrong(format!("item {} {why}", at + 1)))
-    };
-    items.iter().enumerate().map(read).collect()
+    let mut read = Vec::with_capacity(items.len());
+    for (at, item) in items.iter().enumerate() {
+        let given = Given::from_envelope(item.get().as_bytes());
+        read.push(given.map_err(|why| Error::wrong(format!("item {} {why}", at + 1)))?);
+    }
+    Ok(read)
 }
 
 async fn begin(call: Call) -> Result<Reply> {
