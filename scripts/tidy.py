@@ -36,9 +36,10 @@ MAY_USE = {
     "rehearse": {"core", "engine"},
     "operate": {"core", "store", "engine", "pipeline", "ingest", "embed", "index"},
     "mcp": {"core", "engine", "index", "operate"},
+    "server": {"core", "store", "engine", "operate"},
     "cli": {
         "core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "index", "operate",
-        "mcp",
+        "mcp", "server",
     },
     # Tests only: no other crate's row may name these two.
     "conformance": {"core", "store", "engine", "sim"},

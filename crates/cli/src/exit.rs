@@ -105,7 +105,7 @@ pub fn code(error: &Error) -> ExitCode {
 /// The number of the exit code that goes with an error.
 pub fn error_code(error: &Error) -> u8 {
     match error.kind {
-        Kind::NotFound | Kind::Refused | Kind::Wrong => USAGE_CODE,
+        Kind::NotFound | Kind::Refused | Kind::Wrong | Kind::Forbidden => USAGE_CODE,
         Kind::Paused => PAUSED,
         Kind::Busy | Kind::Internal => INTERNAL,
     }

@@ -9,7 +9,7 @@ use crate::output::wrap::wrap_at;
 
 /// Commands by what one wants, in the order in which they are told.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Work", &["run", "resume", "work", "submit", "close", "index", "try", "rehearse"]),
+    ("Work", &["run", "resume", "work", "serve", "submit", "close", "index", "try", "rehearse"]),
     (
         "Look",
         &[
@@ -20,7 +20,19 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Act", &["retry", "rerun", "dead", "pause", "cancel", "kill"]),
     (
         "Care",
-        &["check", "doctor", "prune", "compact", "backup", "mcp", "skill", "schema", "completions", "man"],
+        &[
+            "check",
+            "doctor",
+            "token",
+            "prune",
+            "compact",
+            "backup",
+            "mcp",
+            "skill",
+            "schema",
+            "completions",
+            "man",
+        ],
     ),
 ];
 /// What is in no group.

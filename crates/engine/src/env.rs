@@ -99,6 +99,16 @@ pub fn system_now() -> Timestamp {
     Timestamp(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis))
 }
 
+/// Bits that nobody can guess, for what gives access.
+///
+/// # Errors
+/// When the system gives none.
+pub fn secret() -> std::io::Result<[u8; 32]> {
+    let mut bits = [0; 32];
+    std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut bits)?;
+    Ok(bits)
+}
+
 /// The machine's uptime, for the few places that cannot be handed an [`Env`].
 #[must_use]
 pub fn system_uptime() -> Duration {

@@ -7,8 +7,8 @@ use redrive_engine::report::Crew;
 use redrive_store::{Scrub, Scrubbed};
 use serde::Serialize;
 
-use crate::Floor;
 use crate::error::{Error, Result};
+use crate::{Floor, Role};
 
 /// Less than this is not worth a word.
 const WORTHWHILE: u64 = 1 << 20;
@@ -52,6 +52,7 @@ pub struct Compacted {
 /// While a worker is at work, which would be kept waiting; when there is no room for a second copy of the file, or the store
 /// fails. Nothing is changed then.
 pub async fn compact(floor: &Floor) -> Result<Compacted> {
+    floor.require(Role::Admin)?;
     if let Some(worker) = Crew::read(&*floor.store, &floor.env).await?.first() {
         let runs: Vec<String> = worker.spec.runs.iter().map(ToString::to_string).collect();
         let on = if runs.is_empty() { String::new() } else { format!(" on {}", runs.join(", ")) };
@@ -85,6 +86,7 @@ pub struct Copied {
 /// # Errors
 /// When the store or the file fails; what is in the file then is worth nothing.
 pub async fn backup(floor: &Floor, into: PathBuf) -> Result<Copied> {
+    floor.require(Role::Admin)?;
     let begun = floor.env.clock.uptime();
     let progress = Arc::clone(&floor.env.progress);
     let heard = Arc::new(move |done, all| progress.reached(done, Some(all)));

@@ -19,6 +19,8 @@ pub enum Kind {
     Refused,
     /// The request, a pipeline, a setting or the environment is wrong: whoever asked can mend it.
     Wrong,
+    /// Whoever asks may not do that.
+    Forbidden,
     /// The run is paused, and has to be resumed first.
     Paused,
     /// Somebody else holds the store; the same request may go well later.
@@ -52,6 +54,7 @@ impl Error {
             Kind::NotFound => Code::NotFound,
             Kind::Refused => Code::Refused,
             Kind::Wrong => Code::InvalidRequest,
+            Kind::Forbidden => Code::Forbidden,
             Kind::Paused => Code::RunPaused,
             Kind::Busy => Code::StoreBusy,
             Kind::Internal => Code::Internal,
@@ -79,6 +82,11 @@ impl Error {
     /// The request is wrong, or what it names.
     pub fn wrong(message: impl Into<String>) -> Self {
         Self::new(Kind::Wrong, message)
+    }
+
+    /// Whoever asks may not do that.
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(Kind::Forbidden, message)
     }
 
     /// The run is paused.

@@ -9,10 +9,10 @@ use redrive_engine::report::{GateReport, gate_report, gate_reports};
 use redrive_store::RunFilter;
 use serde::Serialize;
 
-use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::pipelines;
 use crate::runs::Runs;
+use crate::{Floor, Role};
 
 /// Runs that are looked at for a gate.
 const RUNS: usize = 1_000;
@@ -66,6 +66,7 @@ pub async fn shut(floor: &Floor, run: RunId) -> Result<Vec<GateReport>> {
 /// # Errors
 /// When there is no such gate, or the store fails.
 pub async fn pause(floor: &Floor, name: &str, why: &str) -> Result<()> {
+    floor.require(Role::Operator)?;
     let known = floor.store.gates().await?.iter().any(|row| row.name == name);
     if !known && !is_named_by_a_run(floor, name).await? {
         return Err(unknown(floor, name).await?);
@@ -82,6 +83,7 @@ pub async fn pause(floor: &Floor, name: &str, why: &str) -> Result<()> {
 /// # Errors
 /// When there is no such gate, it is not clear which one is meant, or the store fails.
 pub async fn resume(floor: &Floor, name: Option<String>) -> Result<Resumed> {
+    floor.require(Role::Operator)?;
     let gate = match name {
         Some(name) => name,
         None => the_one_not_open(floor).await?,
@@ -105,6 +107,7 @@ pub async fn resume(floor: &Floor, name: Option<String>) -> Result<Resumed> {
 /// # Errors
 /// When there is no such gate, or the store fails.
 pub async fn reset(floor: &Floor, name: &str) -> Result<()> {
+    floor.require(Role::Operator)?;
     change(floor, name, |state, _| state.reset()).await
 }
 

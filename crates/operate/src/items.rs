@@ -9,14 +9,15 @@ use redrive_core::id::RunId;
 use redrive_core::item::{DeadReason, Item, State};
 use redrive_engine::admin;
 use redrive_engine::report::{
-    Epitaph, Explanation, epitaph, explain as tell_life, find_item, find_tombstones,
+    Epitaph, Explanation, ItemView, epitaph, explain as tell_life, find_item, find_tombstones,
 };
 use redrive_store::{RunFilter, RunRow, Store, Tombstone};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::runs::Runs;
+use crate::{Floor, Role};
 
 pub use list::{ItemList, ItemRow, List, list};
 pub use stuck::{Standstill, Stuck, StuckItem, StuckList, stuck};
@@ -196,6 +197,39 @@ async fn newest_of_several(store: &dyn Store, key: &str) -> Result<Option<RunId>
     }
 }
 
+/// Shows one item without its content.
+///
+/// # Errors
+/// When none or several are meant, it was purged, or the store fails.
+pub async fn show(floor: &Floor, name: &ItemName) -> Result<ItemView> {
+    match explain(floor, name).await?.life {
+        Life::Item(life) => Ok(ItemView { payload: None, ..life.item }),
+        Life::Purged(_) => {
+            Err(Error::not_found(format!("item {} was purged", beginning(&name.item)))
+                .code(Code::ItemNotFound))
+        }
+    }
+}
+
+/// One item's content, as it is now: the text of one JSON document.
+///
+/// # Errors
+/// When none or several are meant, whoever asks may not see it, it is damaged, or the store fails.
+pub async fn payload(floor: &Floor, name: &ItemName) -> Result<Box<RawValue>> {
+    floor.require_payloads()?;
+    match explain(floor, name).await?.life {
+        Life::Purged(_) => {
+            Err(Error::not_found(format!("item {} was purged", beginning(&name.item)))
+                .code(Code::ItemNotFound))
+        }
+        Life::Item(life) => {
+            let ItemView { id, payload, damage, .. } = life.item;
+            let why = damage.unwrap_or_else(|| "it is not there".to_owned());
+            payload.ok_or_else(|| Error::internal(format!("the content of item {id} cannot be read: {why}")))
+        }
+    }
+}
+
 async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
     let (store, runs) = (&*floor.store, Runs::of(&*floor.store));
     let item = match find_any(store, name).await? {
@@ -209,7 +243,10 @@ async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
     };
     let known = runs.find(Some(item.run)).await?;
     let gate = known.definition.gate_names().into_iter().nth(item.stage.index()).flatten();
-    let life = tell_life(store, &known.row, &item, &known.plan, gate.as_deref(), &floor.env).await?;
+    let mut life = tell_life(store, &known.row, &item, &known.plan, gate.as_deref(), &floor.env).await?;
+    if floor.asker.payloads_hidden {
+        life.item.payload = None;
+    }
     Ok(Life::Item(Box::new(life)))
 }
 
@@ -218,6 +255,7 @@ async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
 /// # Errors
 /// When none or several are meant, the item has ended, or the store fails.
 pub async fn kill(floor: &Floor, name: &ItemName, why: &str) -> Result<Life> {
+    floor.require(Role::Operator)?;
     let item = find(&*floor.store, name).await?;
     let known = Runs::of(&*floor.store).find(Some(item.run)).await?;
     let (why, id) = (floor.said(why), item.id);

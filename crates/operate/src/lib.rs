@@ -18,14 +18,18 @@
 //! | make a directory searchable and keep it so | [`index`] |
 //! | find passages, read on around one | [`search`], [`passages`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
+//! | the pipelines of a folder, which may change at any time | [`catalog`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
+//! | the shapes of all answers | [`schemas`] |
 //!
-//! This crate is the floor that every door stands on: the command line, agents, a server later. Rules are here; printing,
+//! This crate is the floor that every door stands on: the command line, the server, agents. Rules are here; printing,
 //! exit codes, statuses, signals and progress bars are not. Concrete stores and handlers are handed in, the latter
 //! through [`Wiring`]. A request that cannot be answered ends with one [`Error`]: its kind, a message, and a hint.
 
 pub mod again;
+mod asker;
 pub mod care;
+pub mod catalog;
 pub mod dead;
 mod error;
 pub mod gates;
@@ -40,6 +44,7 @@ pub mod policies;
 pub mod reports;
 pub mod results;
 pub mod runs;
+pub mod schemas;
 pub mod search;
 pub mod sources;
 pub mod submit;
@@ -53,6 +58,7 @@ use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
 use redrive_store::{Index, Store};
 
+pub use asker::{Asker, Role};
 pub use error::{Code, Error, Kind, Result};
 pub use wiring::Wiring;
 
@@ -65,8 +71,8 @@ pub struct Floor {
     pub index: Arc<dyn Index>,
     /// Clock and dice.
     pub env: Env,
-    /// Who asks, for the record; empty where that is not known.
-    pub actor: String,
+    /// Who asks.
+    pub asker: Asker,
     /// Who makes handlers.
     pub wiring: Arc<dyn Wiring>,
 }
@@ -74,12 +80,14 @@ pub struct Floor {
 impl Floor {
     /// Who asks, as the end of a sentence: ` by ann`, or nothing where that is not known.
     fn by(&self) -> String {
-        if self.actor.is_empty() { String::new() } else { format!(" by {}", self.actor) }
+        let name = &self.asker.name;
+        if name.is_empty() { String::new() } else { format!(" by {name}") }
     }
 
     /// What somebody said, with who said it where that is known.
     fn said(&self, why: &str) -> String {
-        if self.actor.is_empty() { why.to_owned() } else { format!("{why} ({})", self.actor) }
+        let name = &self.asker.name;
+        if name.is_empty() { why.to_owned() } else { format!("{why} ({name})") }
     }
 
     /// The time.

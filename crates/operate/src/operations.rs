@@ -1,5 +1,7 @@
 //! Operations on many items: who asked for what, and how far it is.
 
+mod carry;
+mod start;
 mod words;
 
 use redrive_core::id::OperationId;
@@ -7,9 +9,12 @@ use redrive_engine::admin;
 use redrive_store::{Operation, OperationKind, OperationState};
 use serde::Serialize;
 
-use crate::Floor;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::runs::Runs;
+use crate::{Floor, Role};
+
+pub use carry::{abandoned, carry_on};
+pub use start::{Start, StartKind, Started, start};
 
 /// Most operations of a list.
 const MOST: usize = 1_000;
@@ -82,13 +87,34 @@ pub async fn list(floor: &Floor, limit: usize) -> Result<OperationList> {
     Ok(OperationList { operations: list })
 }
 
+/// Says how far an operation is.
+///
+/// # Errors
+/// When there is none, or the store fails.
+pub async fn show(floor: &Floor, operation: OperationId) -> Result<OperationView> {
+    view(floor, floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?).await
+}
+
+async fn view(floor: &Floor, operation: Operation) -> Result<OperationView> {
+    let asked = words::of(&Runs::of(&*floor.store), &operation).await?;
+    Ok(OperationView::new(operation, asked))
+}
+
+fn unknown(operation: OperationId) -> Error {
+    Error::not_found(format!("operation {operation} does not exist"))
+        .code(Code::OperationNotFound)
+        .hint("`redrive dead operations` lists them")
+}
+
 /// Stops an operation after the page it is at.
 ///
 /// # Errors
 /// When it is not under way, or the store fails.
 pub async fn stop(floor: &Floor, operation: OperationId) -> Result<()> {
+    floor.require(Role::Operator)?;
     if admin::stop_operation(&*floor.store, operation, floor.now()).await? {
         return Ok(());
     }
+    show(floor, operation).await?;
     Err(Error::refused(format!("operation {operation} is not under way")))
 }

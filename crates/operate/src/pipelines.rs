@@ -48,6 +48,36 @@ impl Pipeline {
     }
 }
 
+impl Pipeline {
+    /// Takes a text for a pipeline whose relative paths start from `folder`.
+    ///
+    /// # Errors
+    /// With every problem in it.
+    pub fn of_text(text: String, folder: PathBuf) -> Result<Self> {
+        let file = "the pipeline".to_owned();
+        let definition = parse(&text, &file)?;
+        Ok(Self { text, definition, folder, file })
+    }
+
+    /// Refuses stages that start programs.
+    ///
+    /// # Errors
+    /// When there is one.
+    pub fn refuse_commands(&self) -> Result<()> {
+        let command = |stage: &&StageDef| matches!(stage.kind, StageKind::Command { .. });
+        match self.definition.all_stages().find(command) {
+            None => Ok(()),
+            Some(stage) => Err(Error::forbidden(format!(
+                "stage {} starts a program, which a pipeline that is sent may not do here",
+                stage.name
+            ))
+            .hint(
+                "put the pipeline into the folder of --pipelines, or start the server with --allow-commands",
+            )),
+        }
+    }
+}
+
 /// What is wrong with the expressions of a pipeline, which only whoever wires it can read; `file` is what it is told for.
 #[must_use]
 pub fn wrong_expressions(

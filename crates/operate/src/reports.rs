@@ -10,10 +10,10 @@ use redrive_engine::report::{self, CheckReport};
 use redrive_store::{RunRow, Scrub};
 use serde::Serialize;
 
-use crate::Floor;
 use crate::care::Room;
 use crate::error::Result;
 use crate::pipelines;
+use crate::{Floor, Role};
 
 pub use failures::{Failures, failures};
 pub use redrive_engine::admin::Forget;
@@ -80,8 +80,9 @@ pub async fn prunable(floor: &Floor, request: Forget) -> Result<Prunable> {
 /// # Errors
 /// When the store fails; what was forgotten before stays so.
 pub async fn prune(floor: &Floor, request: Forget) -> Result<Pruned> {
+    floor.require(Role::Admin)?;
     let (store, older_than) = (&*floor.store, request.older_than());
-    let (pruned, _) = admin::prune(store, request, &floor.actor, &floor.env).await?;
+    let (pruned, _) = admin::prune(store, request, &floor.asker.name, &floor.env).await?;
     let left = maintain::prunable(store, older_than, false, &floor.env).await?;
     let (mut vectors, mut gone_files) = (0, 0);
     loop {

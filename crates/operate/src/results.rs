@@ -68,6 +68,7 @@ impl<'a> Results<'a> {
     /// # Errors
     /// When there is none, or the store fails.
     pub async fn find(floor: &'a Floor, asked: &Asked) -> Result<Self> {
+        floor.require_payloads()?;
         let known = Runs::of(&*floor.store).find(asked.run).await?;
         let wanted = wanted(&known, asked.stage.as_deref())?;
         Ok(Self { floor, known, wanted })
@@ -77,6 +78,12 @@ impl<'a> Results<'a> {
     #[must_use]
     pub fn run(&self) -> RunId {
         self.known.row.id
+    }
+
+    /// Reads every result that the run has now, as fast as it is asked for.
+    #[must_use]
+    pub fn read(&self) -> ResultReader<'_> {
+        ResultReader::all(&*self.floor.store, self.run(), &self.wanted)
     }
 
     /// Gives every result that the run has now.
@@ -102,6 +109,7 @@ impl<'a> Results<'a> {
 /// # Errors
 /// When the store or the taker fails.
 pub async fn of_runs(floor: &Floor, runs: &[RunId], taker: &mut dyn Taker) -> Result<()> {
+    floor.require_payloads()?;
     for run in runs {
         give_all(floor, *run, &Wanted::Succeeded, taker).await?;
     }

@@ -5,7 +5,7 @@
 //! # use std::sync::Arc;
 //! # use redrive_engine::env::Env;
 //! # use redrive_operate::index::{IndexTarget, ServiceModel};
-//! # use redrive_operate::{Floor, Wiring};
+//! # use redrive_operate::{Asker, Floor, Wiring};
 //! # use redrive_pipeline::{ModelDef, StageDef};
 //! # use redrive_store::MemoryStore;
 //! # use redrive_engine::handler::Handler;
@@ -27,8 +27,8 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let store = Arc::new(MemoryStore::new());
-//! # let (actor, wiring) = ("me".to_owned(), Arc::new(Nothing));
-//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), actor, wiring };
+//! # let (asker, wiring) = (Asker::admin("me"), Arc::new(Nothing));
+//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), asker, wiring };
 //! let request = Request {
 //!     query: "how to restore a backup".to_owned(),
 //!     count: 8,
@@ -111,6 +111,7 @@ pub struct Found {
 /// # Errors
 /// When there is no such index, the query cannot be embedded, or the store fails.
 pub async fn search(floor: &Floor, request: &Request) -> Result<Found> {
+    floor.require_payloads()?;
     let collections = chosen(&floor.index.collections().await?, request)?;
     let query = &request.query;
     if query.trim().is_empty() {

@@ -2,14 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
+use async_trait::async_trait;
+use redrive_core::id::RunId;
+use redrive_core::plan::Plan;
+use redrive_engine::admin::Plans;
 use redrive_engine::source::{Format, LineSpec, Lines, Source, is_pattern, is_stream};
 use redrive_index::{Listing, ListingSpec};
 use redrive_ingest::walk::WalkOptions;
 use redrive_pipeline::{Definition, FilesDef, LineFormat, SourceKind};
 use redrive_store::{NewRun, RunRow};
 
+use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
+use crate::runs::Runs;
 use crate::wiring::Wiring;
 
 /// Standard input.
@@ -210,6 +216,34 @@ pub fn reopen(
         Ok(source) => Reopened { source: Some(source), unreadable: None },
         Err(error) => Reopened { source: None, unreadable: Some(error.message) },
     })
+}
+
+/// Runs with their plans and their sources, for an operation that may have to read these from their beginning.
+pub(crate) struct Readable<'a> {
+    floor: &'a Floor,
+    runs: Runs<'a>,
+}
+
+impl<'a> Readable<'a> {
+    pub(crate) fn of(floor: &'a Floor) -> Self {
+        Self { floor, runs: Runs::of(&*floor.store) }
+    }
+}
+
+#[async_trait]
+impl Plans for Readable<'_> {
+    async fn plan(&self, run: RunId) -> redrive_store::Result<Option<Plan>> {
+        self.runs.plan(run).await
+    }
+
+    async fn source(&self, run: RunId) -> redrive_store::Result<Option<Box<dyn Source>>> {
+        let Some(known) = self.runs.known(run).await? else { return Ok(None) };
+        let source = SourceName::of(&known.row);
+        if !source.can_be_read_again() {
+            return Ok(None);
+        }
+        Ok(source.open(&*self.floor.wiring, &known.definition, None, None).ok())
+    }
 }
 
 /// Which files of a directory a pipeline takes; `None` when its source is no directory.

@@ -22,10 +22,10 @@ use redrive_store::{ClaimedItem, Content};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::Floor;
 use crate::error::{Error, Result};
 use crate::items::{self, ItemName};
 use crate::pipelines::{Pipeline, recipe_with};
+use crate::{Floor, Role};
 
 /// Most children that are shown.
 const MOST_CHILDREN: usize = 20;
@@ -141,6 +141,7 @@ pub struct Follows {
 /// # Errors
 /// When there is no such stage, it cannot be tried by itself, or what it is to be tried with is not there.
 pub async fn try_stage(floor: &Floor, pipeline: &Pipeline, stage: &str, with: &With) -> Result<Tried> {
+    floor.require(Role::Operator)?;
     let definition = &pipeline.definition;
     let (no, def) = find(pipeline, stage)?;
     let tap = Arc::new(Tap::default());

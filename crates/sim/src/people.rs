@@ -133,6 +133,7 @@ impl Operator {
                 filter,
                 limit: rng.permille(300).then(|| rng.range(1, 5)),
                 rate: rng.permille(300).then_some(2.0),
+                canary: Vec::new(),
             }),
             4 if rng.permille(500) => Act::Kill,
             4 => Act::Edit,

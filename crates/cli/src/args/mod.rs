@@ -13,6 +13,7 @@ mod reports;
 mod runs;
 mod schema;
 mod search;
+mod serve;
 mod submit;
 mod top;
 mod tryout;
@@ -37,6 +38,7 @@ pub use reports::{FailuresArgs, StatsArgs};
 pub use runs::RunsArgs;
 pub use schema::SchemaArgs;
 pub use search::SearchArgs;
+pub use serve::{ServeArgs, TokenCommand};
 pub use submit::SubmitArgs;
 pub use top::TopArgs;
 pub use tryout::TryArgs;
@@ -116,6 +118,11 @@ pub enum Command {
     Try(TryArgs),
     /// Work on every run that has something to do, in a fair order
     Work(CrewArgs),
+    /// Work on runs and answer over HTTP, until told to stop: the daemon
+    Serve(ServeArgs),
+    /// Say whom `redrive serve` lets in: make, rotate and revoke tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Hand a run over, or items to a run that stays open, for others to work on
     Submit(SubmitArgs),
     /// Close a run that stays open for items: it is finished once those it has have ended

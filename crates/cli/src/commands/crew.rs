@@ -48,7 +48,7 @@ async fn unknown_pipelines(context: &Context, floor: &Floor, asked: &[String]) -
     Ok(())
 }
 
-fn words(served: &Served) -> String {
+pub fn words(served: &Served) -> String {
     let Served { finished, left, unworkable, .. } = served;
     let mut text = format!("{} finished", things(*finished, "run"));
     if !left.is_empty() {

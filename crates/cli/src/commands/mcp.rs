@@ -11,7 +11,7 @@ use crate::args::McpArgs;
 pub async fn mcp(context: &Context, args: McpArgs) -> Answer {
     // Whoever may not write has no store that could be written.
     let mut floor = if args.write { context.floor()? } else { context.floor_to_read()? };
-    floor.actor = format!("mcp {}", floor.actor).trim_end().to_owned();
+    floor.asker.name = format!("mcp {}", floor.asker.name).trim_end().to_owned();
     redrive_mcp::serve(floor, args.into()).await.map_err(|why| {
         Error::wrong(format!("the client did not speak the Model Context Protocol: {why}"))
             .hint("agents start this command by themselves; docs/agents.md says how they are told to")

@@ -27,11 +27,13 @@ mod run;
 mod runs;
 mod schema;
 mod search;
+mod serve;
 mod show;
 mod signals;
 mod skill;
 mod stats;
 mod submit;
+mod token;
 mod top;
 mod tryout;
 mod work;
@@ -42,7 +44,7 @@ use std::time::Duration;
 
 use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
-use redrive_operate::{Code, Error, Floor};
+use redrive_operate::{Asker, Code, Error, Floor};
 
 use crate::args::{Args, Command, Global};
 use crate::output::progress::{Unit, Watch};
@@ -64,6 +66,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Run(args) => run::run(&context, args).await,
         Command::Try(args) => tryout::tryout(&context, args).await,
         Command::Work(args) => crew::work(&context, args).await,
+        Command::Serve(args) => serve::serve(&context, args).await,
+        Command::Token(command) => token::token(&context, command),
         Command::Submit(args) => submit::submit(&context, args).await,
         Command::Close { run } => submit::close(&context, run).await,
         Command::Index(args) => index::index(&context, args).await,
@@ -116,12 +120,12 @@ pub struct Context {
 impl Context {
     /// The floor over the store, which has to be there.
     pub fn floor(&self) -> Result<Floor, Error> {
-        wiring::existing_floor(&self.global.store, self.env.clone(), actor())
+        wiring::existing_floor(&self.global.store, self.env.clone(), Asker::admin(actor()))
     }
 
     /// The floor over the store, which has to be there, for a command that only reads.
     pub fn floor_to_read(&self) -> Result<Floor, Error> {
-        wiring::floor_to_read(&self.global.store, self.env.clone(), actor())
+        wiring::floor_to_read(&self.global.store, self.env.clone(), Asker::admin(actor()))
     }
 
     /// The floor over the store, for a command that only reads and goes on doing so: it waits until there is one.
@@ -145,12 +149,12 @@ impl Context {
 
     /// The floor over the store, or over an empty one where there is none, for a command that only looks.
     pub fn floor_to_look(&self) -> Result<Floor, Error> {
-        wiring::floor_to_look(&self.global.store, self.env.clone(), actor())
+        wiring::floor_to_look(&self.global.store, self.env.clone(), Asker::admin(actor()))
     }
 
     /// The floor over the store, which is made when it is not there. A file that was there with nothing in it is told.
     pub fn floor_to_make(&self) -> Result<Floor, Error> {
-        let opened = wiring::make_floor(&self.global.store, self.env.clone(), actor())?;
+        let opened = wiring::make_floor(&self.global.store, self.env.clone(), Asker::admin(actor()))?;
         if let Some(path) = opened.was_empty {
             let path = safe(&path.display().to_string());
             note(&format!("warning: {path} was there and empty (0 bytes): a new store begins in it"));

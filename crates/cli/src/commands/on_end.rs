@@ -104,6 +104,8 @@ impl OnEnd {
         command.env("REDRIVE_RUN", &end.run).env("REDRIVE_PIPELINE", &end.pipeline);
         command.env("REDRIVE_STATUS", &end.status).env("REDRIVE_EXIT_CODE", end.code.to_string());
         command.env("REDRIVE_STORE", &*self.store);
+        // What gives access to the server is not for whatever is started.
+        command.env_remove("REDRIVE_TOKEN");
         // An interrupt at the terminal is for the work, which has ended.
         command.kill_on_drop(true).process_group(0);
         let mut child = command.spawn().map_err(failed)?;

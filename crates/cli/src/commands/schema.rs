@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use redrive_operate::{Code, Error};
+use redrive_operate::{Code, Error, schemas};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -12,12 +12,9 @@ use crate::args::SchemaArgs;
 use crate::output::text::safe;
 use crate::output::{json, lines};
 
-/// Every shape, and which command prints which.
-const SCHEMAS: &str = include_str!("../../schemas.json");
-
 /// Prints the schema of one command, or the names of all.
 pub fn schema(context: &Context, args: &SchemaArgs) -> Answer {
-    let all: Value = serde_json::from_str(SCHEMAS).map_err(|error| Error::internal(error.to_string()))?;
+    let all = schemas::all()?;
     let name = args.command.join(" ");
     if name.is_empty() {
         match context.global.json {
@@ -81,7 +78,7 @@ mod tests {
     use super::*;
 
     fn all() -> Value {
-        serde_json::from_str(SCHEMAS).expect("JSON")
+        schemas::all().expect("JSON")
     }
 
     /// The names of commands that have none below them, hidden ones left out.

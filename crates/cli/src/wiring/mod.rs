@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use redrive_engine::env::Env;
 use redrive_engine::{crash, fault};
-use redrive_operate::{Code, Error, Floor};
+use redrive_operate::{Asker, Code, Error, Floor};
 use redrive_sqlite::{Options, SqliteStore};
 use redrive_store::MemoryStore;
 use serde_json::value::RawValue;
@@ -33,37 +33,37 @@ pub struct Opened {
 }
 
 /// Opens the store, and makes it when it is not there.
-pub fn make_floor(url: &str, env: Env, actor: String) -> Result<Opened, Error> {
+pub fn make_floor(url: &str, env: Env, asker: Asker) -> Result<Opened, Error> {
     let path = store_path(url)?;
     let empty = std::fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() == 0);
-    let floor = floor(SqliteStore::open(&path, options())?, env, actor);
+    let floor = floor(SqliteStore::open(&path, options())?, env, asker);
     Ok(Opened { floor, was_empty: empty.then_some(path) })
 }
 
 /// Opens a store that has to be there.
-pub fn existing_floor(url: &str, env: Env, actor: String) -> Result<Floor, Error> {
+pub fn existing_floor(url: &str, env: Env, asker: Asker) -> Result<Floor, Error> {
     let path = there(url)?;
-    Ok(floor(SqliteStore::open_existing(&path, options())?, env, actor))
+    Ok(floor(SqliteStore::open_existing(&path, options())?, env, asker))
 }
 
 /// Opens a store that has to be there, for a command that only reads: it need not be allowed to write.
-pub fn floor_to_read(url: &str, env: Env, actor: String) -> Result<Floor, Error> {
+pub fn floor_to_read(url: &str, env: Env, asker: Asker) -> Result<Floor, Error> {
     let path = there(url)?;
-    Ok(floor(SqliteStore::open_to_read(&path, options())?, env, actor))
+    Ok(floor(SqliteStore::open_to_read(&path, options())?, env, asker))
 }
 
 /// Opens a store for a command that only looks; where there is none, everything is as in an empty one, and none is made.
-pub fn floor_to_look(url: &str, env: Env, actor: String) -> Result<Floor, Error> {
+pub fn floor_to_look(url: &str, env: Env, asker: Asker) -> Result<Floor, Error> {
     if !is_missing(&store_path(url)?) {
-        return floor_to_read(url, env, actor);
+        return floor_to_read(url, env, asker);
     }
     let store = Arc::new(MemoryStore::new());
-    Ok(Floor { store: store.clone(), index: store, env, actor, wiring: Arc::new(Handlers::new()) })
+    Ok(Floor { store: store.clone(), index: store, env, asker, wiring: Arc::new(Handlers::new()) })
 }
 
-fn floor(store: SqliteStore, env: Env, actor: String) -> Floor {
+fn floor(store: SqliteStore, env: Env, asker: Asker) -> Floor {
     let store = Arc::new(store);
-    Floor { store: store.clone(), index: store, env, actor, wiring: Arc::new(Handlers::new()) }
+    Floor { store: store.clone(), index: store, env, asker, wiring: Arc::new(Handlers::new()) }
 }
 
 fn there(url: &str) -> Result<PathBuf, Error> {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::support::server::{failed, passed};
-use crate::support::{Answer, Place, Server, one_stage, quick_retry, text};
+use crate::support::{Answer, Daemon, Place, Server, one_stage, quick_retry, text};
 
 /// The schemas of the binary.
 struct Schemas(Value);
@@ -18,6 +18,13 @@ impl Schemas {
         let mut wrong = Vec::new();
         self.look(document, &self.0["commands"][name], "$", &mut wrong);
         assert!(self.0["commands"].get(name).is_some(), "there is a schema {name}");
+        assert!(wrong.is_empty(), "{name}: {wrong:#?}\n{document:#}");
+    }
+
+    /// Fails when a document is not as the shape of that name says.
+    fn check_shape(&self, name: &str, document: &Value) {
+        let mut wrong = Vec::new();
+        self.look(document, &self.0["$defs"][name], "$", &mut wrong);
         assert!(wrong.is_empty(), "{name}: {wrong:#?}\n{document:#}");
     }
 
@@ -319,4 +326,79 @@ fn a_schema_is_printed_by_the_words_of_its_command() {
     assert_eq!(one["title"], "redrive dead list --json");
     assert!(one["$defs"]["dead_item"]["properties"]["failed_at"].is_object(), "{one}");
     place.run(&["schema", "nothing"]).expect(2);
+}
+
+#[test]
+fn tokens_are_told_as_is_written_down() {
+    walk(
+        &Place::new(),
+        &[
+            ("token list", &["token", "list"], 0),
+            ("token create", &["token", "create", "ann", "--role", "viewer"], 0),
+            ("token list", &["token", "list"], 0),
+            ("token rotate", &["token", "rotate", "ann"], 0),
+            ("token revoke", &["token", "revoke", "ann"], 0),
+            ("error", &["token", "revoke", "ann"], 2),
+        ],
+    );
+}
+
+#[test]
+fn the_server_answers_as_is_written_down() {
+    let server = server();
+    let place = place(&server);
+    let schemas = Schemas::of(&place);
+    std::fs::create_dir(place.path("pipelines")).expect("made");
+    place.write("pipelines/lines.toml", place.read("p.toml"));
+    place.write("pipelines/in.jsonl", SOURCE);
+    place.write("pipelines/broken.toml", "name = \"broken\"\n");
+    let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
+    schemas.check_shape(
+        "begun_run",
+        &daemon.post("/v1/runs", &serde_json::json!({"pipeline": "test"})).expect(201).json(),
+    );
+    daemon.until("/v1/runs/r1", |report| !report["finished_at"].is_null());
+    let id = text(&daemon.get("/v1/dead").json()["items"][0]["id"]);
+    for (shape, path) in [
+        ("health", "/healthz"),
+        ("readiness", "/readyz"),
+        ("run_page", "/v1/runs"),
+        ("run_report", "/v1/runs/r1"),
+        ("item_list", "/v1/runs/r1/items"),
+        ("dead_list", "/v1/dead"),
+        ("dead_groups", "/v1/dead/groups"),
+        ("life", &format!("/v1/dead/{id}")),
+        ("item", &format!("/v1/items/{id}")),
+        ("life", &format!("/v1/items/{id}/explain")),
+        ("gate_list", "/v1/gates"),
+        ("worker_list", "/v1/workers"),
+        ("pipeline_list", "/v1/pipelines"),
+        ("presets", "/v1/policies"),
+        ("shown", "/v1/policies/sample"),
+        ("overview", "/v1/overview"),
+        ("statistics", "/v1/stats"),
+        ("failures", "/v1/failures"),
+        ("stuck_list", "/v1/stuck"),
+        ("operations", "/v1/operations"),
+    ] {
+        schemas.check_shape(shape, &daemon.get(path).expect(200).json());
+    }
+    let redrive = serde_json::json!({"kind": "redrive", "all": true, "dry_run": true});
+    schemas.check_shape("started", &daemon.post("/v1/operations", &redrive).expect(200).json());
+    let redrive = serde_json::json!({"kind": "redrive", "all": true});
+    let started = daemon.post("/v1/operations", &redrive).expect(201).json();
+    schemas.check_shape("started", &started);
+    let operation = format!("/v1/operations/{}", text(&started["operations"][0]["id"]));
+    schemas.check_shape("operation", &daemon.get(&operation).expect(200).json());
+    for line in daemon.get("/v1/runs/r1/results").expect(200).body.lines() {
+        schemas.check_shape("result_line", &serde_json::from_str(line).expect("JSON"));
+    }
+    let items = serde_json::json!({"pipeline": place.read("p.toml"), "items": [{"payload": {"id": "a"}}, {"payload": 1}]});
+    schemas.check_shape("begun_run", &daemon.post("/v1/runs", &items).expect(201).json());
+    schemas.check_shape("problem_document", &daemon.get("/v1/runs/r99").expect(404).json());
+    schemas.check_shape(
+        "problem_document",
+        &daemon.post("/v1/runs", &serde_json::json!({"pipeline": "a=1"})).expect(422).json(),
+    );
+    daemon.stop().expect(0);
 }

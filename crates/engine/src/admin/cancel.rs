@@ -18,13 +18,19 @@ use crate::{crash, journal};
 /// # Errors
 /// When the store fails; the run is cancelled all the same once the first step is done.
 pub async fn cancel(store: &dyn Store, run: RunId, plan: &Plan, actor: &str, env: &Env) -> Result<Done> {
+    halt(store, run, actor, env).await?;
+    let operation = open(store, &Request::Cancel { run }, actor, env.clock.now()).await?;
+    go_on(store, run, plan, operation, env).await
+}
+
+/// Has a run take nothing new any more.
+pub(super) async fn halt(store: &dyn Store, run: RunId, actor: &str, env: &Env) -> Result<()> {
     let by = if actor.is_empty() { String::new() } else { format!(" by {actor}") };
     let reason = format!("cancelled{by}");
     let ask = RunChange::ask(Control::Cancelled, Some(reason.clone()), env.clock.now());
     store.change_run(run, ask).await?;
     journal::run_halted(run, Control::Cancelled, &reason);
-    let operation = open(store, &Request::Cancel { run }, actor, env.clock.now()).await?;
-    go_on(store, run, plan, operation, env).await
+    Ok(())
 }
 
 /// Takes out what is left of a run that takes nothing new any more.

@@ -46,6 +46,7 @@ use serde::Serialize;
 
 use crate::env::Env;
 use crate::source::Source;
+use redrive::Canary;
 
 /// Items changed in one transaction.
 const PAGE: usize = 500;
@@ -139,7 +140,20 @@ async fn open(store: &dyn Store, request: &Request, actor: &str, now: Timestamp)
     Ok(operation)
 }
 
-/// Goes on with an operation that was broken off, from what is kept of it alone. `None` when it has nothing left to do.
+/// Writes down that an operation is to be done, and does nothing of it yet but to keep a run that is taken out from going
+/// on: [`go_on`] does the rest, in this process or in another. One that asks the same and is open is that operation.
+///
+/// # Errors
+/// When the store fails.
+pub async fn begin(store: &dyn Store, request: &Request, actor: &str, env: &Env) -> Result<Operation> {
+    if let Request::Cancel { run } = request {
+        cancel::halt(store, *run, actor, env).await?;
+    }
+    open(store, request, actor, env.clock.now()).await
+}
+
+/// Goes on with an operation that was broken off, from what is kept of it alone. `None` when it has nothing left to do, or
+/// cannot go on yet: those that were sent first have not ended.
 ///
 /// # Errors
 /// When the store fails; [`Error::Unreadable`] when a newer version began it, [`Error::NotFound`] when there is no such
@@ -156,7 +170,14 @@ pub async fn go_on(
         return Ok(None);
     }
     let done = match Request::of(&row)? {
-        Request::Redrive(request) => redrive::go_on(store, plans, &request, row, env).await?,
+        Request::Redrive(request) => match redrive::canary(store, &request).await? {
+            Canary::Passed => redrive::go_on(store, plans, &request, row, env).await?,
+            Canary::UnderWay => return Ok(None),
+            Canary::Failed => {
+                stop_operation(store, operation, env.clock.now()).await?;
+                return Ok(None);
+            }
+        },
         Request::RedriveSeen { items } => frozen::go_on(store, plans, &items, row, env).await?,
         Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
         Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?.0,

@@ -26,6 +26,34 @@ pub struct Redrive {
     pub limit: Option<u64>,
     /// So many a second; `None`: all at once.
     pub rate: Option<f64>,
+    /// Those that were sent back first: the others are only when all of these have passed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub canary: Vec<ItemSeq>,
+}
+
+/// How those that were sent back first went.
+pub(super) enum Canary {
+    /// All of them passed, or none was asked for.
+    Passed,
+    /// Some have not ended.
+    UnderWay,
+    /// One of them did not pass, or is not there any more.
+    Failed,
+}
+
+/// Looks how those went that were sent back first.
+pub(super) async fn canary(store: &dyn Store, request: &Redrive) -> Result<Canary> {
+    let mut found = Canary::Passed;
+    for seq in &request.canary {
+        match store.item(*seq).await?.map(|item| item.state.kind()) {
+            Some(StateKind::Succeeded | StateKind::Filtered) => {}
+            Some(StateKind::Waiting | StateKind::Running | StateKind::Joining) => found = Canary::UnderWay,
+            Some(StateKind::Dead | StateKind::Superseded | StateKind::Cancelled) | None => {
+                return Ok(Canary::Failed);
+            }
+        }
+    }
+    Ok(found)
 }
 
 impl Redrive {

@@ -89,7 +89,7 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
-    use redrive_core::id::OperationId;
+    use redrive_core::id::{ItemSeq, OperationId};
     use redrive_core::time::Timestamp;
     use redrive_store::OperationState;
 
@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn every_request_is_read_back_as_it_was_written() {
-        let redrive = Redrive { filter: some_filter(), limit: Some(7), rate: Some(0.5) };
+        let redrive =
+            Redrive { filter: some_filter(), limit: Some(7), rate: Some(0.5), canary: vec![ItemSeq(4)] };
         let all = [
             Request::Redrive(redrive),
             Request::RedriveSeen {
@@ -148,7 +149,7 @@ mod tests {
         let filter = serde_json::to_string(&some_filter()).unwrap();
         let redrive = format!("{{\"filter\":{filter},\"limit\":2,\"rate\":null}}");
         let read = |kind, text: &str| Request::of(&row(kind, text)).unwrap();
-        let asked = Redrive { filter: some_filter(), limit: Some(2), rate: None };
+        let asked = Redrive { filter: some_filter(), limit: Some(2), rate: None, canary: Vec::new() };
         assert_eq!(read(OperationKind::Redrive, &redrive), Request::Redrive(asked));
         assert_eq!(read(OperationKind::Purge, &filter), Request::Purge { filter: some_filter() });
         let cancel = read(OperationKind::Cancel, "{\"run\":\"r12\"}");

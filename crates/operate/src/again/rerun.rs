@@ -1,21 +1,18 @@
 //! Items that have ended are done again from a stage that they have passed.
 
-use async_trait::async_trait;
 use redrive_core::id::{RunId, StageNo};
-use redrive_core::plan::Plan;
 use redrive_core::status::Control;
-use redrive_engine::admin::{self, Plans};
+use redrive_engine::admin;
 use redrive_engine::report::RunReport;
-use redrive_engine::source::Source;
 use redrive_store::OperationState;
 use serde::{Deserialize, Serialize};
 
-use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::runs::{KnownRun, Runs, report};
-use crate::sources::SourceName;
+use crate::sources::{Readable, SourceName};
 use crate::work::{Observer, work_on};
+use crate::{Floor, Role};
 
 /// Operations among which the same request is looked for.
 const LATEST: usize = 100;
@@ -67,7 +64,7 @@ pub async fn preview_rerun(floor: &Floor, request: &Rerun) -> Result<Rerunning> 
     let asked = Asked::of(floor, request).await?;
     let mut told = asked.answer(true);
     for each in asked.requests(request) {
-        let found = admin::preview_rerun(&*floor.store, &asked.plans(floor), &each, &floor.env).await?;
+        let found = admin::preview_rerun(&*floor.store, &Readable::of(floor), &each, &floor.env).await?;
         told.add(found);
     }
     asked.refuse_nothing(&told, request)?;
@@ -79,14 +76,15 @@ pub async fn preview_rerun(floor: &Floor, request: &Rerun) -> Result<Rerunning> 
 /// # Errors
 /// When the run or the stage does not exist or cannot be done again, or the store fails; the same request does the rest.
 pub async fn rerun(floor: &Floor, request: &Rerun, observer: &dyn Observer) -> Result<Rerunning> {
+    floor.require(Role::Operator)?;
     let asked = Asked::of(floor, request).await?;
-    let (store, actor) = (&*floor.store, &floor.actor);
+    let (store, actor) = (&*floor.store, &floor.asker.name);
     let mut told = asked.answer(false);
     let requests = asked.requests(request);
     told.goes_on = request.work && asked.was_broken_off(floor, &requests).await?;
     if !told.goes_on {
         for each in requests {
-            let (found, _) = admin::rerun(store, &asked.plans(floor), &each, actor, &floor.env).await?;
+            let (found, _) = admin::rerun(store, &Readable::of(floor), &each, actor, &floor.env).await?;
             told.add(found);
         }
         asked.refuse_nothing(&told, request)?;
@@ -96,6 +94,11 @@ pub async fn rerun(floor: &Floor, request: &Rerun, observer: &dyn Observer) -> R
         (told.report, told.interrupted) = (Some(worked.report), worked.interrupted);
     }
     Ok(told)
+}
+
+/// The operations that do what is asked for.
+pub(crate) async fn rerun_requests(floor: &Floor, request: &Rerun) -> Result<Vec<admin::Rerun>> {
+    Ok(Asked::of(floor, request).await?.requests(request))
 }
 
 impl Rerunning {
@@ -156,10 +159,6 @@ impl Asked {
         }
     }
 
-    fn plans<'a>(&'a self, floor: &'a Floor) -> Known<'a> {
-        Known { floor, run: &self.known }
-    }
-
     /// Whether all of this was sent before, and what was sent has not ended: somebody was at work on it and broke off.
     async fn was_broken_off(&self, floor: &Floor, requests: &[admin::Rerun]) -> Result<bool> {
         if !self.has_work(floor).await? {
@@ -208,25 +207,6 @@ impl Asked {
             self.name
         ))
         .hint(format!("`redrive items --run {run} --state succeeded` lists those that have")))
-    }
-}
-
-/// The run that was found, for an operation on it.
-struct Known<'a> {
-    floor: &'a Floor,
-    run: &'a KnownRun,
-}
-
-#[async_trait]
-impl Plans for Known<'_> {
-    async fn plan(&self, run: RunId) -> redrive_store::Result<Option<Plan>> {
-        Ok((run == self.run.row.id).then(|| self.run.plan.clone()))
-    }
-
-    async fn source(&self, _run: RunId) -> redrive_store::Result<Option<Box<dyn Source>>> {
-        let source = SourceName::of(&self.run.row);
-        let opened = source.open(&*self.floor.wiring, &self.run.definition, None, None);
-        Ok(opened.ok().filter(|_| source.can_be_read_again()))
     }
 }
 

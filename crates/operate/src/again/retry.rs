@@ -12,12 +12,12 @@ use redrive_engine::report::{Crew, RunReport};
 use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
-use crate::Floor;
 use crate::dead::{Selection, Which};
 use crate::error::{Code, Error, Result};
 use crate::items::{self, ItemName};
 use crate::runs::Runs;
 use crate::work::{Observer, work_on_due};
+use crate::{Floor, Role};
 
 /// Which waiting items go when.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -125,6 +125,13 @@ async fn meant(floor: &Floor, name: ItemName) -> Result<Item> {
     found
 }
 
+/// The operations that do what is asked for.
+pub(crate) async fn retry_requests(floor: &Floor, request: &Retry) -> Result<Vec<admin::Retry>> {
+    let due = request.due(floor);
+    let filters = request.filters(floor).await?;
+    Ok(filters.into_iter().map(|filter| admin::Retry { filter, due }).collect())
+}
+
 /// One item that is named and does not wait: what can be done about it instead.
 fn refuse_other(item: &Item) -> Result<()> {
     let id = item.id;
@@ -171,6 +178,7 @@ pub async fn preview_retry(floor: &Floor, request: &Retry) -> Result<Retried> {
 /// # Errors
 /// When what is named does not exist or does not wait, or the store fails; the same request does the rest.
 pub async fn retry(floor: &Floor, request: &Retry, observer: &dyn Observer) -> Result<Retried> {
+    floor.require(Role::Operator)?;
     let due = request.due(floor);
     let mut told = Retried { due: due_text(floor, due), ..Retried::default() };
     let runs = Runs::of(&*floor.store);
@@ -178,7 +186,7 @@ pub async fn retry(floor: &Floor, request: &Retry, observer: &dyn Observer) -> R
     let mut rows = Vec::new();
     for filter in filters {
         let asked = admin::Retry { filter, due };
-        let (done, of) = admin::retry(&*floor.store, &runs, &asked, &floor.actor, &floor.env).await?;
+        let (done, of) = admin::retry(&*floor.store, &runs, &asked, &floor.asker.name, &floor.env).await?;
         told.items += done.changed;
         told.skipped += done.skipped;
         for run in of {

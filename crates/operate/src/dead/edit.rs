@@ -91,6 +91,7 @@ pub struct Difference {
 /// # Errors
 /// When none or several are meant, it is not dead, or its content is not there as it was written.
 pub async fn draft(floor: &Floor, name: &ItemName) -> Result<Draft> {
+    floor.require_payloads()?;
     let item = items::find(&*floor.store, name).await?;
     let id = item.id;
     let state = item.state.kind();

@@ -39,6 +39,7 @@ impl<'a> Export<'a> {
     /// # Errors
     /// When the store fails.
     pub async fn of(floor: &'a Floor, selection: Selection) -> Result<Self> {
+        floor.require_payloads()?;
         let mut all = 0;
         for filter in &selection.filters {
             all += count_dead(&*floor.store, filter).await?;

@@ -107,7 +107,8 @@ pub async fn freeze(floor: &Floor, request: &Freeze) -> Result<Frozen> {
     for filter in &selection.filters {
         matching += admin::count_dead(&*floor.store, filter).await?;
         let left = limit.saturating_sub(items.len() as u64);
-        let asked = admin::Redrive { filter: filter.clone(), limit: Some(left), rate: None };
+        let asked =
+            admin::Redrive { filter: filter.clone(), limit: Some(left), rate: None, canary: Vec::new() };
         let found = admin::preview_items(&*floor.store, &runs, &asked, &floor.env).await?;
         items.extend(found.items);
         skipped += found.skipped;
@@ -139,7 +140,7 @@ pub async fn freeze(floor: &Floor, request: &Freeze) -> Result<Frozen> {
 pub async fn send_frozen(floor: &Floor, frozen: &Frozen, allowed: Allowance) -> Result<SentBack> {
     allowed.check(&frozen.planned)?;
     let runs = Runs::of(&*floor.store);
-    let done = admin::redrive_seen(&*floor.store, &runs, &frozen.seen, &floor.actor, &floor.env).await?;
+    let done = admin::redrive_seen(&*floor.store, &runs, &frozen.seen, &floor.asker.name, &floor.env).await?;
     Ok(SentBack { operation: done.operation, items: done.changed, left_alone: done.skipped })
 }
 

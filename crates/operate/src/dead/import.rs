@@ -10,9 +10,9 @@ use redrive_store::{ItemFilter, ItemQuery};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::Floor;
 use crate::error::Result;
 use crate::runs::{KnownRun, Runs};
+use crate::{Floor, Role};
 
 /// The part of an exported line that is read back.
 #[derive(Deserialize)]
@@ -202,8 +202,9 @@ impl<'a> Import<'a> {
         let import = match self.under_way.take() {
             Some(import) => import,
             None => {
-                let Floor { store, actor, .. } = self.floor;
-                admin::Import::begin(&**store, &self.from, actor, self.floor.now()).await?
+                self.floor.require(Role::Operator)?;
+                let Floor { store, asker, .. } = self.floor;
+                admin::Import::begin(&**store, &self.from, &asker.name, self.floor.now()).await?
             }
         };
         Ok(self.under_way.insert(import))

@@ -13,7 +13,7 @@
 //! # use redrive_operate::index::{IndexTarget, ServiceModel};
 //! # use redrive_operate::pipelines::Pipeline;
 //! # use redrive_operate::sources::SourceName;
-//! # use redrive_operate::{Floor, Wiring};
+//! # use redrive_operate::{Asker, Floor, Wiring};
 //! # use redrive_pipeline::{ModelDef, StageDef};
 //! # use redrive_store::MemoryStore;
 //! # use redrive_core::failure::{Class, Failure, Kind};
@@ -50,7 +50,7 @@
 //! # std::fs::write(folder.path().join("in.jsonl"), "{\"n\":1}\n{\"n\":2}\n")?;
 //! # let store = Arc::new(MemoryStore::new());
 //! # let wiring = Arc::new(Handlers);
-//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), actor: "me".to_owned(), wiring };
+//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), asker: Asker::admin("me"), wiring };
 //! # let pipeline = Pipeline::read(&file)?;
 //! # let source = SourceName::find(&pipeline.definition, &[], &pipeline.folder)?;
 //! # let prepared = runs::prepare(&*floor.wiring, pipeline, source)?;
@@ -91,4 +91,5 @@ pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, group
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};
+pub(crate) use redrive::{is_paused, touched};
 pub use selection::{Selection, Which};

@@ -3,8 +3,8 @@
 use redrive_store::{GroupNote, ItemFilter};
 use serde::{Deserialize, Serialize};
 
-use crate::Floor;
 use crate::error::{Error, Result};
+use crate::{Floor, Role};
 
 /// Most characters of a note.
 const LONGEST: usize = 2_000;
@@ -37,6 +37,7 @@ pub struct Noted {
 /// # Errors
 /// When there is no such group, the words are too many, or the store fails.
 pub async fn note(floor: &Floor, group: &str, note: Note) -> Result<Noted> {
+    floor.require(Role::Operator)?;
     if note.words.as_ref().is_some_and(|words| words.chars().count() > LONGEST) {
         return Err(Error::wrong(format!("a note has at most {LONGEST} characters")));
     }
@@ -64,7 +65,7 @@ pub async fn note(floor: &Floor, group: &str, note: Note) -> Result<Noted> {
             Some(false) => None,
             None => before.acknowledged_at,
         },
-        actor: floor.actor.clone(),
+        actor: floor.asker.name.clone(),
         updated_at: now,
         group: before.group,
     };

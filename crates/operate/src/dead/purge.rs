@@ -5,9 +5,9 @@ use redrive_store::Scrub;
 use serde::Serialize;
 
 use super::Selection;
-use crate::Floor;
 use crate::care::Room;
 use crate::error::Result;
+use crate::{Floor, Role};
 
 /// How many items were changed, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -44,9 +44,10 @@ pub async fn preview_purge(floor: &Floor, selection: &Selection) -> Result<Chang
 /// # Errors
 /// When the store fails; the same request goes on where it was.
 pub async fn purge(floor: &Floor, selection: &Selection) -> Result<Changed> {
+    floor.require(Role::Operator)?;
     let (mut items, mut skipped) = (0, 0);
     for filter in &selection.filters {
-        let done = admin::purge(&*floor.store, filter, &floor.actor, &floor.env).await?;
+        let done = admin::purge(&*floor.store, filter, &floor.asker.name, &floor.env).await?;
         items += done.changed;
         skipped += done.skipped;
     }

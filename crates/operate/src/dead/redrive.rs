@@ -11,11 +11,11 @@ use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::{Selection, under_way};
-use crate::Floor;
 use crate::error::{Error, Result};
 use crate::pipelines;
 use crate::runs::Runs;
 use crate::work::{Observer, work_on};
+use crate::{Floor, Role};
 
 /// Items that are looked at a time.
 const PAGE: usize = 500;
@@ -47,7 +47,7 @@ impl Redrive {
     }
 
     fn of(self, filter: &ItemFilter, limit: Option<u64>) -> admin::Redrive {
-        admin::Redrive { filter: filter.clone(), limit, rate: self.rate }
+        admin::Redrive { filter: filter.clone(), limit, rate: self.rate, canary: Vec::new() }
     }
 
     fn left(self, sent: u64) -> Option<u64> {
@@ -141,6 +141,7 @@ pub async fn redrive(
     request: Redrive,
     observer: &dyn Observer,
 ) -> Result<Redriven> {
+    floor.require(Role::Operator)?;
     let runs = Runs::of(&*floor.store);
     let touched = touched(floor, &selection.filters).await?;
     let mut done = Redriven::default();
@@ -160,7 +161,7 @@ pub async fn redrive(
     }
     for filter in &selection.filters {
         let asked = request.of(filter, request.left(done.items));
-        let sent = admin::redrive(&*floor.store, &runs, &asked, &floor.actor, &floor.env).await?;
+        let sent = admin::redrive(&*floor.store, &runs, &asked, &floor.asker.name, &floor.env).await?;
         done.items += sent.changed;
         done.skipped += sent.skipped;
     }
@@ -189,7 +190,7 @@ pub async fn redrive(
     Ok(done)
 }
 
-fn is_paused(run: &RunRow) -> bool {
+pub(crate) fn is_paused(run: &RunRow) -> bool {
     !matches!(run.control, Control::Go | Control::Cancelled)
 }
 
@@ -224,7 +225,7 @@ async fn send_canary(
         if before.is_empty() {
             continue;
         }
-        admin::redrive(store, &runs, &asked, &floor.actor, &floor.env).await?;
+        admin::redrive(store, &runs, &asked, &floor.asker.name, &floor.env).await?;
         for before in before {
             let now = store.item(before.seq).await?;
             sent.extend(now.filter(|now| now.rev != before.rev));
@@ -250,7 +251,7 @@ async fn send_canary(
 }
 
 /// The runs that these reach into.
-async fn touched(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<RunRow>> {
+pub(crate) async fn touched(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<RunRow>> {
     let mut ids: Vec<RunId> = Vec::new();
     for filter in filters {
         ids.extend(runs_of(floor, filter).await?);

@@ -36,6 +36,16 @@ pub enum Code {
     GateNotFound,
     /// There is no index.
     IndexNotFound,
+    /// Nobody says who asks, or not by a token that is known.
+    Unauthenticated,
+    /// Whoever asks may not do that.
+    Forbidden,
+    /// There is no such operation.
+    OperationNotFound,
+    /// There is no such pipeline.
+    PipelineNotFound,
+    /// There is more of it than is taken.
+    TooLarge,
     /// How things stand does not allow what was asked.
     Refused,
     /// The run has ended.
@@ -74,7 +84,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 37] = [
         Self::Usage,
         Self::InvalidRequest,
         Self::InvalidPipeline,
@@ -90,6 +100,11 @@ impl Code {
         Self::ItemAmbiguous,
         Self::GateNotFound,
         Self::IndexNotFound,
+        Self::Unauthenticated,
+        Self::Forbidden,
+        Self::OperationNotFound,
+        Self::PipelineNotFound,
+        Self::TooLarge,
         Self::Refused,
         Self::RunFinished,
         Self::RunCancelled,

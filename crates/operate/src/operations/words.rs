@@ -12,10 +12,11 @@ use crate::runs::Runs;
 pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String> {
     let Ok(request) = Request::of(operation) else { return Ok(operation.request.clone()) };
     let parts = match &request {
-        Request::Redrive(Redrive { filter, limit, rate }) => {
+        Request::Redrive(Redrive { filter, limit, rate, canary }) => {
             let mut parts = filtered(runs, filter, "every dead item").await?;
             parts.extend(limit.map(|limit| format!("at most {limit}")));
             parts.extend(rate.map(|rate| format!("{rate} a second")));
+            parts.extend((!canary.is_empty()).then(|| format!("once {} canaries have passed", canary.len())));
             parts
         }
         Request::RedriveSeen { items } => {
@@ -50,9 +51,10 @@ async fn filtered(runs: &Runs<'_>, filter: &ItemFilter, all: &str) -> Result<Vec
     let mut parts: Vec<String> = Vec::new();
     parts.extend(filter.run.map(|run| format!("run {run}")));
     // A stage has a name in its run only.
-    for (run, stage) in filter.run.iter().flat_map(|run| filter.stages.iter().map(move |stage| (run, stage)))
-    {
-        parts.push(format!("stage {}", runs.stage_name(*run, *stage).await?));
+    if let Some(run) = filter.run {
+        for stage in filter.stages.clone() {
+            parts.push(format!("stage {}", runs.stage_name(run, stage).await?));
+        }
     }
     parts.extend(filter.class.map(|class| format!("class {}", class.name())));
     parts.extend(filter.reason.map(|reason| format!("reason {}", reason.name())));

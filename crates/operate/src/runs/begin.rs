@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use super::edit::{Changed, Edit, compare, foresee, refuse_other_stages, take_over};
 use super::{KnownRun, Runs, report};
-use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::index::{IndexTarget, makes_index};
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
 use crate::sources::{Reopened, SourceName, reopen};
 use crate::wiring::Wiring;
 use crate::work::Work;
+use crate::{Floor, Role};
 
 /// A pipeline and a source that a run can be begun with. What is wrong with either is known.
 pub struct Prepared {
@@ -150,6 +150,7 @@ fn ready(
 /// # Errors
 /// When something cannot be built or read, or the store fails.
 pub async fn begin(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Begun> {
+    floor.require(Role::Operator)?;
     let Prepared { pipeline, mut source, ready: prepared, part } = prepared;
     let wiring = &*floor.wiring;
     if let Some(category) = &request.category {
@@ -338,6 +339,7 @@ pub struct Resumed {
 /// # Errors
 /// When there is no such run, it was cancelled, something cannot be built or read, or the store fails.
 pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
+    floor.require(Role::Operator)?;
     let KnownRun { mut row, mut definition, .. } = Runs::of(&*floor.store).find(Some(request.run)).await?;
     if row.control == Control::Cancelled {
         return Err(Error::refused(format!("run {} was cancelled", row.id))

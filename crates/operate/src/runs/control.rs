@@ -7,8 +7,8 @@ use redrive_engine::report::{RunReport, live_items};
 
 use super::show::report_changed;
 use super::{KnownRun, Runs};
-use crate::Floor;
 use crate::error::{Code, Error, Result};
+use crate::{Floor, Role};
 
 /// Refuses what makes no sense for a finished run.
 ///
@@ -38,6 +38,7 @@ pub fn refuse_cancelling(known: &KnownRun) -> Result<()> {
 /// # Errors
 /// When there is no such run, it is finished, or the store fails.
 pub async fn cancel(floor: &Floor, run: RunId) -> Result<RunReport> {
+    floor.require(Role::Operator)?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     refuse_cancelling(&known)?;
     let ended = known.row.control == Control::Cancelled && live_items(&*floor.store, run).await? == 0;
@@ -50,7 +51,7 @@ pub async fn cancel(floor: &Floor, run: RunId) -> Result<RunReport> {
 
 /// Takes out a run that was found before.
 pub(crate) async fn cancel_known(floor: &Floor, known: &KnownRun) -> Result<()> {
-    admin::cancel(&*floor.store, known.row.id, &known.plan, &floor.actor, &floor.env).await?;
+    admin::cancel(&*floor.store, known.row.id, &known.plan, &floor.asker.name, &floor.env).await?;
     Ok(())
 }
 
@@ -59,6 +60,7 @@ pub(crate) async fn cancel_known(floor: &Floor, known: &KnownRun) -> Result<()> 
 /// # Errors
 /// When there is no such run, it is finished or cancelled, or the store fails.
 pub async fn pause(floor: &Floor, run: RunId) -> Result<RunReport> {
+    floor.require(Role::Operator)?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     refuse_finished(&known)?;
     if known.row.control == Control::Cancelled {
@@ -75,6 +77,7 @@ pub async fn pause(floor: &Floor, run: RunId) -> Result<RunReport> {
 /// # Errors
 /// When there is no such run, it is finished or cancelled, or the store fails.
 pub async fn let_go_on(floor: &Floor, run: RunId) -> Result<RunReport> {
+    floor.require(Role::Operator)?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     refuse_finished(&known)?;
     if known.row.control == Control::Cancelled {

@@ -13,7 +13,7 @@
 //! # use redrive_operate::index::{IndexTarget, ServiceModel};
 //! # use redrive_operate::pipelines::Pipeline;
 //! # use redrive_operate::sources::SourceName;
-//! # use redrive_operate::{Floor, Wiring};
+//! # use redrive_operate::{Asker, Floor, Wiring};
 //! # use redrive_pipeline::{ModelDef, StageDef};
 //! # use redrive_store::MemoryStore;
 //! # use redrive_core::status::RunStatus;
@@ -52,7 +52,7 @@
 //!     store: store.clone(),
 //!     index: store,
 //!     env: Env::system(),
-//!     actor: "me".to_owned(),
+//!     asker: Asker::admin("me"),
 //!     wiring: Arc::new(Handlers),
 //! };
 //! let pipeline = Pipeline::read(&file)?;

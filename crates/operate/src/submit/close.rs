@@ -6,9 +6,9 @@ use redrive_engine::admit;
 use redrive_engine::report::RunReport;
 use serde::Serialize;
 
-use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::runs::{KnownRun, Runs, report};
+use crate::{Floor, Role};
 
 /// A standing run that takes nothing more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,6 +25,7 @@ pub struct Closed {
 /// # Errors
 /// When there is no such run, it does not stand, it was cancelled, or the store fails.
 pub async fn close(floor: &Floor, run: RunId) -> Result<Closed> {
+    floor.require(Role::Operator)?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     if !known.row.spec.is_standing() {
         return Err(Error::refused(format!("run {run} reads a source, and ends with it"))

@@ -16,11 +16,11 @@ use super::answer::{Fate, Handed, HandedIn, LISTED, StandingRun, Sum};
 use super::given::{Given, Sighted};
 use super::run::note;
 use super::stream::Stream;
-use crate::Floor;
 use crate::error::{Error, Result};
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
 use crate::runs::{Begin, Standing, standing};
 use crate::wiring::Wiring;
+use crate::{Floor, Role};
 
 /// Most items of one transaction, where they do not come in pieces already.
 const BATCH: usize = 1_000;
@@ -62,6 +62,11 @@ pub fn prepare(wiring: &dyn Wiring, pipeline: Pipeline, request: HandIn) -> Resu
     if let Some(category) = &request.category {
         title(category).map_err(Error::wrong)?;
     }
+    ready(wiring, pipeline, request)
+}
+
+/// Makes a pipeline ready, whatever its source is.
+pub(super) fn ready(wiring: &dyn Wiring, pipeline: Pipeline, request: HandIn) -> Result<Ready> {
     refuse_wrong_expressions(wiring, &pipeline)?;
     let recipe = recipe(wiring, &pipeline.definition, &pipeline.folder, None)?;
     Ok(Ready { pipeline, recipe, request })
@@ -105,12 +110,19 @@ impl<'a> Inbox<'a> {
         Self { floor, ready, targets: BTreeMap::new(), runs: BTreeMap::new() }
     }
 
+    /// The same for one run that is there, whatever category items name.
+    pub(super) fn of_run(floor: &'a Floor, ready: Ready, run: RunId) -> Self {
+        let category = ready.request.category.as_deref().map(Arc::from);
+        Self { floor, ready, targets: BTreeMap::from([(category, run)]), runs: BTreeMap::new() }
+    }
+
     /// Takes items, and says what became of each. Those that cannot be used are refused, the others are taken.
     ///
     /// # Errors
     /// When the store fails, or the pipeline cannot go on with a run that is there; handing in the same again admits
     /// nothing twice.
     pub async fn items(&mut self, items: Vec<Given>) -> Result<HandedIn> {
+        self.floor.require(Role::Operator)?;
         let key = self.ready.pipeline.definition.source.key.clone();
         let mut sum = Sum::default();
         let mut line = 0;
@@ -136,6 +148,7 @@ impl<'a> Inbox<'a> {
         mut stream: Stream,
         refused: &mut (dyn FnMut(&Handed) + Send),
     ) -> Result<HandedIn> {
+        self.floor.require(Role::Operator)?;
         let mut sum = Sum::default();
         while let Some(sighted) = stream.next().await? {
             for item in self.hand_in(sighted).await? {

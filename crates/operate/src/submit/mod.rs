@@ -11,7 +11,7 @@
 //! # use redrive_engine::handler::{Answer, Handler, Reply, Request};
 //! # use redrive_operate::index::{IndexTarget, ServiceModel};
 //! # use redrive_operate::pipelines::Pipeline;
-//! # use redrive_operate::{Floor, Wiring};
+//! # use redrive_operate::{Asker, Floor, Wiring};
 //! # use redrive_pipeline::{ModelDef, StageDef};
 //! # use redrive_store::MemoryStore;
 //! use redrive_core::status::RunStatus;
@@ -44,7 +44,7 @@
 //! # std::fs::write(&file, text)?;
 //! # let store = Arc::new(MemoryStore::new());
 //! # let wiring = Arc::new(Handlers);
-//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), actor: "me".to_owned(), wiring };
+//! # let floor = Floor { store: store.clone(), index: store, env: Env::system(), asker: Asker::admin("me"), wiring };
 //! let ready = submit::prepare(&*floor.wiring, Pipeline::read(&file)?, HandIn::default())?;
 //! let mut inbox = Inbox::open(&floor, ready);
 //! let item = |payload: &str| Given { payload: payload.to_owned(), ..Given::default() };
@@ -63,6 +63,7 @@ mod answer;
 mod close;
 mod given;
 mod inbox;
+mod once;
 mod run;
 mod stream;
 
@@ -70,5 +71,6 @@ pub use answer::{Fate, Handed, HandedIn, StandingRun, Tally};
 pub use close::{Closed, close};
 pub use given::Given;
 pub use inbox::{HandIn, Inbox, Ready, prepare};
+pub use once::{RunOfItems, run_of_items};
 pub use run::{HandedOver, run};
 pub use stream::Stream;

@@ -63,8 +63,13 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
     };
     let Work { row, recipe, source, .. } = work;
     let recipe = Arc::new(recipe);
-    if let Some(source) = source.as_ref().filter(|_| !begun.created) {
-        to_be_read_again(floor, &row, &**source).await?;
+    // What is known of the source is taken out of it before anything is waited for: a source stays in its place.
+    let known = source
+        .as_ref()
+        .filter(|_| !begun.created)
+        .map(|source| Known { unchanged: source.standing() == Standing::Unchanged, start: source.start() });
+    if let Some(known) = known {
+        to_be_read_again(floor, &row, known).await?;
     }
     let source = source.filter(|_| SourceName::of(&row).is_read_once());
     let read = match source {
@@ -88,17 +93,23 @@ pub async fn run(floor: &Floor, prepared: Prepared, request: Begin) -> Result<Ha
     })
 }
 
+/// What is known of a source that was read before.
+struct Known {
+    /// Whether it is as it was.
+    unchanged: bool,
+    /// From where on it is to be read.
+    start: Start,
+}
+
 /// Notes that a source that has changed since it was read is to be read again. Somebody may be working on the run and have
 /// looked at it for the last time: without a note it would end, and what was handed over would not be in it.
-async fn to_be_read_again(floor: &Floor, row: &RunRow, source: &dyn Source) -> Result<()> {
+async fn to_be_read_again(floor: &Floor, row: &RunRow, known: Known) -> Result<()> {
     let makes_index = pipelines::definition_of(row).is_some_and(|definition| makes_index(&definition));
-    let unchanged = source.standing() == Standing::Unchanged;
-    if !row.admitted_all || unchanged || !SourceName::of(row).can_be_read_again() || makes_index {
+    if !row.admitted_all || known.unchanged || !SourceName::of(row).can_be_read_again() || makes_index {
         return Ok(());
     }
     let over = starts_over(&*floor.store, row).await?;
-    let start = source.start();
-    let start = Start { position: start.position.filter(|_| !over), ..start };
+    let start = Start { position: known.start.position.filter(|_| !over), ..known.start };
     note_start(&*floor.store, row, &start).await?;
     match floor.store.begin_reading(row.id, row.reading, start.position).await {
         Ok(_) | Err(redrive_store::Error::Overtaken { .. }) => Ok(()),

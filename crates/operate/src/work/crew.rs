@@ -17,12 +17,12 @@ use tokio::task::JoinSet;
 
 use super::shared_handlers::SharedHandlers;
 use super::{Notice, Observer, Rounds, WorkSettings, left_as, paused};
-use crate::Floor;
 use crate::error::Result;
 use crate::index::IndexTarget;
 use crate::pipelines::{self, recipe};
 use crate::runs::edited_to_the_end;
 use crate::sources::{Reopened, SourceName, reopen};
+use crate::{Floor, Role};
 
 /// How long a run with nothing but later retries stays open.
 const LINGER: Duration = Duration::from_secs(2);
@@ -77,6 +77,7 @@ pub struct Served {
 /// # Errors
 /// When the store fails and stays so.
 pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -> Result<Served> {
+    floor.require(Role::Operator)?;
     let (stop, stopped) = watch::channel(Stop::No);
     let watching = observer.serving(stop.clone());
     let name = format!("pid {}", std::process::id());

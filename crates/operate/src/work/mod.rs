@@ -6,8 +6,10 @@
 mod crew;
 mod round;
 mod shared_handlers;
+mod workers;
 
 pub use crew::{Serve, Served, serve};
+pub use workers::{WorkerList, WorkerView, workers};
 
 use std::any::Any;
 use std::sync::Arc;
@@ -24,12 +26,12 @@ use redrive_store::{RunRow, Store};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::pipelines::{definition_of, recipe};
 use crate::runs::{Runs, edited_to_the_end};
 use crate::sources::{Reopened, open_left, reopen};
+use crate::{Floor, Role};
 use round::Round;
 
 /// How often a source that keeps changing is read again at the end of a run.
@@ -165,6 +167,7 @@ pub async fn work(
     settings: WorkSettings,
     observer: &dyn Observer,
 ) -> Result<Worked> {
+    floor.require(Role::Operator)?;
     let Work { row, mut recipe, source, part } = work;
     recipe.plan = recipe.plan.with_grace(paused(&row));
     let recipe = Arc::new(recipe);
@@ -232,6 +235,7 @@ async fn work_on_with(
     settings: WorkSettings,
     observer: &dyn Observer,
 ) -> Result<Worked> {
+    floor.require(Role::Operator)?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     if known.row.control != Control::Go {
         return Err(Error::paused(format!("run {run} is paused; its items were sent back and wait"))

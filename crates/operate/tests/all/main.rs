@@ -3,6 +3,7 @@
 mod dead;
 mod frozen;
 mod overview;
+mod roles;
 mod runs;
 mod submit;
 mod support;

@@ -17,7 +17,7 @@ use redrive_operate::pipelines::Pipeline;
 use redrive_operate::runs::{self, Begin, Begun, Next};
 use redrive_operate::sources::SourceName;
 use redrive_operate::work::{Unobserved, WorkSettings, work};
-use redrive_operate::{Floor, Result, Wiring};
+use redrive_operate::{Asker, Floor, Result, Wiring};
 use redrive_pipeline::{ModelDef, StageDef};
 use redrive_store::MemoryStore;
 
@@ -87,7 +87,7 @@ impl House {
             store: store.clone(),
             index: store,
             env: Env::system(),
-            actor: "somebody".to_owned(),
+            asker: Asker::admin("somebody"),
             wiring: Arc::new(Services { mended: mended.clone() }),
         };
         let house = Self { floor, folder: tempfile::tempdir().expect("a folder"), mended };

@@ -112,6 +112,7 @@ played! {
     pipeline_file_is_as_it_says: "docs/pipeline-file.md",
     policies_are_as_they_say: "docs/policies.md",
     rehearse_is_as_it_says: "docs/rehearse.md",
+    serving_is_as_it_says: "docs/serving.md",
     state_machine_is_as_it_says: "docs/state-machine.md",
 }
 
@@ -209,7 +210,8 @@ fn every_second_name_of_a_schema_is_told() {
 
 #[test]
 fn every_link_leads_somewhere() {
-    let more = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "bench/README.md"].map(str::to_owned);
+    let more = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md"]
+        .map(str::to_owned);
     let records = std::fs::read_dir(root().join("docs/adr")).expect("it is there");
     let records =
         records.map(|file| format!("docs/adr/{}", file.expect("read").file_name().to_string_lossy()));

@@ -1,5 +1,6 @@
 //! What tests of the real binary share: a place to run it in, an HTTP service that answers by plan, and waiting.
 
+pub mod daemon;
 pub mod guest;
 pub mod index;
 pub mod place;
@@ -8,6 +9,7 @@ pub mod server;
 pub mod shifted;
 pub mod wait;
 
+pub use daemon::{Daemon, Reply};
 pub use place::{Place, Ran, Started};
 pub use rehearsal::Rehearsal;
 pub use server::{Answer, Call, Server};

@@ -1,0 +1,94 @@
+//! `redrive serve`.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use redrive_engine::worker::Stop;
+use redrive_operate::Error;
+use redrive_server::{Daemon, Made, Tokens};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::on_end::OnEnd;
+use super::signals::Signals;
+use super::work::Watching;
+use super::{Answer, Context, crew};
+use crate::args::ServeArgs;
+use crate::output::text::safe;
+use crate::output::{lines, note};
+use crate::wiring;
+
+/// The variable with the token of an administrator.
+const TOKEN: &str = "REDRIVE_TOKEN";
+/// A token that is shorter can be guessed.
+const SHORT: usize = 16;
+
+/// The first line, so that a script can wait for it.
+#[derive(Serialize)]
+struct Listening {
+    listening: String,
+}
+
+/// Works on runs and answers requests until it is told to stop.
+pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
+    let floor = context.floor_to_make()?;
+    let given = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+    if given.as_ref().is_some_and(|token| token.len() < SHORT) {
+        note(&format!(
+            "warning: {TOKEN} has fewer than {SHORT} characters; a token that short can be guessed"
+        ));
+    }
+    let tokens = Tokens::beside(&wiring::store_path(&context.global.store)?, given.as_deref())?;
+    let settings = args.settings();
+    // Whoever waits for the first line may say to stop right after it.
+    let signals = Signals::listen()?;
+    let first = tokens.first(&context.env);
+    let daemon = Daemon::open(floor, tokens, settings).await?;
+    if let Some(made) = first? {
+        shown_once(&made);
+    }
+    for (file, problem) in daemon.broken() {
+        note(&safe(&format!("warning: {file} is left out: {problem}")));
+        problem.problems.iter().for_each(|one| note(&safe(&format!("  {one}"))));
+    }
+    match context.global.json {
+        true => lines(&compact(&Listening { listening: daemon.url() })?)?,
+        false => lines(&format!("listening at {}", daemon.url()))?,
+    }
+    let listening = tokio::spawn(listen(signals, daemon.stop()));
+    let on_end = OnEnd::of(context, args.end.on_end.as_deref());
+    let watching = Arc::new(Watching::of(context).with_end(on_end));
+    let served = daemon.serve(watching.clone()).await;
+    listening.abort();
+    watching.finish().await;
+    let served = served?;
+    match context.global.json {
+        true => lines(&compact(&served)?)?,
+        false => context.tell(&crew::words(&served))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows a token where people look, and data does not go.
+fn shown_once(made: &Made) {
+    note(&format!("the token of {}, shown this once: {}", made.name, made.token));
+    note(&format!(
+        "hint: send it as `Authorization: Bearer TOKEN`; `redrive token rotate {}` makes another",
+        made.name
+    ));
+}
+
+/// The first signal drains, the second breaks off.
+async fn listen(mut signals: Signals, stop: watch::Sender<Stop>) {
+    for told in [Stop::Drain, Stop::Now] {
+        signals.next().await;
+        stop.send_replace(told);
+        if told == Stop::Drain {
+            note("stopping: what runs is finished and recorded; once more breaks it off");
+        }
+    }
+}
+
+fn compact(value: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|error| Error::internal(error.to_string()))
+}

@@ -1,0 +1,127 @@
+//! Operations over HTTP are durable: they are carried on by the daemon, also by one that is started after a kill.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::support::server::{failed, passed};
+use crate::support::{Answer, Daemon, Place, Server, array, count, one_stage, samples, text};
+
+const ITEMS: usize = 1_700;
+
+/// A service that fails everything for good until it is mended.
+fn mended_later() -> (Server, Arc<AtomicBool>) {
+    let good = Arc::new(AtomicBool::new(false));
+    let mended = good.clone();
+    let server = Server::start(move |call| {
+        let good = mended.load(Ordering::SeqCst);
+        let one = |item| if good { passed(item) } else { failed(item, "final", "no good") };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    (server, good)
+}
+
+/// A place with a run of so many dead items.
+fn all_dead(server: &Server, items: usize) -> Place {
+    let stage = format!("{}\nbatch = 50\nconcurrency = 8", server.stage());
+    let place = Place::with(&one_stage(&stage), &samples(items));
+    place.run(&["run", "p.toml", "--quiet"]).expect(4);
+    place
+}
+
+fn operation(daemon: &Daemon, started: &Value) -> Value {
+    let id = text(&array(&started["operations"]).last().expect("one")["id"]);
+    daemon.until(&format!("/v1/operations/{id}"), |operation| operation["state"] != "open")
+}
+
+#[test]
+fn a_redrive_that_is_killed_in_the_middle_is_carried_on_and_sends_each_item_once() {
+    let (server, good) = mended_later();
+    let place = all_dead(&server, ITEMS);
+    good.store(true, Ordering::SeqCst);
+    let before = server.by_key();
+    // It dies with the second page written, and nothing of it told.
+    let dies = Daemon::start_with(&place, &["--no-work"], &[("REDRIVE_CRASH_AT", "redrive.after_page:2")]);
+    let asked = json!({"kind": "redrive", "all": true});
+    let dry = dies
+        .post("/v1/operations", &json!({"kind": "redrive", "all": true, "dry_run": true}))
+        .expect(200)
+        .json();
+    assert_eq!((count(&dry["items"]), array(&dry["operations"]).len()), (ITEMS as u64, 0));
+    let started = dies.post("/v1/operations", &asked).expect(201);
+    let id = text(&started.json()["operations"][0]["id"]);
+    assert_eq!(started.headers["location"], format!("/v1/operations/{id}"));
+    assert!(dies.finish().killed_by().is_some(), "it was killed");
+    let daemon = Daemon::start(&place, &[]);
+    let done = operation(&daemon, &started.json());
+    assert_eq!((&done["state"], count(&done["changed"])), (&json!("done"), ITEMS as u64), "{done}");
+    let report = daemon.until("/v1/runs/r1", |report| report["counts"]["succeeded"] == ITEMS as u64);
+    assert_eq!(count(&report["counts"]["dead"]), 0);
+    let after = server.by_key();
+    assert_eq!(after.len(), ITEMS);
+    for (key, calls) in &after {
+        assert_eq!(calls.len(), before[key].len() + 1, "{key} is sent back once");
+    }
+    assert_eq!(done["actor"], "admin");
+    daemon.stop().expect(0);
+    place.check();
+}
+
+#[test]
+fn the_others_follow_a_canary_only_when_it_passed() {
+    let (server, good) = mended_later();
+    let place = all_dead(&server, 40);
+    let daemon = Daemon::start(&place, &[]);
+    let asked = json!({"kind": "redrive", "filter": {"run": "r1"}, "all": true, "canary": 3});
+    let failing = daemon.post("/v1/operations", &asked).expect(201).json();
+    assert_eq!(array(&failing["operations"]).len(), 2);
+    assert_eq!(operation(&daemon, &failing)["state"], "cancelled", "the canary died again");
+    daemon.until("/v1/runs/r1", |report| report["counts"]["dead"] == 40);
+    assert_eq!(server.by_key().values().filter(|calls| calls.len() == 2).count(), 3);
+    good.store(true, Ordering::SeqCst);
+    let passing = daemon.post("/v1/operations", &asked).expect(201).json();
+    assert_eq!(operation(&daemon, &passing)["state"], "done");
+    daemon.until("/v1/runs/r1", |report| report["counts"]["succeeded"] == 40);
+    daemon.stop().expect(0);
+    place.check();
+}
+
+#[test]
+fn a_purge_and_a_rerun_are_carried_on_and_what_makes_no_sense_is_refused() {
+    let (server, good) = mended_later();
+    let place = all_dead(&server, 20);
+    good.store(true, Ordering::SeqCst);
+    let daemon = Daemon::start(&place, &[]);
+    let ask = |body: Value| daemon.post("/v1/operations", &body);
+    for wrong in [
+        json!({"kind": "redrive"}),
+        json!({"kind": "explode", "all": true}),
+        json!({"kind": "redrive", "all": true, "rate_per_second": 0}),
+        json!({"kind": "purge", "all": true, "canary": 1}),
+        json!({"kind": "redrive", "filter": {"colour": "red"}}),
+        json!({"kind": "redrive", "filter": [], "all": true}),
+        json!({"kind": "rerun", "filter": {"run": "r1"}}),
+        json!({"kind": "cancel", "filter": {"run": "r1", "text": "x"}}),
+        json!({"kind": "redrive", "all": true, "stop_at": 0.5}),
+    ] {
+        ask(wrong.clone()).expect(400);
+    }
+    ask(json!({"kind": "redrive", "filter": {"run": "r9"}, "all": true})).expect(404);
+    let one = json!({"kind": "purge", "filter": {"item": "k0003"}});
+    let purged = operation(&daemon, &ask(one).expect(201).json());
+    assert_eq!((&purged["state"], count(&purged["changed"])), (&json!("done"), 1));
+    let rest = json!({"kind": "redrive", "all": true, "limit": 10, "rate_per_second": 1000});
+    let sent = operation(&daemon, &ask(rest).expect(201).json());
+    assert_eq!(count(&sent["changed"]), 10);
+    daemon.until("/v1/runs/r1", |report| report["counts"]["succeeded"] == 10);
+    let again = json!({"kind": "rerun", "filter": {"run": "r1", "stage": "work"}});
+    let again = operation(&daemon, &ask(again).expect(201).json());
+    assert_eq!(again["state"], "done");
+    daemon.post("/v1/operations/op99/stop", &json!({})).expect(404);
+    let known = text(&again["id"]);
+    daemon.post(&format!("/v1/operations/{known}/stop"), &json!({})).expect(409);
+    assert!(array(&daemon.get("/v1/operations?limit=2").json()["operations"]).len() == 2);
+    daemon.stop().expect(0);
+    place.check();
+}

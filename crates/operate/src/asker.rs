@@ -1,0 +1,84 @@
+//! Who asks, and what that one may do.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Floor;
+use crate::error::{Error, Result};
+
+/// What somebody may do; each role may do what those before it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Looks at everything, and changes nothing.
+    Viewer,
+    /// Hands work over, and acts on runs, items and gates.
+    Operator,
+    /// Everything: also what reaches beyond the store.
+    Admin,
+}
+
+impl Role {
+    /// Every role, the least first.
+    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asker {
+    /// The name, for the record; empty where it is not known.
+    pub name: String,
+    /// What that one may do.
+    pub role: Role,
+    /// Whether contents of items are kept from that one.
+    pub payloads_hidden: bool,
+}
+
+impl Asker {
+    /// Whoever has the store's file may do everything with it.
+    pub fn admin(name: impl Into<String>) -> Self {
+        Self { name: name.into(), role: Role::Admin, payloads_hidden: false }
+    }
+}
+
+impl Floor {
+    /// Refuses whoever has less than this role. Every function that changes something asks it first.
+    ///
+    /// # Errors
+    /// When the role does not suffice.
+    pub fn require(&self, least: Role) -> Result<()> {
+        let Asker { role, .. } = &self.asker;
+        match *role >= least {
+            true => Ok(()),
+            false => Err(Error::forbidden(format!("a {role} may not do that; it takes an {least}"))),
+        }
+    }
+
+    /// Refuses whoever contents are kept from.
+    ///
+    /// # Errors
+    /// When they are.
+    pub fn require_payloads(&self) -> Result<()> {
+        match self.asker.payloads_hidden {
+            false => Ok(()),
+            true => Err(Error::forbidden("contents of items are not shown to whoever asks")),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Operations are carried on by a process that stays, whoever began them.
+
+use std::time::Duration;
+
+use redrive_core::id::OperationId;
+use redrive_core::time::Timestamp;
+use redrive_engine::admin;
+use redrive_store::{Operation, OperationKind, OperationState, Scrub};
+
+use super::{OperationView, show};
+use crate::error::Result;
+use crate::sources::Readable;
+use crate::{Floor, Role};
+
+/// Operations that are read at a time.
+const PAGE: usize = 200;
+/// What an import sends back comes from somebody who may take his time: it is left alone so many times as long.
+const IMPORT: i64 = 360;
+
+/// Does what is left of an operation, and says how it stands then. One that waits for those that were sent first stays open.
+///
+/// # Errors
+/// When there is none, a newer version began it, or the store fails; it can be carried on later.
+pub async fn carry_on(floor: &Floor, operation: OperationId) -> Result<OperationView> {
+    floor.require(Role::Operator)?;
+    let done = admin::go_on(&*floor.store, operation, &Readable::of(floor), &floor.env).await?;
+    let view = show(floor, operation).await?;
+    if done.is_some() && view.kind == OperationKind::Purge && view.state == OperationState::Done {
+        floor.store.scrub(Scrub::Leftovers).await?;
+    }
+    Ok(view)
+}
+
+/// The open operations that nobody has gone on with for so long: whoever did them is gone, or they wait.
+///
+/// # Errors
+/// When the store fails.
+pub async fn abandoned(floor: &Floor, quiet: Duration) -> Result<Vec<OperationId>> {
+    let (mut found, mut after) = (Vec::new(), None);
+    let quiet = i64::try_from(quiet.as_millis()).unwrap_or(i64::MAX);
+    let now = floor.now().0;
+    let is_quiet = |operation: &&Operation| {
+        let times = if operation.kind == OperationKind::Import { IMPORT } else { 1 };
+        operation.updated_at <= Timestamp(now.saturating_sub(quiet.saturating_mul(times)))
+    };
+    loop {
+        let page = floor.store.open_operations(after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(found) };
+        after = Some(last.id);
+        found.extend(page.iter().filter(is_quiet).map(|each| each.id));
+    }
+}

@@ -1,0 +1,81 @@
+//! A run over items that are given with it, and no others.
+
+use redrive_core::id::RunId;
+use redrive_engine::admit;
+use redrive_pipeline::{SourceKind, title};
+use redrive_store::NewRun;
+use serde::Serialize;
+
+use super::answer::HandedIn;
+use super::given::Given;
+use super::inbox::{HandIn, Inbox, prepare, ready};
+use super::run::note;
+use crate::error::{Error, Result};
+use crate::index::makes_index;
+use crate::pipelines::Pipeline;
+use crate::runs::Begin;
+use crate::{Floor, Role};
+
+/// A run, and what became of the items that it was begun with.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunOfItems {
+    /// The run.
+    pub run: RunId,
+    /// What became of the items.
+    #[serde(flatten)]
+    pub handed: HandedIn,
+}
+
+/// Begins a run over these items: it is closed at once, and finished once they have ended. A pipeline with an inbox has
+/// its standing run take them, which stays open.
+///
+/// # Errors
+/// When there are none, a stage cannot be built, the pipeline makes an index, or the store fails. A run that was begun
+/// before that stays, and takes nothing more.
+pub async fn run_of_items(
+    floor: &Floor,
+    pipeline: Pipeline,
+    items: Vec<Given>,
+    request: Begin,
+) -> Result<RunOfItems> {
+    floor.require(Role::Operator)?;
+    let Begin { category, priority, keep_passed, .. } = request;
+    if let Some(category) = &category {
+        title(category).map_err(Error::wrong)?;
+    }
+    if items.is_empty() {
+        return Err(Error::wrong("a run over given items needs at least one"));
+    }
+    let definition = pipeline.definition.clone();
+    let hand_in = HandIn { category: category.or(definition.category.clone()), priority, keep_passed };
+    if definition.source.kind == SourceKind::Inbox {
+        let prepared = prepare(&*floor.wiring, pipeline, hand_in)?;
+        let handed = Inbox::open(floor, prepared).items(items).await?;
+        let run = handed.runs.first().map(|run| run.run);
+        let run = run.ok_or_else(|| Error::wrong("none of the items can be used").hint(refusals(&handed)))?;
+        return Ok(RunOfItems { run, handed });
+    }
+    if makes_index(&definition) {
+        return Err(Error::wrong("the pipeline makes an index of files, not of given items"));
+    }
+    let new = NewRun {
+        pipeline: definition.name.clone(),
+        source: NewRun::inbox(hand_in.category.as_deref()),
+        category: hand_in.category.clone(),
+        priority: priority.unwrap_or(definition.priority),
+        definition: pipeline.text.clone(),
+        folder: pipeline.folder.display().to_string(),
+    };
+    let items = items.into_iter().map(|given| Given { category: None, ..given }).collect();
+    let prepared = ready(&*floor.wiring, pipeline, hand_in)?;
+    let row = floor.store.create_run(new, floor.now()).await?;
+    note(floor, &row, true).await?;
+    let handed = Inbox::of_run(floor, prepared, row.id).items(items).await;
+    admit::close(&*floor.store, row.id, floor.now()).await?;
+    Ok(RunOfItems { run: row.id, handed: handed? })
+}
+
+fn refusals(handed: &HandedIn) -> String {
+    let first = handed.items.iter().find_map(|item| item.reason.as_ref().map(|why| (item.line, why)));
+    first.map_or_else(String::new, |(line, why)| format!("item {line} {why}"))
+}

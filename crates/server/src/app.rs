@@ -1,0 +1,57 @@
+//! What requests share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redrive_operate::catalog::Catalog;
+use redrive_operate::{Asker, Floor};
+use serde_json::Value;
+use tokio::sync::{Semaphore, watch};
+
+use crate::carrier::Carrier;
+use crate::events::Events;
+use crate::guard::Hosts;
+use crate::tokens::Tokens;
+
+/// What requests share.
+pub struct App {
+    /// The floor, as the daemon itself asks.
+    pub floor: Floor,
+    /// The pipelines that can be named.
+    pub catalog: Catalog,
+    /// Who is let in.
+    pub tokens: Tokens,
+    /// The names that mean this server.
+    pub hosts: Hosts,
+    /// Whether pipelines that are sent may start programs.
+    pub allow_commands: bool,
+    /// The document that describes the routes.
+    pub document: Value,
+    /// Carries operations on.
+    pub carrier: Carrier,
+    /// Tells what changed.
+    pub events: Events,
+    /// Places for those that follow events.
+    pub followers: Arc<Semaphore>,
+    /// Whether the process is told to stop.
+    pub draining: watch::Receiver<bool>,
+    /// Whether somebody works here, where that was asked for.
+    pub working: AtomicBool,
+}
+
+impl App {
+    /// The floor as somebody else asks.
+    pub fn floor_of(&self, asker: Asker) -> Floor {
+        Floor { asker, ..self.floor.clone() }
+    }
+
+    /// Whether the process is told to stop.
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Whether somebody works here, or nobody was to.
+    pub fn is_working(&self) -> bool {
+        self.working.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,256 @@
+//! The daemon: workers, operations, pipelines of a folder and the door, in one process.
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use redrive_engine::report::RunReport;
+use redrive_engine::worker::Stop;
+use redrive_operate::catalog::{Catalog, Reloaded};
+use redrive_operate::work::{self, Notice, Observer, Serve, Served, UnderWay};
+use redrive_operate::{Error, Floor, Result};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::app::App;
+use crate::carrier::Carrier;
+use crate::door::router;
+use crate::events::Events;
+use crate::guard::Hosts;
+use crate::limits;
+use crate::listen::Service;
+use crate::openapi;
+use crate::routes::table;
+use crate::tls::Certificate;
+use crate::tokens::Tokens;
+
+/// How the daemon serves.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Whether it may listen where other machines reach it.
+    pub allow_remote: bool,
+    /// TLS for all connections.
+    pub certificate: Option<Certificate>,
+    /// Whether other machines may reach it without TLS.
+    pub insecure_http: bool,
+    /// Further names that mean this server.
+    pub hosts: Vec<String>,
+    /// The folder of pipelines.
+    pub pipelines: Option<PathBuf>,
+    /// Whether pipelines that are sent may start programs.
+    pub allow_commands: bool,
+    /// What is worked on; `None`: nothing.
+    pub work: Option<Serve>,
+}
+
+impl Settings {
+    /// Refuses to be reached from other machines unless that was said, and said how.
+    fn check(&self) -> Result<()> {
+        if self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        if !self.allow_remote {
+            return Err(Error::wrong(format!("{} can be reached from other machines", self.listen))
+                .hint("listen at 127.0.0.1:PORT, or say --allow-remote with --tls-cert and --tls-key"));
+        }
+        if self.certificate.is_none() && !self.insecure_http {
+            return Err(Error::wrong("tokens and contents would go over the network as they are").hint(
+                "say --tls-cert FILE and --tls-key FILE, or --insecure-http where something else encrypts",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A daemon that listens and has not begun to serve.
+pub struct Daemon {
+    app: Arc<App>,
+    service: Service,
+    listener: TcpListener,
+    address: SocketAddr,
+    stop: watch::Sender<Stop>,
+    drain: watch::Sender<bool>,
+    work: Option<Serve>,
+    secure: bool,
+}
+
+impl Daemon {
+    /// Reads the pipelines and begins to listen.
+    ///
+    /// # Errors
+    /// When the settings are refused, the folder or a certificate cannot be read, or the address is taken.
+    pub async fn open(floor: Floor, tokens: Tokens, settings: Settings) -> Result<Self> {
+        settings.check()?;
+        let tls = settings.certificate.as_ref().map(Certificate::acceptor).transpose()?;
+        let catalog = Catalog::of(settings.pipelines.clone());
+        // What is wrong with a file at the start is told by whoever starts it.
+        catalog.look(&floor)?.iter().filter(|file| file.problem.is_none()).for_each(told);
+        let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
+            Error::wrong(format!("cannot listen at {}: {error}", settings.listen))
+                .hint("--listen 127.0.0.1:0 takes any port that is free")
+        })?;
+        let address = listener.local_addr()?;
+        let (drain, draining) = watch::channel(false);
+        let routes = table();
+        let process = format!("{:x}", floor.now().0);
+        let app = Arc::new(App {
+            catalog,
+            tokens,
+            hosts: Hosts::of(address, &settings.hosts),
+            allow_commands: settings.allow_commands,
+            document: openapi::document(&routes)?,
+            carrier: Carrier::default(),
+            events: Events::new(process),
+            followers: Arc::new(Semaphore::new(limits::FOLLOWERS)),
+            draining: draining.clone(),
+            working: AtomicBool::new(true),
+            floor,
+        });
+        let (clock, secure) = (app.floor.env.clock.clone(), tls.is_some());
+        let service = Service { router: router(&app, routes), clock, tls, draining };
+        let stop = watch::Sender::new(Stop::No);
+        Ok(Self { app, service, listener, address, stop, drain, work: settings.work, secure })
+    }
+
+    /// Where it is reached.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("{}://{}", if self.secure { "https" } else { "http" }, self.address)
+    }
+
+    /// Says when to stop: drain first, then break off.
+    #[must_use]
+    pub fn stop(&self) -> watch::Sender<Stop> {
+        self.stop.clone()
+    }
+
+    /// What is wrong with files of the folder of pipelines.
+    #[must_use]
+    pub fn broken(&self) -> Vec<(String, Error)> {
+        let files = self.app.catalog.list().items.into_iter();
+        files.filter_map(|view| Some((view.file, view.problem?))).collect()
+    }
+
+    /// Serves until it is told to stop; what it worked on. What runs then is finished and recorded, so that no attempt is
+    /// lost; whoever follows events is let go.
+    ///
+    /// # Errors
+    /// When the store fails and stays so.
+    pub async fn serve(self, observer: Arc<dyn Observer>) -> Result<Served> {
+        let Self { app, service, listener, stop, drain, work, .. } = self;
+        let floor = app.floor.clone();
+        let mut beside = JoinSet::new();
+        beside.spawn(app.carrier.clone().carry(floor.clone(), app.draining.clone()));
+        beside.spawn(app.events.clone().watch(floor.clone(), app.draining.clone()));
+        beside.spawn(reload(app.clone()));
+        let door = tokio::spawn(service.listen(listener));
+        let mut told = stop.subscribe();
+        let drained = async {
+            // The sender is kept below, so that this ends by a word only.
+            let _ = told.wait_for(|stop| *stop != Stop::No).await;
+            drain.send_replace(true);
+        };
+        let working = async {
+            let Some(request) = work else { return Ok(None) };
+            let crew = Arc::new(Crew { inner: observer, stop: stop.subscribe() });
+            let served = work::serve(&floor, request, crew).await;
+            app.working.store(false, Ordering::Relaxed);
+            // Nobody works any more, whether that was asked for or not: a process that only answers would look well.
+            stop.send_if_modified(|stop| {
+                let first = *stop == Stop::No;
+                if first {
+                    *stop = Stop::Drain;
+                }
+                first
+            });
+            served.map(Some)
+        };
+        let ((), served) = tokio::join!(drained, working);
+        let mut breaks_off = stop.subscribe();
+        tokio::select! {
+            _ = door => {}
+            _ = breaks_off.wait_for(|stop| *stop == Stop::Now) => {}
+        }
+        beside.abort_all();
+        Ok(served?.unwrap_or_default())
+    }
+}
+
+/// Looks at the folder of pipelines again and again.
+async fn reload(app: Arc<App>) {
+    let mut draining = app.draining.clone();
+    while !*draining.borrow() {
+        tokio::select! {
+            () = app.floor.env.clock.sleep(limits::RELOAD_EVERY) => {}
+            _ = draining.changed() => continue,
+        }
+        let looking = app.clone();
+        let looked = tokio::task::spawn_blocking(move || looking.catalog.look(&looking.floor)).await;
+        match looked {
+            Ok(Ok(files)) => files.iter().for_each(told),
+            Ok(Err(error)) => {
+                tracing::warn!(target: "redrive::serve", %error, "pipelines cannot be looked at")
+            }
+            Err(error) => tracing::error!(target: "redrive::serve", %error, "looking at pipelines broke off"),
+        }
+    }
+}
+
+fn told(file: &Reloaded) {
+    let name = file.file.display();
+    match &file.problem {
+        None => tracing::info!(target: "redrive::serve", file = %name, "pipeline in force"),
+        Some(problem) => {
+            let problems: Vec<String> = problem.problems.iter().map(ToString::to_string).collect();
+            let problems = problems.join("; ");
+            tracing::warn!(target: "redrive::serve", file = %name, why = %problem, problems, "pipeline refused");
+        }
+    }
+}
+
+/// Passes on what is observed, and the word to stop.
+struct Crew {
+    inner: Arc<dyn Observer>,
+    stop: watch::Receiver<Stop>,
+}
+
+/// Ends a task with its owner.
+struct Ends(JoinHandle<()>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Observer for Crew {
+    fn begins(&self, work: UnderWay) -> Box<dyn Any + Send> {
+        self.inner.begins(work)
+    }
+
+    fn notice(&self, notice: &Notice) {
+        self.inner.notice(notice);
+    }
+
+    fn serving(&self, stop: watch::Sender<Stop>) -> Box<dyn Any + Send> {
+        let mut told = self.stop.clone();
+        Box::new(Ends(tokio::spawn(async move {
+            loop {
+                let now = *told.borrow_and_update();
+                stop.send_replace(now);
+                if told.changed().await.is_err() {
+                    return;
+                }
+            }
+        })))
+    }
+
+    fn left(&self, report: &RunReport) {
+        self.inner.left(report);
+    }
+}

@@ -1,0 +1,114 @@
+//! The table of routes as a router: every request goes through the same checks, in the same order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{FromRequestParts, RawPathParams, Request};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use redrive_operate::{Code, Error};
+
+use crate::app::App;
+use crate::call::{Call, Query};
+use crate::guard;
+use crate::limits;
+use crate::problem::Problem;
+use crate::reply::Reply;
+use crate::route::Route;
+
+/// A router of all routes.
+pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
+    let mut paths: BTreeMap<&'static str, MethodRouter> = BTreeMap::new();
+    for route in routes {
+        let filter = if route.method == Method::POST { MethodFilter::POST } else { MethodFilter::GET };
+        let (path, app) = (route.path, app.clone());
+        let handler = move |request: Request| {
+            let (app, route) = (app.clone(), route.clone());
+            async move { answered(answer(app, &route, request).await) }
+        };
+        let methods = paths.remove(path).unwrap_or_default();
+        paths.insert(path, methods.merge(on(filter, handler)));
+    }
+    let router = paths.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    let (other, wrong) = (app.clone(), app.clone());
+    router
+        .fallback(move |request: Request| {
+            let app = other.clone();
+            async move { refused(&app, &request, StatusCode::NOT_FOUND, "there is no such route") }
+        })
+        .method_not_allowed_fallback(move |request: Request| {
+            let app = wrong.clone();
+            async move {
+                refused(&app, &request, StatusCode::METHOD_NOT_ALLOWED, "the route has no such method")
+            }
+        })
+}
+
+fn answered(answer: Result<Reply, Problem>) -> Response {
+    answer.map_or_else(Problem::into_response, Reply::into_response)
+}
+
+/// Where nothing is, nobody is told so who is not let in.
+fn refused(app: &App, request: &Request, status: StatusCode, why: &str) -> Response {
+    let known =
+        app.hosts.check(request.headers()).and_then(|()| guard::asker(&app.tokens, request.headers()));
+    let problem = match known {
+        Ok(_) => Problem::new(status, Error::not_found(why).hint("GET /v1/openapi.json lists the routes")),
+        Err(problem) => problem,
+    };
+    problem.into_response()
+}
+
+/// Checks the host, the page that asks, the token, the role and the parameters before the body is read.
+async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply, Problem> {
+    let (mut parts, body) = request.into_parts();
+    app.hosts.check(&parts.headers)?;
+    let floor = match route.role {
+        None => app.floor.clone(),
+        Some(least) => {
+            let floor = app.floor_of(guard::asker(&app.tokens, &parts.headers)?);
+            floor.require(least)?;
+            floor
+        }
+    };
+    let query = Query::read(parts.uri.query().unwrap_or_default(), &route.query)?;
+    let params = RawPathParams::from_request_parts(&mut parts, &()).await;
+    let params = params.map_err(|error| Error::wrong(format!("the path: {error}")))?;
+    let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let body = match route.method == Method::POST {
+        true => {
+            let body = read(&app, body).await?;
+            guard::json_only(&parts.headers, body.is_empty())?;
+            if body.is_empty() && route.body.is_some() && !route.body_optional {
+                return Err(Error::wrong("the body has to be a JSON object").into());
+            }
+            body
+        }
+        false => Bytes::new(),
+    };
+    let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let call = Call { floor, app, path, query, body, last_event };
+    Ok((route.call)(call).await?)
+}
+
+/// Reads a body, so much of it, and for so long.
+async fn read(app: &App, body: Body) -> Result<Bytes, Problem> {
+    tokio::select! {
+        read = to_bytes(body, limits::BODY) => read.map_err(|error| {
+            let large = std::error::Error::source(&error)
+                .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
+            match large {
+                true => Error::wrong(format!("a body has at most {} MiB", limits::BODY >> 20)).code(Code::TooLarge),
+                false => Error::wrong(format!("the body breaks off: {error}")),
+            }
+            .into()
+        }),
+        () = app.floor.env.clock.sleep(limits::BODY_WITHIN) => {
+            let error = Error::wrong("the body did not come in time");
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, error))
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What changed, told to those that follow: names of what to look at again, at most four times a second.
+//!
+//! One task looks, whoever follows, and only while somebody does. What it tells is a number for each subject; a follower
+//! that comes back with the last number it saw is told what changed since then, and everything when the process is another.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use redrive_core::id::RunId;
+use redrive_operate::{Error, Floor, Result};
+use redrive_store::{RunFilter, RunSet};
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use crate::app::App;
+use crate::limits;
+
+/// What can change.
+const SUBJECTS: [&str; 4] = ["runs", "gates", "dead", "operations"];
+/// Runs that are looked at.
+const RUNS: usize = 200;
+/// Operations that are looked at.
+const OPERATIONS: usize = 50;
+
+/// The newest number of each subject.
+#[derive(Clone, Default)]
+struct News {
+    version: u64,
+    subjects: BTreeMap<&'static str, u64>,
+}
+
+/// Tells what changed.
+#[derive(Clone)]
+pub struct Events {
+    /// Which process it is, so that numbers of another are not taken for its own.
+    process: String,
+    news: watch::Sender<News>,
+}
+
+/// What a follower is told.
+#[derive(Serialize)]
+struct Changed<'a> {
+    version: &'a str,
+    changed: Vec<&'static str>,
+}
+
+impl Events {
+    /// Nothing changed yet.
+    pub fn new(process: String) -> Self {
+        Self { process, news: watch::Sender::new(News::default()) }
+    }
+
+    /// Looks what changed until the process is told to stop.
+    pub async fn watch(self, floor: Floor, mut draining: watch::Receiver<bool>) {
+        let (mut stamp, mut marks) = (None, [0; SUBJECTS.len()]);
+        while !*draining.borrow() {
+            if self.news.receiver_count() > 0 {
+                match look(&floor, &mut stamp, marks).await {
+                    Ok(Some(found)) if found != marks => {
+                        self.tell(marks, found);
+                        marks = found;
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::warn!(target: "redrive::serve", %error, "the store cannot be looked at")
+                    }
+                }
+            }
+            tokio::select! {
+                () = floor.env.clock.sleep(limits::EVENT_EVERY) => {}
+                _ = draining.changed() => {}
+            }
+        }
+    }
+
+    fn tell(&self, before: [u64; SUBJECTS.len()], now: [u64; SUBJECTS.len()]) {
+        self.news.send_modify(|news| {
+            news.version += 1;
+            for (at, subject) in SUBJECTS.iter().enumerate() {
+                if before[at] != now[at] {
+                    news.subjects.insert(subject, news.version);
+                }
+            }
+        });
+    }
+
+    /// The number that a follower has seen; `None` when it saw none of this process.
+    fn seen(&self, last: &str) -> Option<u64> {
+        let (process, version) = last.split_once('-')?;
+        version.parse().ok().filter(|_| process == self.process)
+    }
+
+    /// What changed since a number; everything to whoever saw none.
+    fn event(&self, seen: Option<u64>, news: &News) -> String {
+        let version = format!("{}-{}", self.process, news.version);
+        let changed = SUBJECTS.into_iter().filter(|subject| match seen {
+            None => true,
+            Some(seen) => news.subjects.get(subject).is_some_and(|version| *version > seen),
+        });
+        let told = Changed { version: &version, changed: changed.collect() };
+        let data = serde_json::to_string(&told).unwrap_or_default();
+        format!("id: {version}\nevent: changed\ndata: {data}\n\n")
+    }
+}
+
+/// A number for each subject that is another one when something of it changed; `None` when nothing was written at all.
+async fn look(
+    floor: &Floor,
+    stamp: &mut Option<u64>,
+    before: [u64; SUBJECTS.len()],
+) -> Result<Option<[u64; SUBJECTS.len()]>> {
+    let store = &*floor.store;
+    let now = store.stamp().await?;
+    if stamp.replace(now) == Some(now) && before != [0; SUBJECTS.len()] {
+        return Ok(None);
+    }
+    let rows = store.runs(RunFilter::default(), None, RUNS).await?;
+    let ids: Vec<RunId> = rows.iter().map(|row| row.id).collect();
+    let counters = store.counters_of_all(RunSet::Of(ids)).await?;
+    let states = rows.iter().map(|row| format!("{:?}", (row.id, row.control, row.finished_at, row.edition)));
+    let runs = mark(&(states.collect::<Vec<_>>(), format!("{counters:?}")));
+    let gates = store.gates().await?.into_iter().map(|gate| (gate.name, gate.rev)).collect::<Vec<_>>();
+    let groups = store
+        .groups(
+            redrive_store::ItemFilter {
+                state: Some(redrive_core::item::StateKind::Dead),
+                ..redrive_store::ItemFilter::default()
+            },
+            OPERATIONS,
+        )
+        .await?;
+    let groups: Vec<(String, u64)> = groups.into_iter().map(|group| (group.group, group.items)).collect();
+    let operations = store.operations(OPERATIONS).await?;
+    let operations: Vec<String> = operations
+        .into_iter()
+        .map(|one| format!("{:?}", (one.id, one.state, one.changed, one.skipped)))
+        .collect();
+    Ok(Some([runs, mark(&gates), mark(&groups), mark(&operations)]))
+}
+
+fn mark(what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    what.hash(&mut hasher);
+    hasher.finish().max(1)
+}
+
+/// What a follower has.
+struct Follower {
+    app: Arc<App>,
+    news: watch::Receiver<News>,
+    draining: watch::Receiver<bool>,
+    seen: Option<u64>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What a follower is told, as it comes, until the process is told to stop.
+///
+/// # Errors
+/// When there are too many followers.
+pub fn follow(
+    app: &Arc<App>,
+    last: Option<&str>,
+) -> Result<impl futures_util::Stream<Item = std::result::Result<Bytes, Infallible>> + Send + 'static> {
+    let place = app.followers.clone().try_acquire_owned().map_err(|_| {
+        Error::refused(format!("{} follow already", limits::FOLLOWERS)).hint("try again later")
+    })?;
+    let follower = Follower {
+        app: app.clone(),
+        news: app.events.news.subscribe(),
+        draining: app.draining.clone(),
+        seen: last.and_then(|last| app.events.seen(last)),
+        _place: place,
+    };
+    Ok(futures_util::stream::unfold(follower, next))
+}
+
+async fn next(mut follower: Follower) -> Option<(std::result::Result<Bytes, Infallible>, Follower)> {
+    let clock = follower.app.floor.env.clock.clone();
+    loop {
+        let version = follower.news.borrow_and_update().version;
+        if follower.seen != Some(version) {
+            let news = follower.news.borrow().clone();
+            let text = follower.app.events.event(follower.seen, &news);
+            follower.seen = Some(news.version);
+            return Some((Ok(text.into()), follower));
+        }
+        if *follower.draining.borrow() {
+            return None;
+        }
+        tokio::select! {
+            _ = follower.draining.changed() => return None,
+            _ = follower.news.changed() => {}
+            () = clock.sleep(limits::HEARTBEAT) => return Some((Ok(": nothing happened\n\n".into()), follower)),
+        }
+    }
+}

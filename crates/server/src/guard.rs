@@ -1,0 +1,149 @@
+//! Who is let in: by the host that was meant, by the page that asks, by the token.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::{HeaderMap, StatusCode, header};
+use redrive_operate::{Asker, Error};
+
+use crate::problem::Problem;
+use crate::tokens::Tokens;
+
+/// Names that mean this server.
+#[derive(Debug, Clone)]
+pub struct Hosts(Vec<String>);
+
+impl Hosts {
+    /// The names of the loopback, the address it listens at, and further ones.
+    pub fn of(listens: SocketAddr, further: &[String]) -> Self {
+        let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+        if !listens.ip().is_unspecified() {
+            names.push(listens.ip().to_string());
+        }
+        names.extend(further.iter().map(|name| name.to_ascii_lowercase()));
+        Self(names)
+    }
+
+    /// Whether a host, with or without a port, is one of them.
+    fn has(&self, host: &str) -> bool {
+        let name = without_port(host).to_ascii_lowercase();
+        // One address has several spellings.
+        let spelled = name.parse::<IpAddr>().map_or(name, |address| address.to_string());
+        self.0.contains(&spelled)
+    }
+
+    /// Refuses a request that meant another host, as one that a name was bent to does, and one that a page of another site
+    /// made.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let refused = |status, message: &str| Err(Problem::new(status, Error::forbidden(message)));
+        let host = text(headers, "host");
+        let mut hosts = headers.get_all(header::HOST).iter();
+        if hosts.next().is_none() || hosts.next().is_some() || !host.is_some_and(|host| self.has(host)) {
+            return refused(StatusCode::MISDIRECTED_REQUEST, "the Host header names another server");
+        }
+        if let Some(site) = headers.get("sec-fetch-site")
+            && site != "same-origin"
+            && site != "none"
+        {
+            return refused(StatusCode::FORBIDDEN, "pages of other sites may not ask");
+        }
+        if headers.contains_key(header::ORIGIN) {
+            let origin = text(headers, "origin").and_then(|origin| origin.split_once("://"));
+            if origin.map(|(_, of)| of) != host {
+                return refused(StatusCode::FORBIDDEN, "pages of other sites may not ask");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    if let Some(inside) = host.strip_prefix('[') {
+        return inside.split(']').next().unwrap_or_default();
+    }
+    host.split(':').next().unwrap_or_default()
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Who asks, by the token.
+pub fn asker(tokens: &Tokens, headers: &HeaderMap) -> Result<Asker, Problem> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let (first, second) = (given.next(), given.next());
+    let value = first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok());
+    let token = value.and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    token.and_then(|token| tokens.asker(token)).ok_or_else(Problem::unauthenticated)
+}
+
+/// Refuses a body that is not JSON. One that is empty may say nothing about itself.
+pub fn json_only(headers: &HeaderMap, empty: bool) -> Result<(), Problem> {
+    let kind = text(headers, "content-type");
+    let essence = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    match essence.as_deref() {
+        Some("application/json") => Ok(()),
+        None if empty && !headers.contains_key(header::CONTENT_TYPE) => Ok(()),
+        _ => Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Error::wrong("what changes something is `Content-Type: application/json`"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.parse().expect("a name"), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn only_what_means_this_server_and_no_other_page_is_let_in() {
+        let hosts = Hosts::of("127.0.0.1:7300".parse().expect("an address"), &["redrive.lan".to_owned()]);
+        for host in ["localhost:7300", "127.0.0.1", "[::1]:7300", "LOCALHOST", "redrive.lan:1"] {
+            let given = headers(&[]);
+            let mut given = given;
+            given.insert(header::HOST, HeaderValue::from_static(host));
+            assert!(hosts.check(&given).is_ok(), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "", "0.0.0.0", "localhost.evil.example:7300"] {
+            let mut given = headers(&[]);
+            given.insert(header::HOST, HeaderValue::from_static(host));
+            assert!(hosts.check(&given).is_err(), "{host}");
+        }
+        assert!(hosts.check(&headers(&[])).is_err());
+        let with = |more: &[(&'static str, &'static str)]| {
+            hosts.check(&headers(&[&[("host", "localhost:7300")], more].concat())).is_ok()
+        };
+        assert!(with(&[("sec-fetch-site", "same-origin")]) && with(&[("origin", "http://localhost:7300")]));
+        for more in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "http://evil.example"),
+            ("origin", "null"),
+            ("origin", "http://localhost:7301"),
+        ] {
+            assert!(!with(&[more]), "{more:?}");
+        }
+    }
+
+    #[test]
+    fn a_form_is_no_json() {
+        let kind = |kind| headers(&[("content-type", kind)]);
+        assert!(json_only(&kind("application/json; charset=utf-8"), false).is_ok());
+        assert!(json_only(&headers(&[]), true).is_ok());
+        assert!(json_only(&headers(&[]), false).is_err());
+        for other in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"] {
+            assert!(json_only(&kind(other), true).is_err(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! How much of everything is taken.
+
+use std::time::Duration;
+
+/// Most bytes of a request's body.
+pub const BODY: usize = 16 << 20;
+/// Most bytes of a request's head.
+pub const HEAD: usize = 32 << 10;
+/// Most connections at a time.
+pub const CONNECTIONS: usize = 512;
+/// Most clients that follow events at a time.
+pub const FOLLOWERS: usize = 64;
+/// Most bytes of one query.
+pub const QUERY: usize = 8 << 10;
+/// How long a client may take for the head of a request, and for a handshake.
+pub const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// How long a client may take for a body.
+pub const BODY_WITHIN: Duration = Duration::from_secs(30);
+/// How long a client may take to read something that was written to it.
+pub const READ_WITHIN: Duration = Duration::from_secs(30);
+/// How long requests that are under way may take when the process is told to stop.
+pub const DRAIN_WITHIN: Duration = Duration::from_secs(10);
+/// How often followers of events are told something at most.
+pub const EVENT_EVERY: Duration = Duration::from_millis(250);
+/// How often followers are told that nothing happened.
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How often the folder of pipelines is looked at.
+pub const RELOAD_EVERY: Duration = Duration::from_secs(1);
+/// How often operations are looked for that nobody carries on.
+pub const CARRY_EVERY: Duration = Duration::from_secs(1);
+/// How long an operation has to be left alone before it is taken for abandoned: whoever does it writes with every page.
+pub const ABANDONED: Duration = Duration::from_secs(10);
+/// How long the store may take to say that it is there.
+pub const READY_WITHIN: Duration = Duration::from_secs(2);

@@ -1,0 +1,101 @@
+//! Connections: so many at a time, each bounded in what it may take.
+
+use std::sync::Arc;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use redrive_engine::env::Clock;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::limits;
+use crate::patient_io::PatientIo;
+
+/// What connections are served with.
+#[derive(Clone)]
+pub struct Service {
+    /// The routes.
+    pub router: Router,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// TLS, where connections have to begin with it.
+    pub tls: Option<TlsAcceptor>,
+    /// Whether the process is told to stop.
+    pub draining: watch::Receiver<bool>,
+}
+
+impl Service {
+    /// Takes connections until the process is told to stop, and then waits a while for those that are under way.
+    pub async fn listen(mut self, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
+        let mut under_way = JoinSet::new();
+        while !*self.draining.borrow() {
+            while under_way.try_join_next().is_some() {}
+            let accepted = tokio::select! {
+                // A place first: who finds none waits in the system's queue.
+                accepted = async {
+                    let place = places.clone().acquire_owned().await.ok()?;
+                    Some((listener.accept().await, place))
+                } => accepted,
+                _ = self.draining.changed() => continue,
+            };
+            match accepted {
+                None => break,
+                Some((Ok((stream, _)), place)) => {
+                    let service = self.clone();
+                    under_way.spawn(async move {
+                        service.connection(stream).await;
+                        drop(place);
+                    });
+                }
+                Some((Err(error), _)) => {
+                    tracing::warn!(target: "redrive::serve", %error, "a connection cannot be taken");
+                    self.clock.sleep(limits::EVENT_EVERY).await;
+                }
+            }
+        }
+        drop(listener);
+        tokio::select! {
+            () = async { while under_way.join_next().await.is_some() {} } => {}
+            () = self.clock.sleep(limits::DRAIN_WITHIN) => under_way.abort_all(),
+        }
+    }
+
+    async fn connection(self, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        match self.tls.clone() {
+            None => self.serve(stream).await,
+            Some(tls) => {
+                let secured = tokio::select! {
+                    secured = tls.accept(stream) => secured.ok(),
+                    () = self.clock.sleep(limits::HEAD_WITHIN) => None,
+                };
+                if let Some(secured) = secured {
+                    self.serve(secured).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let Self { router, clock, mut draining, .. } = self;
+        let io = TokioIo::new(PatientIo::new(stream, clock, limits::READ_WITHIN));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits::HEAD_WITHIN)
+            .max_buf_size(limits::HEAD.max(8 << 10))
+            .serve_connection(io, TowerToHyperService::new(router));
+        tokio::pin!(connection);
+        // What goes wrong on a connection is the affair of whoever made it.
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = draining.wait_for(|draining| *draining) => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    }
+}

@@ -1,0 +1,91 @@
+//! Errors as problems (RFC 9457).
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
+use redrive_operate::{Code, Error, Kind};
+use serde::Serialize;
+
+use crate::reply::protect;
+
+/// Why a request was not answered, with the status that says so.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    status: StatusCode,
+    error: Error,
+}
+
+/// As it is written.
+#[derive(Serialize)]
+struct Document<'a, P: Serialize> {
+    r#type: String,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    code: Code,
+    hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problems: Option<P>,
+}
+
+impl Problem {
+    /// An error with another status than its kind has.
+    pub fn new(status: StatusCode, error: Error) -> Self {
+        Self { status, error }
+    }
+
+    /// Nobody says who asks.
+    pub fn unauthenticated() -> Self {
+        let error = Error::forbidden("a token is needed, as `Authorization: Bearer TOKEN`")
+            .code(Code::Unauthenticated)
+            .hint("`redrive token create NAME --role viewer` makes one");
+        Self::new(StatusCode::UNAUTHORIZED, error)
+    }
+
+    /// As HTTP.
+    pub fn into_response(self) -> Response {
+        let Self { status, error } = self;
+        let code = serde_json::to_value(error.code).ok().and_then(|code| code.as_str().map(str::to_owned));
+        let document = Document {
+            r#type: format!("urn:redrive:problem:{}", code.unwrap_or_default()),
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            detail: &error.message,
+            code: error.code,
+            hint: error.hint.as_deref(),
+            problems: (!error.problems.is_empty()).then_some(&error.problems),
+        };
+        let mut response = Response::new(Body::from(serde_json::to_vec(&document).unwrap_or_default()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        protect(headers);
+        response
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let status = match (error.kind, error.code) {
+            (Kind::NotFound, _) => StatusCode::NOT_FOUND,
+            (Kind::Refused | Kind::Paused, _) => StatusCode::CONFLICT,
+            (Kind::Wrong, Code::InvalidPipeline | Code::StageNotReady | Code::UnreadableSource) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            (Kind::Wrong, Code::TooLarge) => StatusCode::PAYLOAD_TOO_LARGE,
+            (Kind::Wrong, _) => StatusCode::BAD_REQUEST,
+            (Kind::Forbidden, Code::Unauthenticated) => StatusCode::UNAUTHORIZED,
+            (Kind::Forbidden, _) => StatusCode::FORBIDDEN,
+            (Kind::Busy, _) | (Kind::Internal, Code::StoreUnavailable) => StatusCode::SERVICE_UNAVAILABLE,
+            (Kind::Internal, Code::StoreFull) => StatusCode::INSUFFICIENT_STORAGE,
+            (Kind::Internal, _) => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Self { status, error }
+    }
+}

@@ -1,0 +1,87 @@
+//! Dead letters: list, show, groups, notes.
+
+use redrive_operate::Result;
+use redrive_operate::dead::{self, DeadOrder, List, Note, Which};
+use redrive_operate::items::{self, ItemName};
+
+use crate::call::{Call, Query};
+use crate::reply::Reply;
+use crate::route::{Kind, Param, Route, Shape, param};
+
+/// Most items or groups of a page.
+const MOST: usize = 500;
+/// Items or groups of a page where nobody says how many.
+const USUAL: usize = 100;
+
+const RUN: Param = param("run", Kind::Schema("run"), "in this run");
+const PIPELINE: Param = param("pipeline", Kind::Text, "of this pipeline");
+const STAGE: Param = param("stage", Kind::Text, "at this stage");
+const CLASS: Param = param("class", Kind::Schema("class"), "whose last failure has this class");
+const REASON: Param = param("reason", Kind::Schema("reason"), "dead for this reason");
+const GROUP: Param = param("group", Kind::Text, "in this group of alike errors");
+const TEXT: Param = param("text", Kind::Text, "whose key or last failure contains this");
+const SINCE: Param = param("since", Kind::Number, "that died within so many milliseconds");
+const LIMIT: Param = param("limit", Kind::Count(MOST), "at most so many");
+const AFTER: Param = param("after", Kind::Text, "goes on after this, from `next` of the page before");
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/dead", "Lists dead items.", Shape::Json("dead_list"), list)
+            .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE, LIMIT, AFTER]),
+        Route::get(
+            "/v1/dead/groups",
+            "Groups dead items by alike errors.",
+            Shape::Json("dead_groups"),
+            groups,
+        )
+        .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, TEXT, SINCE, LIMIT]),
+        Route::post(
+            "/v1/dead/groups/{group}/note",
+            "Writes down what is known about a group.",
+            Shape::Json("noted"),
+            note,
+        )
+        .body("new_note"),
+        Route::get("/v1/dead/{item}", "Tells a dead item's whole life.", Shape::Json("life"), show)
+            .query(&[RUN]),
+    ]
+}
+
+fn which(query: &Query) -> Result<Which> {
+    Ok(Which {
+        run: query.one("run")?,
+        pipeline: query.text("pipeline"),
+        stage: query.text("stage"),
+        class: query.one("class")?,
+        reason: query.one("reason")?,
+        group: query.text("group"),
+        text: query.text("text"),
+        within_ms: query.number("since"),
+        item: None,
+    })
+}
+
+async fn list(call: Call) -> Result<Reply> {
+    let request = List {
+        which: which(&call.query)?,
+        order: DeadOrder::default(),
+        limit: call.query.number("limit").unwrap_or(USUAL),
+        after: call.query.text("after"),
+    };
+    Reply::json(&dead::list(&call.floor, &request).await?)
+}
+
+async fn groups(call: Call) -> Result<Reply> {
+    let limit = call.query.number("limit").unwrap_or(USUAL);
+    Reply::json(&dead::groups(&call.floor, &which(&call.query)?, limit).await?)
+}
+
+async fn note(call: Call) -> Result<Reply> {
+    let words: Note = call.body()?;
+    Reply::json(&dead::note(&call.floor, call.text("group"), words).await?)
+}
+
+async fn show(call: Call) -> Result<Reply> {
+    let name = ItemName { item: call.text("item").to_owned(), run: call.query.one("run")? };
+    Reply::json(&items::explain(&call.floor, &name).await?.life)
+}

@@ -1,0 +1,62 @@
+//! Gates: how they stand, and an operator's word to one; workers.
+
+use redrive_operate::{Result, gates, work};
+use serde::Deserialize;
+
+use super::runs::Nothing;
+use crate::call::Call;
+use crate::reply::Reply;
+use crate::route::{Route, Shape};
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/gates", "Says how the gates stand.", Shape::Json("gate_list"), list),
+        Route::post("/v1/gates/{gate}/pause", "Pauses a gate.", Shape::Json("gate_list"), pause)
+            .may_have_body("because"),
+        Route::post("/v1/gates/{gate}/resume", "Lets a gate go on.", Shape::Json("gate_list"), resume)
+            .may_have_body("nothing"),
+        Route::post(
+            "/v1/gates/{gate}/reset",
+            "Has a gate forget what was found out about it.",
+            Shape::Json("gate_list"),
+            reset,
+        )
+        .may_have_body("nothing"),
+        Route::get("/v1/workers", "Lists who works on runs.", Shape::Json("worker_list"), workers),
+    ]
+}
+
+/// Why something is done.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Because {
+    #[serde(default)]
+    why: Option<String>,
+}
+
+async fn list(call: Call) -> Result<Reply> {
+    Reply::json(&gates::list(&call.floor).await?)
+}
+
+async fn pause(call: Call) -> Result<Reply> {
+    let Because { why } = call.body()?;
+    let why: String = why.as_deref().unwrap_or("paused by an operator").chars().take(500).collect();
+    gates::pause(&call.floor, call.text("gate"), &why).await?;
+    list(call).await
+}
+
+async fn resume(call: Call) -> Result<Reply> {
+    let Nothing {} = call.body()?;
+    gates::resume(&call.floor, Some(call.text("gate").to_owned())).await?;
+    list(call).await
+}
+
+async fn reset(call: Call) -> Result<Reply> {
+    let Nothing {} = call.body()?;
+    gates::reset(&call.floor, call.text("gate")).await?;
+    list(call).await
+}
+
+async fn workers(call: Call) -> Result<Reply> {
+    Reply::json(&work::workers(&call.floor).await?)
+}

@@ -1,0 +1,73 @@
+//! Items: list, show, explain, and their contents.
+
+use redrive_core::id::RunId;
+use redrive_operate::dead::Which;
+use redrive_operate::items::{self, ItemName, List};
+use redrive_operate::{Result, runs};
+
+use crate::call::Call;
+use crate::reply::Reply;
+use crate::route::{Kind, Param, Route, Shape, param};
+
+/// Most items of a page.
+const MOST: usize = 500;
+/// Items of a page where nobody says how many.
+const USUAL: usize = 100;
+/// Only in one run.
+const IN_RUN: &[Param] = &[param("run", Kind::Schema("run"), "only in this run")];
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/runs/{run}/items", "Lists the items of a run.", Shape::Json("item_list"), list)
+            .query(&[
+                param("state", Kind::Schema("state"), "in this state"),
+                param("stage", Kind::Text, "at this stage"),
+                param("text", Kind::Text, "whose key or last failure contains this"),
+                param("children", Kind::Flag, "those that came from others, too"),
+                param("after", Kind::Text, "goes on after this, from `next` of the page before"),
+                param("limit", Kind::Count(MOST), "at most so many"),
+            ]),
+        Route::get("/v1/items/{item}", "Shows one item, by its id or key.", Shape::Json("item"), show)
+            .query(IN_RUN),
+        Route::get("/v1/items/{item}/explain", "Tells one item's whole life.", Shape::Json("life"), explain)
+            .query(IN_RUN),
+        Route::get("/v1/items/{item}/payload", "Gives one item's content.", Shape::AnyJson, payload)
+            .query(IN_RUN),
+    ]
+}
+
+async fn list(call: Call) -> Result<Reply> {
+    let run: RunId = call.part("run")?;
+    // A run that does not exist is told even where nothing is asked of its stages.
+    runs::show(&call.floor, Some(run)).await?;
+    let which = Which {
+        run: Some(run),
+        stage: call.query.text("stage"),
+        text: call.query.text("text"),
+        ..Which::default()
+    };
+    let request = List {
+        which,
+        state: call.query.one("state")?,
+        children: call.query.flag("children"),
+        limit: call.query.number("limit").unwrap_or(USUAL),
+        after: call.query.text("after"),
+    };
+    Reply::json(&items::list(&call.floor, &request).await?)
+}
+
+fn name(call: &Call) -> Result<ItemName> {
+    Ok(ItemName { item: call.text("item").to_owned(), run: call.query.one("run")? })
+}
+
+async fn show(call: Call) -> Result<Reply> {
+    Reply::json(&items::show(&call.floor, &name(&call)?).await?)
+}
+
+async fn explain(call: Call) -> Result<Reply> {
+    Reply::json(&items::explain(&call.floor, &name(&call)?).await?.life)
+}
+
+async fn payload(call: Call) -> Result<Reply> {
+    Reply::json(&items::payload(&call.floor, &name(&call)?).await?)
+}

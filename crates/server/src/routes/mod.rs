@@ -1,0 +1,27 @@
+//! The table of routes.
+
+mod dead;
+mod gates;
+mod items;
+mod operations;
+mod pipelines;
+mod reports;
+mod runs;
+mod status;
+
+use crate::route::Route;
+
+/// Every route. What is not here does not exist; what is here is in the document.
+pub fn table() -> Vec<Route> {
+    [
+        status::routes(),
+        runs::routes(),
+        items::routes(),
+        dead::routes(),
+        operations::routes(),
+        gates::routes(),
+        pipelines::routes(),
+        reports::routes(),
+    ]
+    .concat()
+}

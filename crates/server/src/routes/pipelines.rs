@@ -1,0 +1,89 @@
+//! Pipelines of the folder, items for their standing runs, and retry policies.
+
+use redrive_operate::policies::{self, Show};
+use redrive_operate::submit::{self, HandIn, Inbox};
+use redrive_operate::{Error, Result};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::runs::given;
+use crate::call::Call;
+use crate::reply::Reply;
+use crate::route::{Kind, Route, Shape, param};
+
+/// Most items of one request.
+const MOST_ITEMS: usize = 10_000;
+/// Most attempts of a timeline, and as many as are shown where nobody says how many.
+const MOST_ATTEMPTS: usize = 1_000;
+const USUAL_ATTEMPTS: usize = 10;
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/v1/pipelines", "Lists the pipelines of the folder.", Shape::Json("pipeline_list"), list),
+        Route::post(
+            "/v1/pipelines/{pipeline}/items",
+            "Hands items to the standing runs of a pipeline; what is known by its key is not admitted twice.",
+            Shape::Json("handed_in"),
+            hand_in,
+        )
+        .body("new_items"),
+        Route::get(
+            "/v1/policies",
+            "Lists the retry policies that have names.",
+            Shape::Json("presets"),
+            presets,
+        ),
+        Route::get(
+            "/v1/policies/{policy}",
+            "Shows a retry policy as a timeline.",
+            Shape::Json("shown"),
+            policy,
+        )
+        .query(&[param("attempts", Kind::Count(MOST_ATTEMPTS), "so many attempts")]),
+    ]
+}
+
+async fn list(call: Call) -> Result<Reply> {
+    Reply::json(&call.app.catalog.list())
+}
+
+/// Items that are handed in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewItems {
+    items: Vec<Box<RawValue>>,
+    #[serde(default)]
+    category: Option<String>,
+    #[serde(default)]
+    priority: Option<i32>,
+}
+
+async fn hand_in(call: Call) -> Result<Reply> {
+    let NewItems { items, category, priority } = call.body()?;
+    if items.is_empty() || items.len() > MOST_ITEMS {
+        return Err(Error::wrong(format!("between 1 and {MOST_ITEMS} items are handed in at once")));
+    }
+    let pipeline = (*call.app.catalog.find(call.text("pipeline"))?).clone();
+    let request = HandIn { category, priority, keep_passed: false };
+    let ready = submit::prepare(&*call.floor.wiring, pipeline, request)?;
+    let items = given(&items)?;
+    let handed = Inbox::open(&call.floor, ready).items(items).await?;
+    Reply::json(&handed)
+}
+
+async fn presets(_call: Call) -> Result<Reply> {
+    Reply::json(&policies::list())
+}
+
+async fn policy(call: Call) -> Result<Reply> {
+    let name = call.text("policy");
+    // The floor would also take the name of a file.
+    if !policies::list().presets.iter().any(|preset| preset.name == name) {
+        return Err(
+            Error::not_found(format!("there is no policy {name:?}")).hint("GET /v1/policies lists them")
+        );
+    }
+    let attempts = call.query.number("attempts").unwrap_or(USUAL_ATTEMPTS);
+    let request = Show { policy: name.to_owned(), stage: None, attempts };
+    Reply::json(&policies::show(&request)?)
+}

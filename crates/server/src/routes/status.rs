@@ -1,0 +1,68 @@
+//! Whether the process lives, what it answers, and what changes.
+
+use axum::http::StatusCode;
+use redrive_operate::Result;
+use serde::Serialize;
+
+use crate::call::Call;
+use crate::events::follow;
+use crate::limits;
+use crate::reply::Reply;
+use crate::route::{Route, Shape};
+
+pub fn routes() -> Vec<Route> {
+    vec![
+        Route::get("/healthz", "Says that the process lives.", Shape::Json("health"), health).for_anybody(),
+        Route::get(
+            "/readyz",
+            "Says whether the store answers, somebody works here and the process is not told to stop.",
+            Shape::Json("readiness"),
+            ready,
+        )
+        .for_anybody(),
+        Route::get("/v1/openapi.json", "Describes every route.", Shape::AnyJson, document),
+        Route::get(
+            "/v1/events",
+            "Tells by server-sent events which of runs, gates, dead and operations to look at again.",
+            Shape::Events,
+            events,
+        ),
+    ]
+}
+
+#[derive(Serialize)]
+struct Health {
+    status: &'static str,
+}
+
+#[derive(Serialize)]
+struct Readiness {
+    ready: bool,
+    store: bool,
+    workers: bool,
+    draining: bool,
+}
+
+async fn health(_call: Call) -> Result<Reply> {
+    Reply::json(&Health { status: "alive" })
+}
+
+async fn ready(call: Call) -> Result<Reply> {
+    let Call { app, .. } = call;
+    let store = tokio::select! {
+        stamp = app.floor.store.stamp() => stamp.is_ok(),
+        () = app.floor.env.clock.sleep(limits::READY_WITHIN) => false,
+    };
+    let (workers, draining) = (app.is_working(), app.is_draining());
+    let ready = store && workers && !draining;
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(Reply::json(&Readiness { ready, store, workers, draining })?.with_status(status))
+}
+
+async fn document(call: Call) -> Result<Reply> {
+    Reply::json(&call.app.document)
+}
+
+async fn events(call: Call) -> Result<Reply> {
+    Ok(Reply::stream("text/event-stream", follow(&call.app, call.last_event.as_deref())?))
+}

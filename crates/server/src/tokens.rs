@@ -1,0 +1,375 @@
+//! Tokens that give access: made once, shown once, kept as hashes in a file beside the store.
+//!
+//! A token is 256 random bits, so that one round of BLAKE3 is enough to keep it by. The file is written whole, beside itself,
+//! and put in place, with access for its owner only; a process that serves sees a change at the next request.
+
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use redrive_engine::env::{Env, secret};
+use redrive_operate::{Asker, Code, Error, Result, Role};
+use serde::{Deserialize, Serialize};
+
+/// What every token begins with, so that it is known for one where it should not be.
+const BEGINNING: &str = "rdv_";
+/// Most tokens.
+const MOST: usize = 1_000;
+/// Longest name.
+const LONGEST: usize = 64;
+/// Most bytes of a token that is looked at.
+const LONGEST_TOKEN: usize = 4_096;
+/// The name of the administrator whose token the environment gives, or who is made first.
+const FIRST: &str = "admin";
+
+/// The tokens that are known.
+pub struct Tokens {
+    file: PathBuf,
+    /// The hash of the token that the environment gives.
+    given: Option<[u8; 32]>,
+    known: Mutex<Known>,
+}
+
+/// What is known of the file.
+#[derive(Default)]
+struct Known {
+    seen: Option<Seen>,
+    tokens: Vec<Token>,
+}
+
+/// What tells one version of the file from another: it is replaced, never changed.
+#[derive(PartialEq, Eq, Clone, Copy)]
+struct Seen {
+    inode: u64,
+    modified: (i64, i64),
+    bytes: u64,
+}
+
+/// The file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    tokens: Vec<Token>,
+}
+
+/// A token as it is kept.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Token {
+    name: String,
+    role: Role,
+    payloads_hidden: bool,
+    hash: String,
+    created_at: String,
+}
+
+/// Who a token is made for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewToken {
+    /// The name.
+    pub name: String,
+    /// What that one may do.
+    pub role: Role,
+    /// Whether contents of items are kept from that one.
+    pub payloads_hidden: bool,
+}
+
+/// A token that was made. It cannot be read anywhere again.
+#[derive(Serialize)]
+pub struct Made {
+    /// Whose it is.
+    pub name: String,
+    /// What that one may do.
+    pub role: Role,
+    /// Whether contents of items are kept from that one.
+    pub payloads_hidden: bool,
+    /// The token.
+    pub token: String,
+}
+
+/// The tokens there are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TokenList {
+    /// Each of them, by name.
+    pub items: Vec<TokenView>,
+}
+
+/// What is known of a token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TokenView {
+    /// Whose it is.
+    pub name: String,
+    /// What that one may do.
+    pub role: Role,
+    /// Whether contents of items are kept from that one.
+    pub payloads_hidden: bool,
+    /// When it was made.
+    pub created_at: String,
+}
+
+impl Tokens {
+    /// The tokens beside a store's file. `given` is one that the environment gives to an administrator.
+    ///
+    /// # Errors
+    /// When there is a file that cannot be read.
+    pub fn beside(store: &Path, given: Option<&str>) -> Result<Self> {
+        let tokens = Self {
+            file: store.with_file_name("tokens.json"),
+            given: given.map(hash),
+            known: Mutex::default(),
+        };
+        tokens.refresh()?;
+        Ok(tokens)
+    }
+
+    /// Makes the first administrator where nobody could be let in; `None` where somebody can.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn first(&self, env: &Env) -> Result<Option<Made>> {
+        if self.given.is_some() || !self.refresh()?.is_empty() {
+            return Ok(None);
+        }
+        let new = NewToken { name: FIRST.to_owned(), role: Role::Admin, payloads_hidden: false };
+        self.create(new, env).map(Some)
+    }
+
+    /// Who a token is of.
+    pub(crate) fn asker(&self, token: &str) -> Option<Asker> {
+        if token.is_empty() || token.len() > LONGEST_TOKEN {
+            return None;
+        }
+        let asked = hash(token);
+        // A file that cannot be read lets nobody in; the one of the environment is let in all the same.
+        let known = self.refresh().unwrap_or_default();
+        let mut found = None;
+        for token in &known {
+            if is_same(&asked, &unhex(&token.hash)) {
+                found = Some(Asker {
+                    name: token.name.clone(),
+                    role: token.role,
+                    payloads_hidden: token.payloads_hidden,
+                });
+            }
+        }
+        if self.given.is_some_and(|given| is_same(&asked, &given)) {
+            found = Some(Asker::admin(FIRST));
+        }
+        found
+    }
+
+    /// Lists the tokens.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn list(&self) -> Result<TokenList> {
+        let view = |token: Token| TokenView {
+            name: token.name,
+            role: token.role,
+            payloads_hidden: token.payloads_hidden,
+            created_at: token.created_at,
+        };
+        Ok(TokenList { items: self.refresh()?.into_iter().map(view).collect() })
+    }
+
+    /// Makes a token.
+    ///
+    /// # Errors
+    /// When the name is none or taken, or it cannot be written.
+    pub fn create(&self, new: NewToken, env: &Env) -> Result<Made> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+        if new.name.is_empty() || new.name.len() > LONGEST || !new.name.chars().all(is_name) {
+            return Err(Error::wrong(format!("{:?} is no name for a token", new.name))
+                .hint("letters, digits and any of - _ . @, at most 64"));
+        }
+        let mut tokens = self.refresh()?;
+        if tokens.iter().any(|known| known.name == new.name) {
+            return Err(Error::refused(format!("there is a token of {} already", new.name))
+                .hint(format!("`redrive token rotate {}` replaces it", new.name)));
+        }
+        if tokens.len() >= MOST {
+            return Err(Error::refused(format!("there are {MOST} tokens already")));
+        }
+        let token = make()?;
+        tokens.push(Token {
+            name: new.name.clone(),
+            role: new.role,
+            payloads_hidden: new.payloads_hidden,
+            hash: hex(&hash(&token)),
+            created_at: env.clock.now().to_string(),
+        });
+        tokens.sort_by(|a, b| a.name.cmp(&b.name));
+        self.write(tokens)?;
+        Ok(Made { name: new.name, role: new.role, payloads_hidden: new.payloads_hidden, token })
+    }
+
+    /// Makes a token in place of another, which is worth nothing from then on.
+    ///
+    /// # Errors
+    /// When there is none of that name, or it cannot be written.
+    pub fn rotate(&self, name: &str, env: &Env) -> Result<Made> {
+        let mut tokens = self.refresh()?;
+        let found = tokens.iter_mut().find(|token| token.name == name).ok_or_else(|| unknown(name))?;
+        let token = make()?;
+        (found.hash, found.created_at) = (hex(&hash(&token)), env.clock.now().to_string());
+        let (role, payloads_hidden) = (found.role, found.payloads_hidden);
+        self.write(tokens)?;
+        Ok(Made { name: name.to_owned(), role, payloads_hidden, token })
+    }
+
+    /// Forgets a token.
+    ///
+    /// # Errors
+    /// When there is none of that name, or it cannot be written.
+    pub fn revoke(&self, name: &str) -> Result<TokenList> {
+        let mut tokens = self.refresh()?;
+        let before = tokens.len();
+        tokens.retain(|token| token.name != name);
+        if tokens.len() == before {
+            return Err(unknown(name));
+        }
+        self.write(tokens)?;
+        self.list()
+    }
+
+    /// The tokens as the file has them now.
+    fn refresh(&self) -> Result<Vec<Token>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = match std::fs::metadata(&self.file) {
+            Ok(file) => Some(Seen {
+                inode: file.ino(),
+                modified: (file.mtime(), file.mtime_nsec()),
+                bytes: file.len(),
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(self.unreadable(&error.to_string())),
+        };
+        if known.seen != seen {
+            let tokens = match seen {
+                None => Vec::new(),
+                Some(_) => {
+                    let text = std::fs::read_to_string(&self.file);
+                    let text = text.map_err(|error| self.unreadable(&error.to_string()))?;
+                    let kept: Kept =
+                        serde_json::from_str(&text).map_err(|error| self.unreadable(&error.to_string()))?;
+                    kept.tokens
+                }
+            };
+            *known = Known { seen, tokens };
+        }
+        Ok(known.tokens.clone())
+    }
+
+    fn unreadable(&self, why: &str) -> Error {
+        Error::wrong(format!("cannot read the tokens in {}: {why}", self.file.display()))
+            .code(Code::UnreadableFile)
+    }
+
+    fn write(&self, tokens: Vec<Token>) -> Result<()> {
+        let text = serde_json::to_string_pretty(&Kept { tokens });
+        let text = text.map_err(|error| Error::internal(error.to_string()))?;
+        let beside = self.file.with_extension(format!("json.{}", std::process::id()));
+        let written = || -> std::io::Result<()> {
+            if let Some(folder) = self.file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                std::fs::create_dir_all(folder)?;
+            }
+            // One that a process left behind which was killed may be there.
+            let _ = std::fs::remove_file(&beside);
+            let mut file =
+                std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&beside, &self.file)
+        };
+        written().map_err(|error| {
+            Error::internal(format!("cannot write the tokens into {}: {error}", self.file.display()))
+                .code(Code::OutputFailed)
+        })?;
+        self.refresh().map(|_| ())
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::not_found(format!("there is no token of {name:?}")).hint("`redrive token list` lists them")
+}
+
+fn make() -> Result<String> {
+    let bits =
+        secret().map_err(|error| Error::internal(format!("the system gives no random bits: {error}")))?;
+    Ok(format!("{BEGINNING}{}", hex(&bits)))
+}
+
+fn hash(token: &str) -> [u8; 32] {
+    *blake3::hash(token.as_bytes()).as_bytes()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = text.get(2 * at..2 * at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()).unwrap_or(0);
+    }
+    bytes
+}
+
+/// Compares without telling by its time where the difference is.
+fn is_same(a: &[u8; 32], b: &[u8; 32]) -> bool {
+    std::hint::black_box(a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b))) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn new(name: &str, role: Role) -> NewToken {
+        NewToken { name: name.to_owned(), role, payloads_hidden: false }
+    }
+
+    #[test]
+    fn a_token_is_shown_once_and_kept_as_a_hash() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().join("state.db");
+        let env = Env::system();
+        let tokens = Tokens::beside(&store, None).expect("none yet");
+        let first = tokens.first(&env).expect("made").expect("the first");
+        assert!(tokens.first(&env).expect("looked").is_none(), "only once");
+        let text = std::fs::read_to_string(folder.path().join("tokens.json")).expect("written");
+        assert!(!text.contains(&first.token) && text.contains("\"admin\""), "{text}");
+        let mode = std::fs::metadata(folder.path().join("tokens.json")).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(tokens.asker(&first.token), Some(Asker::admin("admin")));
+        assert_eq!((tokens.asker("rdv_0"), tokens.asker("")), (None, None));
+    }
+
+    #[test]
+    fn a_process_that_serves_sees_what_another_changed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().join("state.db");
+        let env = Env::system();
+        let serving = Tokens::beside(&store, None).expect("none yet");
+        let other = Tokens::beside(&store, None).expect("none yet");
+        let made = other.create(new("ann", Role::Viewer), &env).expect("made");
+        assert_eq!(serving.asker(&made.token).map(|asker| asker.role), Some(Role::Viewer));
+        let rotated = other.rotate("ann", &env).expect("rotated");
+        assert_eq!(serving.asker(&made.token), None);
+        assert!(serving.asker(&rotated.token).is_some());
+        other.revoke("ann").expect("revoked");
+        assert_eq!(serving.asker(&rotated.token), None);
+        assert!(other.revoke("ann").is_err() && other.create(new("a b", Role::Admin), &env).is_err());
+    }
+
+    #[test]
+    fn the_environment_gives_one_to_an_administrator() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let tokens = Tokens::beside(&folder.path().join("state.db"), Some("from outside")).expect("none yet");
+        assert!(tokens.first(&Env::system()).expect("looked").is_none());
+        assert_eq!(tokens.asker("from outside").map(|asker| asker.role), Some(Role::Admin));
+        assert!(!folder.path().join("tokens.json").exists());
+    }
+}
