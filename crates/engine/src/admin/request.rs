@@ -89,7 +89,7 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
-    use redrive_core::id::{ItemSeq, OperationId};
+    use redrive_core::id::{ItemSeq, OperationId, Rev};
     use redrive_core::time::Timestamp;
     use redrive_store::OperationState;
 
@@ -121,7 +121,7 @@ mod tests {
         let all = [
             Request::Redrive(redrive),
             Request::RedriveSeen {
-                items: vec![Seen { item: redrive_core::id::ItemSeq(4), rev: redrive_core::id::Rev(9) }],
+                items: vec![Seen { item: ItemSeq(4), rev: Rev(9) }],
             },
             Request::Purge { filter: some_filter() },
             Request::Purge { filter: ItemFilter::default() },
