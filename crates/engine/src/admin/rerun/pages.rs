@@ -66,12 +66,12 @@ impl<'a> Pages<'a> {
                 return Ok(());
             }
             let Some(last) = page.last().map(|item| item.seq) else {
-                return self.from_source(query.after).await;
+                return self.read_source(query.after).await;
             };
             query.after = Some(last);
             self.page(&page).await?;
             if self.wanted.len() >= WANTED {
-                self.from_source(query.after).await?;
+                self.read_source(query.after).await?;
             }
         }
     }
@@ -109,7 +109,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Sends those that the source has as they were. `last` is the item that all pages so far ended with.
-    async fn from_source(&mut self, last: Option<ItemSeq>) -> Result<()> {
+    async fn read_source(&mut self, last: Option<ItemSeq>) -> Result<()> {
         if self.wanted.is_empty() {
             return Ok(());
         }
