@@ -14,7 +14,7 @@ use redrive_engine::crash::POINTS;
 const FILES: usize = 12;
 
 /// What indexing never comes to: it writes no results, takes nothing from an inbox, and no operator acts. The lease is renewed every few seconds.
-const ELSEWHERE: [&str; 21] = [
+const ELSEWHERE: [&str; 23] = [
     "inbox.begun",
     "inbox.before_submit",
     "inbox.after_submit",
@@ -28,13 +28,15 @@ const ELSEWHERE: [&str; 21] = [
     "redrive.after_page",
     "retry.before_page",
     "retry.after_page",
-    "rerun.reading_begun",
     "rerun.before_page",
     "rerun.after_page",
     "purge.before_page",
     "purge.after_page",
     "cancel.before_page",
     "cancel.after_page",
+    "import.before_page",
+    "import.after_page",
+    "prune.opened",
     "prune.after_page",
 ];
 /// What only a process comes to that finds the work of a killed one.
