@@ -70,6 +70,7 @@ pub struct Part {
 /// # Errors
 /// When no index has such a file, several have, or the store fails.
 pub async fn read(floor: &Floor, request: &PassageOf) -> Result<Passages> {
+    floor.require_payloads()?;
     let (collection, doc) = found(floor, request).await?;
     let (mut parts, mut left, mut from) = (Vec::new(), request.max_bytes.max(1), request.from);
     let next = 'all: loop {

@@ -120,9 +120,7 @@ mod tests {
             Redrive { filter: some_filter(), limit: Some(7), rate: Some(0.5), canary: vec![ItemSeq(4)] };
         let all = [
             Request::Redrive(redrive),
-            Request::RedriveSeen {
-                items: vec![Seen { item: ItemSeq(4), rev: Rev(9) }],
-            },
+            Request::RedriveSeen { items: vec![Seen { item: ItemSeq(4), rev: Rev(9) }] },
             Request::Purge { filter: some_filter() },
             Request::Purge { filter: ItemFilter::default() },
             Request::Cancel { run: RunId(12) },

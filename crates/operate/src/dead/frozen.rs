@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::list::DeadItem;
 use super::price::Prices;
 use super::{Selection, Which};
-use crate::Floor;
 use crate::error::{Error, Result};
 use crate::runs::Runs;
+use crate::{Floor, Role};
 
 /// Most items of a set.
 pub const MOST_FROZEN: u64 = 10_000;
@@ -138,6 +138,7 @@ pub async fn freeze(floor: &Floor, request: &Freeze) -> Result<Frozen> {
 /// # Errors
 /// When it is more than is allowed, or the store fails; what was sent back before stays so.
 pub async fn send_frozen(floor: &Floor, frozen: &Frozen, allowed: Allowance) -> Result<SentBack> {
+    floor.require(Role::Operator)?;
     allowed.check(&frozen.planned)?;
     let runs = Runs::of(&*floor.store);
     let done = admin::redrive_seen(&*floor.store, &runs, &frozen.seen, &floor.asker.name, &floor.env).await?;

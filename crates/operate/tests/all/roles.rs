@@ -2,7 +2,7 @@
 
 use redrive_core::id::{OperationId, RunId};
 use redrive_operate::again::{Rerun, Retry, rerun, retry};
-use redrive_operate::dead::{self, Note, Redrive, Selection, Which};
+use redrive_operate::dead::{self, Allowance, Freeze, Note, Redrive, Selection, Which};
 use redrive_operate::items::{self, ItemName};
 use redrive_operate::operations::{self, Start, StartKind};
 use redrive_operate::reports::{self, Forget};
@@ -46,6 +46,9 @@ async fn a_viewer_changes_nothing() {
     is_forbidden("rerun", rerun(&floor, &Rerun::default(), &Unobserved).await);
     let selection = Selection::of(&floor, &Which::default()).await.expect("looked");
     is_forbidden("redrive", dead::redrive(&floor, &selection, Redrive::default(), &Unobserved).await);
+    let frozen = dead::freeze(&floor, &Freeze { which: Which::default(), limit: 1 }).await.expect("looked");
+    let allowed = Allowance { max_items: 1, max_usd: None };
+    is_forbidden("send frozen", dead::send_frozen(&floor, &frozen, allowed).await);
     is_forbidden("purge", dead::purge(&floor, &selection).await);
     is_forbidden("note", dead::note(&floor, "g", Note::default()).await);
     is_forbidden("stop", operations::stop(&floor, OperationId(1)).await);
