@@ -65,10 +65,10 @@ pub enum Metric {
     FirstTry,
     /// Items that passed here at the first try.
     FirstPass,
-    /// Items that passed after failing, by the [`HealSpan`] of the time from first failure to success.
-    HealedIn(u16),
     /// Tries that were an item's first here since it was sent back, where it had been tried here before.
     TriedAnew,
+    /// Items that passed after failing, by the [`HealSpan`] of the time from first failure to success.
+    HealedIn(u16),
     /// Tries by the [`HealSpan`] of the time from claim to end.
     TookIn(u16),
     /// Sum of the milliseconds from claim to end of tries.
@@ -100,8 +100,8 @@ impl Metric {
             Self::OpenAfter(tries) => (15, i64::from(tries)),
             Self::FirstTry => (16, 0),
             Self::FirstPass => (16, 1),
-            Self::HealedIn(span) => (17, i64::from(span)),
             Self::TriedAnew => (16, 2),
+            Self::HealedIn(span) => (17, i64::from(span)),
             Self::TookIn(span) => (18, i64::from(span)),
             Self::TookMillis => (19, 0),
         };
@@ -360,6 +360,8 @@ mod tests {
         all.extend([0, 16, 487].map(Metric::TookIn));
         let codes: std::collections::BTreeSet<_> = all.iter().map(|m| m.code()).collect();
         assert_eq!(codes.len(), all.len(), "codes are distinct");
+        all.sort();
+        assert!(all.is_sorted_by_key(|metric| metric.code()), "stores list them by their codes");
         for metric in all {
             assert_eq!(Metric::from_code(metric.code()), Some(metric));
         }

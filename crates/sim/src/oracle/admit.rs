@@ -1,6 +1,6 @@
 //! Items that come and go: submissions, children, purges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::id::{ItemId, ItemSeq, Rev};
 use redrive_core::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
@@ -27,6 +27,8 @@ impl Oracle {
         }
         let mut expected = Expected::new();
         let mut touched = Vec::with_capacity(submit.changes.len());
+        // Where something stood that had left and is back says nothing.
+        let mut back = BTreeSet::new();
         for change in &submit.changes {
             let transition = &change.transition;
             if !self.is_live_token(transition) {
@@ -35,6 +37,9 @@ impl Oracle {
             }
             self.apply(transition, &mut expected)?;
             touched.push(transition.after.seq);
+            if transition.mark.as_ref().is_some_and(|mark| mark.what == "restored") {
+                back.insert(transition.after.id);
+            }
         }
         for (new, told) in submit.items.iter().zip(told) {
             let id = ItemId::derive(submit.run, None, &new.key, new.version());
@@ -47,7 +52,7 @@ impl Oracle {
                 }
                 Submitted::Known(as_id) | Submitted::Duplicate(as_id) if *as_id == id && there && !gone => {
                     self.hub.meet(Met::Resubmitted);
-                    self.seen_again(id, submit.reading, new.origin);
+                    self.seen_again(id, submit.reading, new.origin, back.remove(&id));
                 }
                 // What was purged is left alone, whatever else its key has.
                 Submitted::Known(as_id) if *as_id == id && buried => self.hub.meet(Met::Resubmitted),
@@ -98,9 +103,9 @@ impl Oracle {
     }
 
     /// What an older reading saw stands where this one sees it.
-    fn seen_again(&mut self, id: ItemId, reading: Reading, origin: u64) {
+    fn seen_again(&mut self, id: ItemId, reading: Reading, origin: u64, back: bool) {
         let known = self.ids.get(&id).and_then(|seq| self.items.get_mut(seq));
-        if let Some(known) = known.filter(|known| !reading.has_seen(&known.item)) {
+        if let Some(known) = known.filter(|known| back || !reading.has_seen(&known.item)) {
             known.item.reading = reading.number;
             known.item.origin = origin;
         }
