@@ -139,7 +139,8 @@ fn the_same_outage_kills_nothing_where_the_gate_watches_for_it() {
     let report = started.finish().expect(0).json();
     assert_eq!(report["status"], "completed");
     assert_eq!(report["attempts"]["failures"], parked["attempts"]["failures"], "waiting spends nothing");
-    assert!(count(&report["counts"]["dead"]) <= 10, "{report:#}");
+    // Each of the dead failed twice: of the twenty that close it, and of what was under way then.
+    assert!(count(&report["counts"]["dead"]) as usize <= (20 + CONCURRENCY) / ATTEMPTS, "{report:#}");
     assert_eq!(place.result_keys(), &keys(ITEMS) - &place.dead_keys());
     place.check();
 }
