@@ -182,7 +182,7 @@ fn what_has_succeeded_is_done_again_from_the_start_where_nothing_is_kept() {
     place.check();
 }
 
-/// What is to be read again is superseded until somebody reads it; a check at that time took it for lost.
+/// Items that went again from the start were superseded until somebody read them; a check took them for lost.
 #[test]
 fn a_rerun_that_nobody_works_on_yet_breaks_no_law() {
     let (first, second) = (Server::good(), Server::good());
@@ -256,7 +256,7 @@ fn items_of_a_part_are_done_again_and_nothing_else_of_the_source_is_admitted() {
 }
 
 #[test]
-fn a_rerun_that_was_killed_at_work_goes_on_when_it_is_said_again() {
+fn a_rerun_that_nobody_has_worked_on_goes_on_when_it_is_said_again_with_work() {
     let (first, second) = (Server::good(), Server::good());
     let place = Place::with(&two_stages(&first, &second, ""), &samples(ITEMS));
     place.run(&["run", "p.toml"]).expect(0);
