@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redrive_engine::handler::Handler;
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_index::ParseHandler;
-use redrive_pipeline::{Definition, Problem, StageDef, StageKind};
+use redrive_pipeline::{Definition, Outbound, Problem, StageDef, StageKind};
 use redrive_store::RunRow;
 
 use crate::error::{Code, Error, Result};
@@ -49,13 +49,33 @@ impl Pipeline {
 }
 
 impl Pipeline {
-    /// Takes a text for a pipeline whose relative paths start from `folder`.
+    /// Takes a text that somebody sent for a pipeline whose relative paths start from `folder`. Its stages call public
+    /// addresses only: the text says so from then on, so that it holds in every process that works on its runs.
     ///
     /// # Errors
-    /// With every problem in it.
-    pub fn of_text(text: String, folder: PathBuf) -> Result<Self> {
+    /// With every problem in it, or when a stage names an address that it may not call.
+    pub fn sent(wiring: &dyn Wiring, text: &str, folder: PathBuf) -> Result<Self> {
         let file = "the pipeline".to_owned();
-        let definition = parse(&text, &file)?;
+        let text = text.trim_start_matches('\u{feff}');
+        let (definition, text) = match parse(text, &file)?.outbound {
+            Some(Outbound::Any) => {
+                let error = Error::forbidden("a pipeline that is sent may not call any address");
+                return Err(
+                    error.hint("leave `outbound` out, or put the pipeline into the folder of --pipelines")
+                );
+            }
+            Some(Outbound::Public) => (parse(text, &file)?, text.to_owned()),
+            None => {
+                let guarded = format!("outbound = \"public\"\n{text}");
+                (parse(&guarded, &file)?, guarded)
+            }
+        };
+        for stage in definition.all_stages() {
+            wiring.check_outbound(stage).map_err(|why| {
+                Error::forbidden(format!("stage {} names {why}", stage.name))
+                    .hint("put the pipeline into the folder of --pipelines, or start the server with --allow-outbound")
+            })?;
+        }
         Ok(Self { text, definition, folder, file })
     }
 

@@ -52,6 +52,14 @@ pub trait Wiring: Send + Sync {
     /// What is missing, in words.
     fn check_model(&self, model: &ModelDef) -> Result<(), String>;
 
+    /// Looks whether a stage may call the address that is written in it; what a name leads to is looked at with every call.
+    ///
+    /// # Errors
+    /// Why it may not, in words.
+    fn check_outbound(&self, _stage: &StageDef) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Makes a handler that embeds the text at `/text` by a service's model and answers with the bare vector.
     ///
     /// # Errors

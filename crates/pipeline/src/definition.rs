@@ -29,6 +29,8 @@ pub struct Definition {
     pub retry_share: f64,
     /// The greatest age of an item; default 24 h, none is without limit.
     pub deadline: Option<Duration>,
+    /// Whom its stages may call; none where the file does not say, which is anybody.
+    pub outbound: Option<Outbound>,
     /// Where items come from.
     pub source: SourceDef,
     /// From which success rate on a run counts as what.
@@ -54,6 +56,30 @@ impl Definition {
             stack.extend(stage.children.iter().rev());
             Some(stage)
         })
+    }
+}
+
+/// Whom stages may call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outbound {
+    /// Anybody.
+    #[default]
+    Any,
+    /// Only addresses that everybody reaches: none of this machine, of its network, or of its cloud.
+    Public,
+}
+
+impl Outbound {
+    /// Both, by the names used in pipeline files.
+    pub(crate) const NAMES: [&str; 2] = ["any", "public"];
+
+    /// The one of that name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "any" => Some(Self::Any),
+            "public" => Some(Self::Public),
+            _ => None,
+        }
     }
 }
 
@@ -154,9 +180,27 @@ pub struct StageDef {
     pub on_child_failure: ChildFailure,
     /// Whether an output that exists for the same input and configuration is used again; default false.
     pub reuse: bool,
+    /// Whom it may call, as the whole pipeline does.
+    pub outbound: Outbound,
 }
 
 impl StageDef {
+    /// The address it calls, where it calls one.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        match &self.kind {
+            StageKind::Http { url, .. } => Some(url),
+            StageKind::Embed { model, .. } | StageKind::Chat { model, .. } => Some(&model.base_url),
+            StageKind::Command { .. }
+            | StageKind::EmbedBuiltin { .. }
+            | StageKind::Filter { .. }
+            | StageKind::Pass
+            | StageKind::Parse { .. }
+            | StageKind::Upsert
+            | StageKind::Publish => None,
+        }
+    }
+
     /// A hash, as 64 hexadecimal digits, of everything that changes what the stage makes of an item.
     ///
     /// How often, how fast and how patiently it is called (batch, concurrency, timeout, gate, retry) is left out, so

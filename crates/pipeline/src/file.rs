@@ -8,7 +8,7 @@ use redrive_core::order::Order;
 use redrive_core::status::Thresholds;
 use toml::de::DeTable;
 
-use crate::definition::{Definition, SourceDef, StageDef};
+use crate::definition::{Definition, Outbound, SourceDef, StageDef};
 use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
 use crate::stage::Stages;
@@ -60,12 +60,13 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let order = top.take("order").and_then(|node| order(&node, report)).unwrap_or_default();
     let retry_share = top.take("retry_share").and_then(|node| share(&node, order, report));
     let deadline = top.take("deadline").map_or(Some(DEADLINE), |node| deadline(&node, report));
+    let outbound = top.take("outbound").and_then(|node| outbound(&node, report));
     let source = match top.take("source") {
         Some(node) => source::read(&node, report),
         None => Some(SourceDef::default()),
     };
     let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
-    let mut reader = Stages::new(deadline);
+    let mut reader = Stages::new(deadline, outbound.unwrap_or_default());
     let mut stages = match top.take("stage") {
         Some(node) => reader.list(&node, report),
         None => {
@@ -87,6 +88,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         order,
         retry_share: retry_share.unwrap_or(Order::DEFAULT_SHARE),
         deadline,
+        outbound,
         source: source.unwrap_or_default(),
         // A file whose passages are not all there is not in the index as it should be.
         thresholds: Thresholds { whole: indexes(&stages), ..thresholds },
@@ -111,6 +113,16 @@ fn order(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Order> {
         node.fail_with(report, message, suggest::hint(word, &ORDERS));
     }
     order
+}
+
+fn outbound(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Outbound> {
+    let word = node.string(report)?;
+    let outbound = Outbound::from_name(word);
+    if outbound.is_none() {
+        let message = format!("unknown word {word:?}; known are {}", Outbound::NAMES.join(", "));
+        node.fail_with(report, message, suggest::hint(word, &Outbound::NAMES));
+    }
+    outbound
 }
 
 fn share(node: &Node<'_, '_>, order: Order, report: &mut Report<'_>) -> Option<f64> {

@@ -36,7 +36,8 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, LineFormat, ModelDef, PriceDef, SourceDef, SourceKind, StageDef, StageKind,
+    Body, Definition, FilesDef, LineFormat, ModelDef, Outbound, PriceDef, SourceDef, SourceKind, StageDef,
+    StageKind,
 };
 pub use file::parse;
 pub use problem::Problem;

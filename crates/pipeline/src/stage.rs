@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive_core::plan::ChildFailure;
 use redrive_core::policy::{LintContext, Policy, lint};
 
-use crate::definition::{Body, StageDef, StageKind};
+use crate::definition::{Body, Outbound, StageDef, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table, join};
 use crate::{document, kind, model, retry, scalar, suggest};
@@ -30,13 +30,14 @@ pub(crate) struct Stages {
     /// Name to the position it was first written at.
     names: BTreeMap<String, usize>,
     deadline: Option<Duration>,
+    outbound: Outbound,
     depth: usize,
     count: usize,
 }
 
 impl Stages {
-    pub(crate) fn new(deadline: Option<Duration>) -> Self {
-        Self { names: BTreeMap::new(), deadline, depth: 0, count: 0 }
+    pub(crate) fn new(deadline: Option<Duration>, outbound: Outbound) -> Self {
+        Self { names: BTreeMap::new(), deadline, outbound, depth: 0, count: 0 }
     }
 
     /// Tells whether every stage that is written was understood.
@@ -126,6 +127,7 @@ impl Stages {
             children: nested,
             on_child_failure: on_child_failure.unwrap_or_default(),
             reuse,
+            outbound: self.outbound,
         })
     }
 

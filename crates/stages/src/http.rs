@@ -13,6 +13,7 @@ use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::tap::Tap;
 
+use crate::outbound::Reach;
 use crate::protocol;
 use crate::service::{self, Fault, Now, Service, ServiceSpec};
 use crate::usage;
@@ -46,6 +47,8 @@ pub struct HttpSpec {
     pub concurrency: usize,
     /// How long making a connection may take.
     pub connect_timeout: Duration,
+    /// Whom it may call.
+    pub reach: Reach,
     /// Where somebody looks on.
     pub tap: Option<Arc<Tap>>,
 }
@@ -62,6 +65,7 @@ impl HttpSpec {
             output: None,
             concurrency: 1,
             connect_timeout: Duration::from_secs(10),
+            reach: Reach::default(),
             tap: None,
         }
     }
@@ -88,6 +92,7 @@ impl HttpHandler {
             output: spec.output,
             concurrency: spec.concurrency,
             connect_timeout: spec.connect_timeout,
+            reach: spec.reach,
             tap: spec.tap,
         };
         Ok(Self { service: Service::new(service, now)?, body: spec.body })

@@ -29,6 +29,8 @@ use std::time::Duration;
 
 use redrive_engine::tap::Tap;
 
+use crate::outbound::Reach;
+
 pub use chat::{ChatHandler, ChatSpec};
 pub use embed::{EmbedHandler, EmbedSpec};
 pub use price::Price;
@@ -64,6 +66,8 @@ pub struct ModelSpec {
     pub concurrency: usize,
     /// How long making a connection may take.
     pub connect_timeout: Duration,
+    /// Whom it may call.
+    pub reach: Reach,
     /// Where somebody looks on.
     pub tap: Option<Arc<Tap>>,
 }
@@ -84,6 +88,7 @@ impl ModelSpec {
             remedy: None,
             concurrency: 1,
             connect_timeout: Duration::from_secs(10),
+            reach: Reach::default(),
             tap: None,
         }
     }

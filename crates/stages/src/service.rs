@@ -20,6 +20,7 @@ use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, Url};
 
+use crate::outbound::{Looking, Reach, Refused};
 use crate::protocol::{self, Decoder};
 use crate::secrets::Secrets;
 
@@ -59,6 +60,8 @@ pub(crate) struct ServiceSpec<'a> {
     pub(crate) output: Option<String>,
     pub(crate) concurrency: usize,
     pub(crate) connect_timeout: Duration,
+    /// Whom it may call.
+    pub(crate) reach: Reach,
     /// Where somebody looks on.
     pub(crate) tap: Option<Arc<Tap>>,
 }
@@ -74,6 +77,8 @@ pub(crate) struct Service {
     pub(crate) decoder: Decoder,
     now: Now,
     tap: Option<Arc<Tap>>,
+    /// Why it is not called, where its address says so.
+    refused: Option<Refused>,
 }
 
 /// What came of asking.
@@ -116,6 +121,7 @@ impl Service {
         target.set_fragment(None);
         Ok(Self {
             client: client(&spec)?,
+            refused: spec.reach.check_literal(&url).err(),
             target: target.to_string(),
             headers: header_map(&spec)?,
             max_answer: spec.max_answer,
@@ -128,6 +134,10 @@ impl Service {
 
     /// Sends a body on behalf of these items, and reads what comes back.
     pub(crate) async fn post(&self, body: Vec<u8>, items: &[&Input]) -> Exchange {
+        if let Some(why) = &self.refused {
+            let failure = fault::of_reach(why, &self.target, &self.decoder);
+            return Exchange { limits: Limits::default(), result: Err(Fault::Failed(failure)) };
+        }
         let key = idempotency_key(items);
         if let Some(tap) = &self.tap {
             tap.sent(self.shown(&body, &key));
@@ -243,6 +253,14 @@ fn client(spec: &ServiceSpec<'_>) -> Result<Client, String> {
         .no_proxy()
         .connect_timeout(spec.connect_timeout)
         .pool_max_idle_per_host(spec.concurrency.max(1));
+    // The name is looked up for every connection, and nothing is connected to that was not looked at.
+    let builder = match spec.reach.is_free() {
+        true => builder,
+        false => builder.dns_resolver(Looking {
+            reach: spec.reach.clone(),
+            port: spec.url.port_or_known_default().unwrap_or(0),
+        }),
+    };
     // The system's root certificates are loaded only where they are needed: plain HTTP works without any.
     let builder = if spec.url.scheme() == "https" { builder } else { builder.tls_certs_only([]) };
     builder.build().map_err(|error| format!("the HTTP client cannot be set up: {}", fault::chain(&error)))

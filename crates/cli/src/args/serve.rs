@@ -9,7 +9,7 @@ use redrive_operate::Role;
 use redrive_operate::work::Serve;
 use redrive_server::{Certificate, NewToken, Settings};
 
-use super::{EndArgs, lease, name};
+use super::{EndArgs, OutboundArgs, lease, name};
 
 /// Options of `serve`.
 #[derive(Debug, ClapArgs)]
@@ -35,6 +35,9 @@ pub struct ServeArgs {
     /// Let pipelines that are sent start programs, as `command` stages do
     #[arg(long)]
     pub allow_commands: bool,
+    /// Whom stages may call
+    #[command(flatten)]
+    pub outbound: OutboundArgs,
     /// Listen where other machines can reach it
     #[arg(long, help_heading = "Reached from other machines")]
     pub allow_remote: bool,

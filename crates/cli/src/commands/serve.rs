@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use redrive_engine::worker::Stop;
-use redrive_operate::Error;
+use redrive_operate::{Error, Floor};
 use redrive_server::{Daemon, Made, Tokens};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -16,7 +16,7 @@ use super::{Answer, Context, crew};
 use crate::args::ServeArgs;
 use crate::output::text::safe;
 use crate::output::{lines, note};
-use crate::wiring;
+use crate::wiring::{self, Handlers};
 
 /// The variable with the token of an administrator.
 const TOKEN: &str = "REDRIVE_TOKEN";
@@ -32,6 +32,7 @@ struct Listening {
 /// Works on runs and answers requests until it is told to stop.
 pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
     let floor = context.floor_to_make()?;
+    let floor = Floor { wiring: Arc::new(Handlers::calling(args.outbound.settings())), ..floor };
     let given = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
     if given.as_ref().is_some_and(|token| token.len() < SHORT) {
         note(&format!(

@@ -13,7 +13,8 @@ use redrive_operate::Wiring;
 use redrive_operate::index::{IndexTarget, ServiceModel};
 use redrive_pipeline::{Body, ModelDef, StageDef, StageKind};
 use redrive_stages::{
-    BodyForm, CommandHandler, CommandSpec, FilterHandler, HttpHandler, HttpSpec, PassHandler, RestartBudget,
+    BodyForm, CommandHandler, CommandSpec, FilterHandler, HttpHandler, HttpSpec, Outbound, PassHandler,
+    Reach, RestartBudget,
 };
 
 use super::program::{command_folder, find_program};
@@ -23,13 +24,25 @@ use super::{EmbedSettings, ParseSettings};
 const DEATHS: u32 = 10;
 
 /// Makes handlers for the stages of pipelines.
-pub struct Handlers(());
+pub struct Handlers {
+    outbound: Arc<Outbound>,
+}
 
 impl Handlers {
     /// Makes ready for services that are reached by TLS.
     pub fn new() -> Self {
+        Self::calling(Outbound::default())
+    }
+
+    /// The same, with a word on who may be called.
+    pub fn calling(outbound: Outbound) -> Self {
         redrive_stages::install_tls();
-        Self(())
+        Self { outbound: Arc::new(outbound) }
+    }
+
+    /// Whom a stage may call.
+    fn reach(&self, outbound: redrive_pipeline::Outbound) -> Reach {
+        Reach { outbound: self.outbound.clone(), public_only: outbound == redrive_pipeline::Outbound::Public }
     }
 }
 
@@ -40,7 +53,7 @@ impl Wiring for Handlers {
         folder: &Path,
         index: Option<&IndexTarget>,
     ) -> Result<Arc<dyn Handler>, String> {
-        Making { def: stage, folder, target: index, tap: None }.handler()
+        Making { def: stage, folder, target: index, reach: self.reach(stage.outbound), tap: None }.handler()
     }
 
     fn tapped_handler(
@@ -49,7 +62,8 @@ impl Wiring for Handlers {
         folder: &Path,
         tap: Arc<Tap>,
     ) -> Result<Arc<dyn Handler>, String> {
-        Making { def: stage, folder, target: None, tap: Some(tap) }.handler()
+        let reach = self.reach(stage.outbound);
+        Making { def: stage, folder, target: None, reach, tap: Some(tap) }.handler()
     }
 
     fn check_filter(&self, keep: &str) -> Result<(), String> {
@@ -60,16 +74,24 @@ impl Wiring for Handlers {
         model(def, 1).map(drop)
     }
 
+    fn check_outbound(&self, stage: &StageDef) -> Result<(), String> {
+        stage.address().map_or(Ok(()), |url| self.reach(stage.outbound).check_url(url))
+    }
+
     fn query_embedder(&self, def: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
-        let reach = Reach {
+        let access = Access {
             api_key_env: def.api_key_env.as_deref(),
             headers: &def.headers,
             header_env: &def.header_env,
         };
+        let model = redrive_stages::ModelSpec {
+            reach: self.reach(redrive_pipeline::Outbound::Any),
+            ..access.model(&def.base_url, &def.model)?
+        };
         let spec = redrive_stages::EmbedSpec {
             output: String::new(),
             dimensions: def.dimensions.map(|dimensions| dimensions as usize),
-            ..redrive_stages::EmbedSpec::new(reach.model(&def.base_url, &def.model)?)
+            ..redrive_stages::EmbedSpec::new(model)
         };
         Ok(Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?))
     }
@@ -84,6 +106,8 @@ struct Making<'a> {
     def: &'a StageDef,
     folder: &'a Path,
     target: Option<&'a IndexTarget>,
+    /// Whom it may call.
+    reach: Reach,
     /// Where somebody looks on.
     tap: Option<Arc<Tap>>,
 }
@@ -118,6 +142,7 @@ impl Making<'_> {
     fn model(&self, def: &ModelDef, index: bool) -> Result<redrive_stages::ModelSpec, String> {
         Ok(redrive_stages::ModelSpec {
             remedy: Some(remedy(def, index)),
+            reach: self.reach.clone(),
             tap: self.tap.clone(),
             ..model(def, self.concurrency())?
         })
@@ -137,6 +162,7 @@ impl Making<'_> {
             max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
             output: output.clone(),
             concurrency: self.concurrency(),
+            reach: self.reach.clone(),
             tap: self.tap.clone(),
             ..HttpSpec::new(url)
         };
@@ -288,13 +314,13 @@ fn pool(spec: CommandSpec) -> Result<CommandHandler, String> {
 }
 
 /// How a service is told who calls.
-struct Reach<'a> {
+struct Access<'a> {
     api_key_env: Option<&'a str>,
     headers: &'a BTreeMap<String, String>,
     header_env: &'a BTreeMap<String, String>,
 }
 
-impl Reach<'_> {
+impl Access<'_> {
     /// A model at this address, with its key read from the environment.
     fn model(&self, base_url: &str, model: &str) -> Result<redrive_stages::ModelSpec, String> {
         let key = self.api_key_env.map(|variable| {
@@ -312,8 +338,11 @@ impl Reach<'_> {
 
 /// How a model of a stage is reached.
 fn model(def: &ModelDef, concurrency: usize) -> Result<redrive_stages::ModelSpec, String> {
-    let reach =
-        Reach { api_key_env: def.api_key_env.as_deref(), headers: &def.headers, header_env: &def.header_env };
+    let access = Access {
+        api_key_env: def.api_key_env.as_deref(),
+        headers: &def.headers,
+        header_env: &def.header_env,
+    };
     let price =
         |price: redrive_pipeline::PriceDef| redrive_stages::Price::usd_per_million(price.input, price.output);
     Ok(redrive_stages::ModelSpec {
@@ -321,7 +350,7 @@ fn model(def: &ModelDef, concurrency: usize) -> Result<redrive_stages::ModelSpec
         max_item_tokens: def.max_item_tokens,
         price: def.price.and_then(price),
         concurrency,
-        ..reach.model(&def.base_url, &def.model)?
+        ..access.model(&def.base_url, &def.model)?
     })
 }
 

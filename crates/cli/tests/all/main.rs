@@ -63,6 +63,7 @@ mod secrets;
 mod secrets_spelled;
 mod serve;
 mod serve_operations;
+mod serve_outbound;
 mod serve_security;
 mod shortage;
 mod sources;

@@ -89,6 +89,10 @@ impl Wiring for SharedHandlers {
         self.inner.check_model(model)
     }
 
+    fn check_outbound(&self, stage: &StageDef) -> Result<(), String> {
+        self.inner.check_outbound(stage)
+    }
+
     fn query_embedder(&self, model: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
         self.inner.query_embedder(model)
     }

@@ -27,7 +27,11 @@ const USUAL: usize = 50;
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/runs", "Lists runs, newest first.", Shape::Json("run_page"), list).query(&[
-            param("status", Kind::Text, "only runs that stand like one of these, parted by commas"),
+            param(
+                "status",
+                Kind::Schema("status"),
+                "only runs that stand like one of these, parted by commas",
+            ),
             param("pipeline", Kind::Text, "only runs of this pipeline"),
             param(
                 "since",
@@ -35,7 +39,7 @@ pub fn routes() -> Vec<Route> {
                 "only runs that are unfinished, or finished within so many milliseconds",
             ),
             param("limit", Kind::Count(MOST), "at most so many"),
-            param("cursor", Kind::Text, "goes on after this, from `next` of the page before"),
+            param("cursor", Kind::Schema("run"), "goes on after this, from `next` of the page before"),
         ]),
         Route::post(
             "/v1/runs",
@@ -164,13 +168,13 @@ fn pipeline_of(call: &Call, named: String) -> Result<Pipeline> {
     if !named.contains(['\n', '=']) {
         return Ok(Arc::unwrap_or_clone(call.app.catalog.find(&named)?));
     }
-    // It calls any address, and may name any variable of the environment: that reaches beyond the store.
+    // It may name any variable of the environment, and calls addresses outside: that reaches beyond the store.
     call.floor.require(Role::Admin)?;
     let folder = match call.app.catalog.folder() {
         Some(folder) => folder.to_owned(),
         None => std::env::current_dir()?,
     };
-    let pipeline = Pipeline::of_text(named, std::fs::canonicalize(folder)?)?;
+    let pipeline = Pipeline::sent(&*call.floor.wiring, &named, std::fs::canonicalize(folder)?)?;
     if !call.app.allow_commands {
         pipeline.refuse_commands()?;
     }

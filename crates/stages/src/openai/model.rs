@@ -68,6 +68,7 @@ impl Model {
             output: Some(output.to_owned()),
             concurrency: spec.concurrency,
             connect_timeout: spec.connect_timeout,
+            reach: spec.reach,
             tap: spec.tap,
         };
         Ok(Self {

@@ -6,12 +6,16 @@ use std::io;
 use redrive_core::failure::{Class, Failure, Kind};
 
 use super::answer::Stop;
+use crate::outbound::Refused;
 use crate::protocol::Decoder;
 use crate::shortage::is_shortage;
 
 /// No answer began.
 pub(super) fn of_sending(error: reqwest::Error, target: &str, decoder: &Decoder) -> Failure {
     let error = error.without_url();
+    if let Some(why) = causes(&error).find_map(|cause| cause.downcast_ref::<Refused>()) {
+        return of_reach(why, target, decoder);
+    }
     if causes(&error).any(|cause| cause.downcast_ref::<io::Error>().is_some_and(is_shortage)) {
         let text = format!(
             "no connection to {target}: {}; the machine is short of something, and nothing is spent by that",
@@ -29,6 +33,11 @@ pub(super) fn of_sending(error: reqwest::Error, target: &str, decoder: &Decoder)
         (Kind::Connection, "connection broken to")
     };
     decoder.failure(Class::Retryable, kind, format!("{what} {target}: {}", root(&error)))
+}
+
+/// It may not be called from here.
+pub(super) fn of_reach(why: &Refused, target: &str, decoder: &Decoder) -> Failure {
+    decoder.failure(Class::Final, Kind::Access, format!("{target} is not called: {why}"))
 }
 
 /// An answer began and did not end.

@@ -44,9 +44,10 @@ impl Reply {
 }
 
 impl Daemon {
-    /// Starts it in a place, with [`TOKEN`], and waits until it listens.
+    /// Starts it in a place, with [`TOKEN`], and waits until it listens. Pipelines that are sent may call this machine, where
+    /// the services of tests are.
     pub fn start(place: &Place, more: &[&str]) -> Self {
-        Self::start_with(place, more, &[])
+        Self::start_with(place, &[&["--allow-outbound", "127.0.0.0/8"], more].concat(), &[])
     }
 
     /// The same with further variables.
@@ -113,19 +114,27 @@ impl Daemon {
 
     /// Waits until what is asked for is as wanted.
     pub fn until(&self, path: &str, mut wanted: impl FnMut(&Value) -> bool) -> Value {
-        let mut found = Value::Null;
-        wait::until(&format!("{path} is as wanted"), || {
+        let begun = wait::now();
+        loop {
             let reply = self.get(path);
-            found = if reply.status == 200 { reply.json() } else { Value::Null };
-            wanted(&found)
-        });
-        found
+            let found = if reply.status == 200 { reply.json() } else { Value::Null };
+            if wanted(&found) {
+                return found;
+            }
+            assert!(begun.elapsed() < wait::LIMIT, "{path} is not as wanted: {found:#}");
+            wait::pause();
+        }
     }
 
     /// Has it stop, and waits for its end.
     pub fn stop(self) -> Ran {
         self.started.signal("TERM");
         self.started.finish()
+    }
+
+    /// Kills it at once, as a power failure would.
+    pub fn kill(self) -> Ran {
+        self.started.kill()
     }
 
     /// Waits for its end.
