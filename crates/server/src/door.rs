@@ -18,6 +18,7 @@ use crate::limits;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::Route;
+use crate::seats::Seat;
 
 /// A router of all routes.
 pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
@@ -70,6 +71,7 @@ async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply,
         None => app.floor.clone(),
         Some(least) => {
             let floor = app.floor_of(guard::asker(&app.tokens, &parts.headers)?);
+            parts.extensions.get::<Arc<Seat>>().inspect(|seat| seat.keep());
             floor.require(least)?;
             floor
         }

@@ -22,6 +22,7 @@ mod problem;
 mod reply;
 mod route;
 mod routes;
+mod seats;
 mod streams;
 mod tls;
 mod tokens;

@@ -1,20 +1,25 @@
-//! Connections: so many at a time, each bounded in what it may take.
+//! Connections: so many at a time, each bounded in what it may take. Where there is no place left, whoever has not said
+//! who it is gives way.
 
 use std::sync::Arc;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use redrive_engine::env::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::limits;
 use crate::patient_io::PatientIo;
+use crate::seats::{Seat, Strangers};
 
 /// What connections are served with.
 #[derive(Clone)]
@@ -32,28 +37,29 @@ pub struct Service {
 impl Service {
     /// Takes connections until the process is told to stop, and then waits a while for those that are under way.
     pub async fn listen(mut self, listener: TcpListener) {
-        let places = Arc::new(Semaphore::new(limits::CONNECTIONS));
+        let (places, strangers) = (Arc::new(Semaphore::new(limits::CONNECTIONS)), Strangers::default());
         let mut under_way = JoinSet::new();
         while !*self.draining.borrow() {
             while under_way.try_join_next().is_some() {}
             let accepted = tokio::select! {
-                // A place first: who finds none waits in the system's queue.
                 accepted = async {
-                    let place = places.clone().acquire_owned().await.ok()?;
-                    Some((listener.accept().await, place))
+                    let (stream, _) = listener.accept().await?;
+                    Ok::<_, std::io::Error>((stream, place(&places, &strangers).await))
                 } => accepted,
                 _ = self.draining.changed() => continue,
             };
             match accepted {
-                None => break,
-                Some((Ok((stream, _)), place)) => {
-                    let service = self.clone();
+                Ok((stream, place)) => {
+                    let (service, seat) = (self.clone(), strangers.seat());
                     under_way.spawn(async move {
-                        service.connection(stream).await;
+                        tokio::select! {
+                            () = service.connection(stream, seat.clone()) => {}
+                            () = seat.dismissed() => {}
+                        }
                         drop(place);
                     });
                 }
-                Some((Err(error), _)) => {
+                Err(error) => {
                     tracing::warn!(target: "redrive::serve", %error, "a connection cannot be taken");
                     self.clock.sleep(limits::EVENT_EVERY).await;
                 }
@@ -66,30 +72,35 @@ impl Service {
         }
     }
 
-    async fn connection(self, stream: TcpStream) {
+    async fn connection(self, stream: TcpStream, seat: Arc<Seat>) {
         let _ = stream.set_nodelay(true);
         match self.tls.clone() {
-            None => self.serve(stream).await,
+            None => self.serve(stream, seat).await,
             Some(tls) => {
                 let secured = tokio::select! {
                     secured = tls.accept(stream) => secured.ok(),
                     () = self.clock.sleep(limits::HEAD_WITHIN) => None,
                 };
                 if let Some(secured) = secured {
-                    self.serve(secured).await;
+                    self.serve(secured, seat).await;
                 }
             }
         }
     }
 
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, seat: Arc<Seat>) {
         let Self { router, clock, mut draining, .. } = self;
+        let routes = TowerToHyperService::new(router);
+        let routes = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(seat.clone());
+            routes.call(request)
+        });
         let io = TokioIo::new(PatientIo::new(stream, clock, limits::READ_WITHIN));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits::HEAD_WITHIN)
             .max_buf_size(limits::HEAD.max(8 << 10))
-            .serve_connection(io, TowerToHyperService::new(router));
+            .serve_connection(io, routes);
         tokio::pin!(connection);
         // What goes wrong on a connection is the affair of whoever made it.
         tokio::select! {
@@ -98,4 +109,13 @@ impl Service {
         }
         let _ = connection.await;
     }
+}
+
+/// A place for somebody who came, at the cost of a stranger where there is none.
+async fn place(places: &Arc<Semaphore>, strangers: &Strangers) -> Option<OwnedSemaphorePermit> {
+    if let Ok(place) = places.clone().try_acquire_owned() {
+        return Some(place);
+    }
+    strangers.dismiss_first();
+    places.clone().acquire_owned().await.ok()
 }

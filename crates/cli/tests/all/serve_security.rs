@@ -170,26 +170,6 @@ fn what_nobody_knows_is_refused_with_words() {
 }
 
 #[test]
-fn half_open_connections_stop_nobody() {
-    let server = Server::good();
-    let place = Place::new();
-    let daemon = Daemon::start(&place, &[]);
-    let mut open = Vec::new();
-    for n in 0..300 {
-        let mut stream = TcpStream::connect(daemon.address()).expect("it listens");
-        if n % 2 == 0 {
-            stream.write_all(b"POST /v1/runs HTTP/1.1\r\nHost: local").expect("sent");
-        }
-        open.push(stream);
-    }
-    let items = json!([{"key": "a", "payload": {"n": 1}}]);
-    daemon.post("/v1/runs", &json!({"pipeline": one_stage(&server.stage()), "items": items})).expect(201);
-    daemon.until("/v1/runs/r1", |report| report["status"] == "completed");
-    drop(open);
-    daemon.stop().expect(0);
-}
-
-#[test]
 fn tokens_are_made_rotated_and_revoked_while_it_runs_and_some_see_no_contents() {
     let server = Server::good();
     let place = Place::new();
