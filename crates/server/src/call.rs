@@ -138,7 +138,7 @@ fn check(param: &Param, value: &str) -> Result<()> {
     let fits = match param.kind {
         Kind::Text | Kind::Schema(_) => !value.is_empty(),
         Kind::Count(most) => value.parse().is_ok_and(|count: usize| (1..=most).contains(&count)),
-        Kind::Number => value.parse().is_ok_and(|number: i64| number >= 0),
+        Kind::Number => value.parse().is_ok_and(|number: i64| (0..=limits::NUMBER).contains(&number)),
         Kind::Flag => ["true", "false"].contains(&value),
     };
     match (fits, param.kind) {
@@ -146,9 +146,11 @@ fn check(param: &Param, value: &str) -> Result<()> {
         (false, Kind::Count(most)) => {
             Err(Error::wrong(format!("the parameter {:?} is a number from 1 to {most}", param.name)))
         }
-        (false, Kind::Number) => {
-            Err(Error::wrong(format!("the parameter {:?} is a number from 0 on", param.name)))
-        }
+        (false, Kind::Number) => Err(Error::wrong(format!(
+            "the parameter {:?} is a number from 0 to {}",
+            param.name,
+            limits::NUMBER
+        ))),
         (false, Kind::Flag) => {
             Err(Error::wrong(format!("the parameter {:?} is `true` or `false`", param.name)))
         }

@@ -12,6 +12,8 @@ pub const CONNECTIONS: usize = 512;
 pub const FOLLOWERS: usize = 64;
 /// Most bytes of one query.
 pub const QUERY: usize = 8 << 10;
+/// Largest number that is taken: JavaScript has no larger whole ones.
+pub const NUMBER: i64 = (1 << 53) - 1;
 /// How long a client may take for the head of a request, and for a handshake.
 pub const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// How long a client may take for a body.

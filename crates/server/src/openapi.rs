@@ -3,6 +3,7 @@
 use redrive_operate::{Result, Role, schemas};
 use serde_json::{Map, Value, json};
 
+use crate::limits;
 use crate::route::{Kind, Param, Route, Shape};
 
 /// Describes all routes.
@@ -38,6 +39,10 @@ fn operation(route: &Route) -> Value {
     let status = route.status.to_string();
     let mut responses = Map::new();
     responses.insert(status.clone(), json!({"description": route.summary, "content": content(route.answer)}));
+    if route.may_make {
+        let told = json!({"description": "What would be done.", "content": content(route.answer)});
+        responses.insert("200".to_owned(), told);
+    }
     if route.status == 201 {
         responses[&status]["headers"] =
             json!({"Location": {"description": "Where it is.", "schema": {"type": "string"}}});
@@ -83,7 +88,7 @@ fn parameters(route: &Route) -> Vec<Value> {
         let schema = match param.kind {
             Kind::Text => json!({"type": "string", "minLength": 1}),
             Kind::Count(most) => json!({"type": "integer", "minimum": 1, "maximum": most}),
-            Kind::Number => json!({"type": "integer", "minimum": 0}),
+            Kind::Number => json!({"type": "integer", "minimum": 0, "maximum": limits::NUMBER}),
             Kind::Flag => json!({"type": "boolean"}),
             Kind::Schema(name) => reference(name),
         };
@@ -107,7 +112,8 @@ fn content(answer: Shape) -> Value {
         Shape::Json(name) => json!({"application/json": {"schema": reference(name)}}),
         Shape::AnyJson => json!({"application/json": {"schema": {}}}),
         Shape::Lines(name) => json!({"application/jsonl": {"schema": reference(name)}}),
-        Shape::Events => json!({"text/event-stream": {"schema": {"type": "string"}}}),
+        // Each of the events.
+        Shape::Events => json!({"text/event-stream": {"schema": reference("event")}}),
     }
 }
 

@@ -81,6 +81,8 @@ pub struct Route {
     pub answer: Shape,
     /// The status of an answer: 200, or 201 where something is made.
     pub status: u16,
+    /// Whether it answers with 200 as well, where nothing was to be made.
+    pub may_make: bool,
     /// What is called.
     pub call: Handler,
 }
@@ -101,6 +103,7 @@ impl Route {
             body_optional: false,
             answer,
             status: 200,
+            may_make: false,
             call: Arc::new(move |asked| Box::pin(call(asked))),
         }
     }
@@ -141,6 +144,12 @@ impl Route {
     #[must_use]
     pub fn makes(self) -> Self {
         Self { status: 201, ..self }
+    }
+
+    /// The same, and something is made by it, unless it is only asked what would be.
+    #[must_use]
+    pub fn may_make(self) -> Self {
+        Self { may_make: true, ..self.makes() }
     }
 
     /// The names in its path.

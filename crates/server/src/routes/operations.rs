@@ -25,7 +25,7 @@ pub fn routes() -> Vec<Route> {
             start,
         )
         .body("new_operation")
-        .makes(),
+        .may_make(),
         Route::get("/v1/operations/{operation}", "Says how far an operation is.", Shape::Json("operation"), show),
         Route::post(
             "/v1/operations/{operation}/stop",

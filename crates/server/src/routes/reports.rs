@@ -57,7 +57,7 @@ pub fn routes() -> Vec<Route> {
             &[
                 Param { required: true, ..param("q", Kind::Text, "what to look for") },
                 param("k", Kind::Count(MOST_PASSAGES), "at most so many passages"),
-                param("mode", Kind::Text, "by meaning and words, by meaning, or by words"),
+                param("mode", Kind::Schema("search_mode"), "by meaning and words, by meaning, or by words"),
                 param("path", Kind::Text, "only in files that match this glob"),
                 param("kind", Kind::Text, "only in files of this language or kind"),
                 param("page", Kind::Count(1_000_000), "only on this page"),
