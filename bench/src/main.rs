@@ -1,5 +1,6 @@
 //! Measures Redrive against the bare-SQL floor on the machine it is run on. See `bench/README.md`.
 
+mod client;
 mod clock;
 mod engine;
 mod facts;
@@ -100,6 +101,8 @@ enum Command {
     Runs(Common),
     /// What an operator waits for with 200,000 dead items: groups, export, check, purge, cancel, beside bare SQL
     Triage(Common),
+    /// What the daemon takes: pages of a million dead items, redrive, export, followers, an idle hour
+    Serve(Common),
     /// How near to a provider's limits a run stays, beside what people use today
     Flow {
         #[command(flatten)]
@@ -140,6 +143,7 @@ fn main() -> ExitCode {
         Command::Latency(common) => measure::latency::run(&common),
         Command::Runs(common) => measure::runs::run(&common),
         Command::Triage(common) => measure::triage::run(&common),
+        Command::Serve(common) => measure::serve::run(&common),
         Command::Flow { common, options } => measure::flow::run(&common, &options),
         Command::Index { common, options } => measure::index::run(&common, &options),
         Command::Profile { common, failing } => measure::engine::profile(&common, failing),

@@ -82,3 +82,8 @@ pub fn told(pid: u32) -> String {
 pub fn peak_rss_mb_of(pid: u32) -> f64 {
     field(&format!("/proc/{pid}/status"), "VmHWM:") / 1024.0
 }
+
+/// Resident memory of a process now, in MB; 0 when it has ended.
+pub fn rss_mb_of(pid: u32) -> f64 {
+    field(&format!("/proc/{pid}/status"), "VmRSS:") / 1024.0
+}

@@ -11,6 +11,7 @@ pub mod latency;
 pub mod memory;
 pub mod restart;
 pub mod runs;
+pub mod serve;
 pub mod triage;
 mod verdict;
 
@@ -51,4 +52,13 @@ impl Scratch {
         std::fs::create_dir(&folder)?;
         Ok(folder.join("bench.db"))
     }
+}
+
+/// The binary that stands beside this one.
+fn binary() -> Result<PathBuf, Failure> {
+    let beside = std::env::current_exe()?.with_file_name("redrive");
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    Err("there is no `redrive` beside this program: cargo build --release -p redrive".into())
 }

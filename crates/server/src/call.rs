@@ -139,6 +139,7 @@ fn check(param: &Param, value: &str) -> Result<()> {
         Kind::Text | Kind::Schema(_) => !value.is_empty(),
         Kind::Count(most) => value.parse().is_ok_and(|count: usize| (1..=most).contains(&count)),
         Kind::Number => value.parse().is_ok_and(|number: i64| (0..=limits::NUMBER).contains(&number)),
+        Kind::Share => value.parse().is_ok_and(|share: f64| (0.0..=1.0).contains(&share)),
         Kind::Flag => ["true", "false"].contains(&value),
     };
     match (fits, param.kind) {
@@ -151,6 +152,9 @@ fn check(param: &Param, value: &str) -> Result<()> {
             param.name,
             limits::NUMBER
         ))),
+        (false, Kind::Share) => {
+            Err(Error::wrong(format!("the parameter {:?} is a share from 0 to 1", param.name)))
+        }
         (false, Kind::Flag) => {
             Err(Error::wrong(format!("the parameter {:?} is `true` or `false`", param.name)))
         }

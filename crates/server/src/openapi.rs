@@ -89,6 +89,7 @@ fn parameters(route: &Route) -> Vec<Value> {
             Kind::Text => json!({"type": "string", "minLength": 1}),
             Kind::Count(most) => json!({"type": "integer", "minimum": 1, "maximum": most}),
             Kind::Number => json!({"type": "integer", "minimum": 0, "maximum": limits::NUMBER}),
+            Kind::Share => json!({"type": "number", "minimum": 0, "maximum": 1}),
             Kind::Flag => json!({"type": "boolean"}),
             Kind::Schema(name) => reference(name),
         };

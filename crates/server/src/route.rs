@@ -23,6 +23,8 @@ pub enum Kind {
     Count(usize),
     /// A number of milliseconds, or of whatever the summary says.
     Number,
+    /// A share from 0 to 1.
+    Share,
     /// `true` or `false`.
     Flag,
     /// One of these; several are parted by commas where the summary says so.

@@ -3,7 +3,6 @@
 //! Every contestant is a process of its own and calls a provider of its own that plays the same plan.
 
 mod beside;
-mod client;
 mod contestant;
 mod gateways;
 mod limit;

@@ -1,7 +1,7 @@
 //! What an operator waits for when very much is dead: the real binary beside bare SQL that reads and writes the same rows.
 
 mod bare;
-mod stored;
+pub mod stored;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use rusqlite::Connection;
 use serde_json::json;
 
-use super::Scratch;
+use super::{Scratch, binary};
 use crate::clock::Watch;
 use crate::report::{Spread, save, say, table};
 use crate::{Common, Failure, facts, process};
@@ -113,15 +113,6 @@ pub fn run(common: &Common) -> Result<(), Failure> {
         "repeat": common.repeat, "results": figures,
     });
     save(common.json.as_deref(), &result)
-}
-
-/// The binary that stands beside this one.
-fn binary() -> Result<PathBuf, Failure> {
-    let beside = std::env::current_exe()?.with_file_name("redrive");
-    if beside.is_file() {
-        return Ok(beside);
-    }
-    Err("there is no `redrive` beside this program: cargo build --release -p redrive".into())
 }
 
 /// A copy of a store to be worked on, in a folder of its own, and a place for output.

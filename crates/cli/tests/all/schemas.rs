@@ -375,6 +375,8 @@ fn the_server_answers_as_is_written_down() {
         ("pipeline_list", "/v1/pipelines"),
         ("presets", "/v1/policies"),
         ("shown", "/v1/policies/sample"),
+        ("shown", "/v1/policies/sample/simulate?failure_rate=0.5&requests_per_minute=60"),
+        ("lint", "/v1/policies/sample/lint"),
         ("overview", "/v1/overview"),
         ("statistics", "/v1/stats"),
         ("failures", "/v1/failures"),
@@ -383,6 +385,13 @@ fn the_server_answers_as_is_written_down() {
     ] {
         schemas.check_shape(shape, &daemon.get(path).expect(200).json());
     }
+    let exported = daemon.get("/v1/dead/export?limit=1");
+    exported.expect(400);
+    for line in daemon.get("/v1/dead/export").expect(200).body.lines() {
+        schemas.check_shape("life", &serde_json::from_str(line).expect("JSON"));
+    }
+    let nonsense = serde_json::json!({"items": [{"item": {"id": "nothing"}}, {}]});
+    schemas.check_shape("imported", &daemon.post("/v1/dead/import", &nonsense).expect(200).json());
     let redrive = serde_json::json!({"kind": "redrive", "all": true, "dry_run": true});
     schemas.check_shape("started", &daemon.post("/v1/operations", &redrive).expect(200).json());
     let redrive = serde_json::json!({"kind": "redrive", "all": true});

@@ -213,6 +213,12 @@ fn an_operator_acts_on_runs_groups_and_gates() {
         daemon.get(&format!("/v1/{path}")).expect(200);
     }
     daemon.get("/v1/policies/..%2Fpipelines%2Flines.toml").expect(404);
+    let lint = daemon.get("/v1/policies/test/lint").expect(200).json();
+    assert_eq!(lint["checked"], json!(["test"]), "a pipeline is called by its name: {lint}");
+    let simulated = daemon.get("/v1/policies/test/simulate?failure_rate=0.5&items=10").expect(200).json();
+    assert_eq!((&simulated["source"], &simulated["policies"][0]["stage"]), (&json!("test"), &json!("work")));
+    assert_eq!(simulated["policies"][0]["outlook"]["items"], 10, "{simulated}");
+    daemon.get("/v1/policies/test/simulate?failure_rate=2").expect(400);
     assert_eq!(daemon.get("/v1/workers").json()["items"][0]["alive"], true);
     let stages = daemon.get("/v1/runs/r1/results?stage=nothing").expect(404).json();
     assert!(text(&stages["hint"]).contains("work"), "{stages}");

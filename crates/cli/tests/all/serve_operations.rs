@@ -125,3 +125,39 @@ fn a_purge_and_a_rerun_are_carried_on_and_what_makes_no_sense_is_refused() {
     daemon.stop().expect(0);
     place.check();
 }
+
+#[test]
+fn dead_items_are_written_out_edited_and_sent_back_once() {
+    let server = Server::start(|call| {
+        let one = |item: &crate::support::server::Item| match item.payload["n"] == json!(-1) {
+            true => passed(item),
+            false => failed(item, "final", "no good"),
+        };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let place = all_dead(&server, 12);
+    let daemon = Daemon::start(&place, &[]);
+    let exported = daemon.get("/v1/dead/export?run=r1").expect(200);
+    assert_eq!(exported.headers["content-type"], "application/jsonl");
+    let mut lines: Vec<Value> =
+        exported.body.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let found =
+        lines.iter().map(|line| text(&line["item"]["key"])).collect::<std::collections::BTreeSet<_>>();
+    assert_eq!(found, crate::support::keys(12));
+    assert_eq!(daemon.get("/v1/dead/export?text=nowhere").expect(200).body, "");
+    lines.truncate(5);
+    lines.iter_mut().for_each(|line| line["item"]["payload"]["n"] = json!(-1));
+    lines.push(json!({"item": {"id": "nothing"}}));
+    let sent = daemon.post("/v1/dead/import", &json!({"items": lines})).expect(200).json();
+    let became: Vec<String> = array(&sent["items"]).iter().map(|one| text(&one["became"])).collect();
+    assert_eq!(became[..5], ["sent_back"; 5], "{sent}");
+    assert_eq!((became[5].as_str(), sent["items"][5]["why"].is_string()), ("left_alone", true), "{sent}");
+    daemon.until("/v1/runs/r1", |report| report["counts"]["succeeded"] == 5);
+    lines.truncate(5);
+    let again = daemon.post("/v1/dead/import", &json!({"items": lines})).expect(200).json();
+    let became: Vec<String> = array(&again["items"]).iter().map(|one| text(&one["became"])).collect();
+    assert_eq!(became, ["sent_back_before"; 5], "{again}");
+    daemon.post("/v1/dead/import", &json!({"items": []})).expect(400);
+    daemon.stop().expect(0);
+    place.check();
+}

@@ -41,7 +41,7 @@ pub struct Import<'a> {
 
 /// What became of one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", tag = "became")]
 pub enum Imported {
     /// The item was sent back with the line's content.
     SentBack,

@@ -1,12 +1,15 @@
-//! Dead letters: list, show, groups, notes.
+//! Dead letters: list, show, groups, notes, and out and in again.
 
-use redrive_operate::Result;
-use redrive_operate::dead::{self, DeadOrder, List, Note, Which};
+use redrive_operate::dead::{self, DeadOrder, Import, Imported, LINES, List, Note, Which};
 use redrive_operate::items::{self, ItemName};
+use redrive_operate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::call::{Call, Query};
 use crate::reply::Reply;
 use crate::route::{Kind, Param, Route, Shape, param};
+use crate::streams;
 
 /// Most items or groups of a page.
 const MOST: usize = 500;
@@ -35,6 +38,20 @@ pub fn routes() -> Vec<Route> {
             groups,
         )
         .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, TEXT, SINCE, LIMIT]),
+        Route::get(
+            "/v1/dead/export",
+            "Gives dead items with their contents and histories, as JSON Lines.",
+            Shape::Lines("life"),
+            export,
+        )
+        .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE]),
+        Route::post(
+            "/v1/dead/import",
+            "Sends dead items back with the contents of lines of an export.",
+            Shape::Json("imported"),
+            import,
+        )
+        .body("new_import"),
         Route::post(
             "/v1/dead/groups/{group}/note",
             "Writes down what is known about a group.",
@@ -74,6 +91,36 @@ async fn list(call: Call) -> Result<Reply> {
 async fn groups(call: Call) -> Result<Reply> {
     let limit = call.query.number("limit").unwrap_or(USUAL);
     Reply::json(&dead::groups(&call.floor, &which(&call.query)?, limit).await?)
+}
+
+async fn export(call: Call) -> Result<Reply> {
+    let which = which(&call.query)?;
+    Ok(Reply::stream("application/jsonl", streams::dead(call.floor, which).await?))
+}
+
+/// Lines of an export.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewImport {
+    items: Vec<Box<RawValue>>,
+}
+
+/// What became of each line, in their order.
+#[derive(Serialize)]
+struct Became {
+    items: Vec<Imported>,
+}
+
+async fn import(call: Call) -> Result<Reply> {
+    let NewImport { items } = call.body()?;
+    if items.is_empty() || items.len() > LINES {
+        return Err(Error::wrong(format!("between 1 and {LINES} lines are read in at once")));
+    }
+    let lines: Vec<String> = items.iter().map(|line| line.get().to_owned()).collect();
+    let mut import = Import::of(&call.floor, "a request");
+    let items = import.lines(&lines).await?;
+    import.finish().await?;
+    Reply::json(&Became { items })
 }
 
 async fn note(call: Call) -> Result<Reply> {

@@ -5,6 +5,7 @@ mod gates;
 mod items;
 mod operations;
 mod pipelines;
+mod policies;
 mod reports;
 mod runs;
 mod status;
@@ -21,6 +22,7 @@ pub fn table() -> Vec<Route> {
         operations::routes(),
         gates::routes(),
         pipelines::routes(),
+        policies::routes(),
         reports::routes(),
     ]
     .concat()

@@ -1,6 +1,5 @@
-//! Pipelines of the folder, items for their standing runs, and retry policies.
+//! Pipelines of the folder, and items for their standing runs.
 
-use redrive_operate::policies::{self, Show};
 use redrive_operate::submit::{self, HandIn, Inbox};
 use redrive_operate::{Error, Result};
 use serde::Deserialize;
@@ -9,13 +8,10 @@ use serde_json::value::RawValue;
 use super::runs::given;
 use crate::call::Call;
 use crate::reply::Reply;
-use crate::route::{Kind, Route, Shape, param};
+use crate::route::{Route, Shape};
 
 /// Most items of one request.
 const MOST_ITEMS: usize = 10_000;
-/// Most attempts of a timeline, and as many as are shown where nobody says how many.
-const MOST_ATTEMPTS: usize = 1_000;
-const USUAL_ATTEMPTS: usize = 10;
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -27,19 +23,6 @@ pub fn routes() -> Vec<Route> {
             hand_in,
         )
         .body("new_items"),
-        Route::get(
-            "/v1/policies",
-            "Lists the retry policies that have names.",
-            Shape::Json("presets"),
-            presets,
-        ),
-        Route::get(
-            "/v1/policies/{policy}",
-            "Shows a retry policy as a timeline.",
-            Shape::Json("shown"),
-            policy,
-        )
-        .query(&[param("attempts", Kind::Count(MOST_ATTEMPTS), "so many attempts")]),
     ]
 }
 
@@ -69,21 +52,4 @@ async fn hand_in(call: Call) -> Result<Reply> {
     let items = given(&items)?;
     let handed = Inbox::open(&call.floor, ready).items(items).await?;
     Reply::json(&handed)
-}
-
-async fn presets(_call: Call) -> Result<Reply> {
-    Reply::json(&policies::list())
-}
-
-async fn policy(call: Call) -> Result<Reply> {
-    let name = call.text("policy");
-    // The floor would also take the name of a file.
-    if !policies::list().presets.iter().any(|preset| preset.name == name) {
-        return Err(
-            Error::not_found(format!("there is no policy {name:?}")).hint("GET /v1/policies lists them")
-        );
-    }
-    let attempts = call.query.number("attempts").unwrap_or(USUAL_ATTEMPTS);
-    let request = Show { policy: name.to_owned(), stage: None, attempts };
-    Reply::json(&policies::show(&request)?)
 }

@@ -8,8 +8,8 @@ use redrive_core::draw::Draw;
 use redrive_engine::env::Seeded;
 use tokio::task::JoinSet;
 
-use super::super::client::{Answer, Client};
 use crate::Failure;
+use crate::client::{Answer, Client};
 use crate::clock::{Watch, now, pause};
 
 /// Attempts of an item that gets an error that is no throttle.
@@ -53,7 +53,7 @@ pub async fn run(asked: &Asked, seed: u64) -> Result<Arc<Counts>, Failure> {
     for _ in 0..asked.workers {
         let (asked, counts, dice) = (asked.clone(), counts.clone(), dice.clone());
         workers.spawn(async move {
-            let mut client = Client::new(&asked.address);
+            let mut client = Client::new(&asked.address, "sk-rehearse");
             loop {
                 let Some(body) = asked.bodies.get(counts.next.fetch_add(1, Relaxed)) else { return };
                 work(&mut client, asked.path, body, &counts, &dice).await;
