@@ -35,6 +35,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 15, sql: include_str!("../migrations/0015_facts.sql") },
     Migration { number: 16, sql: include_str!("../migrations/0016_operators.sql") },
     Migration { number: 17, sql: include_str!("../migrations/0017_groups.sql") },
+    Migration { number: 23, sql: include_str!("../migrations/0023_dead.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

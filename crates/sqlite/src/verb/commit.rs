@@ -3,7 +3,7 @@
 use redrive_core::event::Transition;
 use redrive_core::fact::Fact;
 use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::Item;
+use redrive_core::item::{Item, StateKind};
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
 use redrive_store::rule::item::entry_of_children;
@@ -14,9 +14,10 @@ use rusqlite::{CachedStatement, Connection, params};
 use crate::content;
 use crate::error::Result;
 use crate::sequence::Sequence;
+use crate::verb::group::Groups;
 use crate::verb::outbox::Outbox;
 use crate::verb::submit::insert;
-use crate::verb::{counter, history, index, operation, output, run};
+use crate::verb::{counter, history, index, item, operation, output, run};
 
 /// The columns that a transition can change. Key, origin, parent and the like stay for ever.
 macro_rules! moved_columns {
@@ -139,6 +140,7 @@ struct Desk<'tx> {
     move_item: CachedStatement<'tx>,
     record: CachedStatement<'tx>,
     deltas: Deltas,
+    groups: Groups,
     items: Sequence,
     outbox: Outbox,
     effects: index::Effects,
@@ -151,6 +153,7 @@ impl<'tx> Desk<'tx> {
             move_item: tx.prepare_cached(MOVE)?,
             record: tx.prepare_cached(history::INSERT_ATTEMPT)?,
             deltas: Deltas::default(),
+            groups: Groups::default(),
             items: Sequence::items(),
             outbox: Outbox::of(tx)?,
             effects: index::Effects::default(),
@@ -160,10 +163,17 @@ impl<'tx> Desk<'tx> {
     fn apply(&mut self, change: &Change, now: Timestamp) -> Result<Applied> {
         let Change { transition, output, forgets } = change;
         let after = &transition.after;
+        // What it is counted by is in the row only, and gone with the move.
+        let was = match transition.from.kind {
+            StateKind::Dead => item::one(self.tx, after.seq)?,
+            _ => None,
+        };
         if !self.move_item(transition)? {
             return Ok(Applied::Stale);
         }
         self.deltas.transition(transition);
+        was.iter().for_each(|was| self.groups.was(was));
+        self.groups.is_now(after);
         self.outbox.tell(self.tx, Fact::of_transition(transition))?;
         if let Some(record) = &transition.record {
             history::add_attempt(&mut self.record, after.seq, record)?;
@@ -221,6 +231,7 @@ impl<'tx> Desk<'tx> {
             let item = entry.item(new, ItemSeq(self.items.next(self.tx)?), id, version);
             insert(self.tx, &item, new)?;
             self.deltas.admitted(&item);
+            self.groups.is_now(&item);
             self.outbox.tell(self.tx, Fact::of_admitted(&item))?;
         }
         Ok(())
@@ -230,6 +241,7 @@ impl<'tx> Desk<'tx> {
         self.effects.finish(self.tx)?;
         self.items.save(self.tx)?;
         self.outbox.finish(self.tx)?;
+        self.groups.finish(self.tx)?;
         counter::add(self.tx, &self.deltas)
     }
 }

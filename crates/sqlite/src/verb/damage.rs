@@ -9,6 +9,7 @@ use rusqlite::{Connection, Row};
 
 use crate::content;
 use crate::error::Result;
+use crate::verb::group;
 
 /// Rows that are asked for at a time.
 const PAGE: i64 = 500;
@@ -17,6 +18,7 @@ const PAGE: i64 = 500;
 pub(crate) fn all(conn: &Connection, limit: usize) -> Result<Vec<Damage>> {
     let mut found = Found { damages: Vec::new(), limit };
     found.or_end(file(conn, limit))?.into_iter().for_each(|what| found.add(None, what));
+    found.or_end(group::miscounted(conn))?.into_iter().for_each(|what| found.add(None, what));
     let looked = contents(conn).and_then(|bad| {
         items(conn, &bad, &mut found)?;
         outputs(conn, &bad, &mut found)

@@ -6,6 +6,7 @@ pub(crate) mod copy;
 pub(crate) mod counter;
 pub(crate) mod damage;
 pub(crate) mod gate;
+pub(crate) mod group;
 pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod item;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Result;
 use crate::row::limit as sql_limit;
+use crate::verb::group::Groups;
 use crate::verb::purge::remove;
 use crate::verb::{counter, item, operation, tombstone};
 
@@ -64,15 +65,17 @@ fn remove_items(tx: &Connection, run: RunId, limit: usize, pruned: &mut Pruned) 
     let page = select.query_map((run.0, sql_limit(limit)), |row| Ok(ItemSeq(row.get(0)?)))?;
     let page = page.collect::<rusqlite::Result<Vec<_>>>()?;
     // A page at a time may be all that is done before a crash, so the counters go down with the items.
-    let mut deltas = Deltas::default();
+    let (mut deltas, mut groups) = (Deltas::default(), Groups::default());
     for seq in &page {
         if let Some(item) = item::one(tx, *seq)? {
             deltas.forgotten(&item);
+            groups.was(&item);
             pruned.dead += u64::from(item.state.kind() == StateKind::Dead);
         }
         remove(tx, *seq)?;
     }
     pruned.items += page.len() as u64;
+    groups.finish(tx)?;
     counter::add(tx, &deltas)
 }
 

@@ -9,13 +9,14 @@ use redrive_store::{ItemRev, Operation, rule};
 use rusqlite::Connection;
 
 use crate::error::Result;
+use crate::verb::group::Groups;
 use crate::verb::outbox::Outbox;
 use crate::verb::{counter, item, operation, output, tombstone};
 
 /// Removes finished items that still have that change number, with all their descendants, leaving tombstones.
 pub(crate) fn purge(tx: &Connection, items: &[ItemRev], by: &Operation, now: Timestamp) -> Result<u64> {
     let by = operation::save(tx, by)?;
-    let mut deltas = Deltas::default();
+    let (mut deltas, mut groups) = (Deltas::default(), Groups::default());
     let mut outbox = Outbox::of(tx)?;
     let mut gone = 0;
     for asked in items {
@@ -26,11 +27,13 @@ pub(crate) fn purge(tx: &Connection, items: &[ItemRev], by: &Operation, now: Tim
             output::remove_of(tx, item.seq)?;
             remove(tx, item.seq)?;
             deltas.purged(&item);
+            groups.was(&item);
             outbox.tell(tx, Fact::of_purged(&item, now))?;
             gone += 1;
         }
     }
     outbox.finish(tx)?;
+    groups.finish(tx)?;
     counter::add(tx, &deltas)?;
     Ok(gone)
 }

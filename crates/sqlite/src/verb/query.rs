@@ -10,8 +10,8 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::error::Result;
 use crate::row::{self, item_columns, limit as sql_limit};
-use crate::verb::counter;
 use crate::verb::item::{collect, one};
+use crate::verb::{counter, group};
 
 /// Reads a page of items.
 pub(crate) fn items(conn: &Connection, query: &ItemQuery) -> Result<Vec<Item>> {
@@ -35,6 +35,14 @@ fn page(query: &ItemQuery) -> Result<(String, Vec<Value>)> {
 
 /// Reads a page of items by when they changed last.
 pub(crate) fn items_by_change(conn: &Connection, query: &ChangeQuery) -> Result<Vec<Item>> {
+    let index = change_index(conn, &query.filter)?;
+    let (sql, values) = by_change(query, index)?;
+    let mut select = conn.prepare_cached(&sql)?;
+    collect(select.query(params_from_iter(values))?, row::item)
+}
+
+/// The statement for it. Which items are on the page is found along the index; only these are then looked at.
+fn by_change(query: &ChangeQuery, index: &str) -> Result<(String, Vec<Value>)> {
     let mut filter = Conditions::of(&query.filter)?;
     let (beyond, way) = if query.newest_first { ("<", "DESC") } else { (">", "ASC") };
     if let Some((at, ItemSeq(seq))) = query.after {
@@ -42,13 +50,30 @@ pub(crate) fn items_by_change(conn: &Connection, query: &ChangeQuery) -> Result<
     }
     let wanted = filter.text();
     filter.values.push(Value::from(sql_limit(query.limit)));
-    let index = index(&query.filter, dead(&query.filter));
     let sql = format!(
-        concat!("SELECT ", item_columns!(), " FROM item {} {} ORDER BY updated_at {}, seq {} LIMIT ?"),
-        index, wanted, way, way
+        concat!(
+            "SELECT ",
+            item_columns!(),
+            " FROM item WHERE seq IN (SELECT seq FROM item {} {} ORDER BY updated_at {}, seq {} LIMIT ?) ",
+            "ORDER BY updated_at {}, seq {}"
+        ),
+        index, wanted, way, way, way, way
     );
-    let mut select = conn.prepare_cached(&sql)?;
-    collect(select.query(params_from_iter(filter.values))?, row::item)
+    Ok((sql, filter.values))
+}
+
+/// The index to read along by when items changed. Dead ones have one in that order; where a run or a group has few of all
+/// dead items, those are sorted instead.
+fn change_index(conn: &Connection, filter: &ItemFilter) -> Result<&'static str> {
+    if !dead(filter) || filter.ids.is_some() || filter.parent.is_some() {
+        return Ok(index(filter, dead(filter)));
+    }
+    let is_small = match (&filter.group, filter.run) {
+        (Some(name), _) => group::has_at_most(conn, name, SORTED)?,
+        (None, Some(run)) => counter::in_state(conn, run, StateKind::Dead)? <= SORTED,
+        (None, None) => false,
+    };
+    Ok(if is_small { index(filter, true) } else { "INDEXED BY item_dead_when" })
 }
 
 /// Whether only dead items can be meant.
@@ -70,6 +95,8 @@ fn index(filter: &ItemFilter, dead: bool) -> &'static str {
     }
 }
 
+/// So many dead items are sorted in next to no time.
+const SORTED: u64 = 2_000;
 /// Runs with no more dead items than this are grouped along their own index, with a look at each item.
 const FEW: u64 = 20_000;
 
@@ -105,6 +132,9 @@ fn counted(filter: &ItemFilter, index: &str) -> Result<(String, Vec<Value>)> {
 
 /// Reads the largest groups of dead items.
 pub(crate) fn groups(conn: &Connection, filter: &ItemFilter, limit: usize) -> Result<Vec<Group>> {
+    if let Some(counted) = group::largest(conn, filter, limit)? {
+        return Ok(counted);
+    }
     let (sql, mut values) = counted(filter, group_index(conn, filter)?)?;
     values.push(Value::from(sql_limit(limit)));
     let mut select = conn.prepare_cached(&sql)?;
@@ -132,14 +162,14 @@ pub(crate) fn groups(conn: &Connection, filter: &ItemFilter, limit: usize) -> Re
 
 /// Conditions, and the values for their question marks.
 #[derive(Default)]
-struct Conditions {
+pub(super) struct Conditions {
     parts: Vec<String>,
-    values: Vec<Value>,
+    pub(super) values: Vec<Value>,
 }
 
 impl Conditions {
     /// The same as [`ItemFilter::matches`], in SQL.
-    fn of(filter: &ItemFilter) -> Result<Self> {
+    pub(super) fn of(filter: &ItemFilter) -> Result<Self> {
         let mut all = Self::default();
         let blob = |id: ItemId| Value::Blob(id.0.to_vec());
         let time = |at: Timestamp| Value::from(at.0);
@@ -198,12 +228,12 @@ impl Conditions {
         Ok(all)
     }
 
-    fn add<const N: usize>(&mut self, part: &str, values: [Value; N]) {
+    pub(super) fn add<const N: usize>(&mut self, part: &str, values: [Value; N]) {
         self.parts.push(part.to_owned());
         self.values.extend(values);
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         if self.parts.is_empty() { String::new() } else { format!("WHERE {}", self.parts.join(" AND ")) }
     }
 }
@@ -284,5 +314,30 @@ mod tests {
             let plan = explained(&conn, "EXPLAIN QUERY PLAN", &sql, &values, 3).join("; ");
             assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{sql}: {plan}");
         }
+    }
+
+    #[test]
+    fn the_last_dead_items_are_found_without_a_look_at_others_and_never_sorted() {
+        let conn = open::in_memory(MIGRATIONS).unwrap();
+        let filter = ItemFilter {
+            run: Some(RunId(1)),
+            stages: vec![StageNo(0)],
+            reason: Some(DeadReason::Final),
+            group: Some("g".to_owned()),
+            ..ItemFilter::default()
+        };
+        for filter in [ItemFilter { state: Some(StateKind::Dead), ..ItemFilter::default() }, filter] {
+            let after = Some((Timestamp(5), ItemSeq(5)));
+            let query = ChangeQuery { filter, newest_first: true, after, limit: 9 };
+            let (sql, values) = by_change(&query, "INDEXED BY item_dead_when").unwrap();
+            let plan = explained(&conn, "EXPLAIN QUERY PLAN", &sql, &values, 3).join("; ");
+            assert!(plan.contains("COVERING INDEX item_dead_when"), "{plan}");
+        }
+        // Few are sorted: those of a run or a group that has next to none.
+        let run =
+            ItemFilter { run: Some(RunId(1)), reason: Some(DeadReason::Final), ..ItemFilter::default() };
+        assert_eq!(change_index(&conn, &run).unwrap(), "INDEXED BY item_dead");
+        let any = ItemFilter { reason: Some(DeadReason::Final), ..ItemFilter::default() };
+        assert_eq!(change_index(&conn, &any).unwrap(), "INDEXED BY item_dead_when");
     }
 }

@@ -12,6 +12,7 @@ use rusqlite::{Connection, params};
 use crate::content;
 use crate::error::Result;
 use crate::sequence::Sequence;
+use crate::verb::group::Groups;
 use crate::verb::outbox::Outbox;
 use crate::verb::{commit, counter, item, run, tombstone};
 
@@ -27,7 +28,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
     if !changes.changes.is_empty() && commit::commit(tx, &changes)?.contains(&Applied::Stale) {
         return Err(Error::Busy("an item changed meanwhile".to_owned()).into());
     }
-    let mut deltas = Deltas::default();
+    let (mut deltas, mut groups) = (Deltas::default(), Groups::default());
     let mut numbers = Sequence::items();
     let mut outbox = Outbox::of(tx)?;
     let mut answers = Vec::with_capacity(submit.items.len());
@@ -65,6 +66,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
                 let item = entry.item(new, ItemSeq(numbers.next(tx)?), id, version);
                 insert(tx, &item, new)?;
                 deltas.admitted(&item);
+                groups.is_now(&item);
                 outbox.tell(tx, Fact::of_admitted(&item))?;
                 Submitted::Admitted(id)
             }
@@ -72,6 +74,7 @@ pub(crate) fn submit(tx: &Connection, submit: &Submit) -> Result<Vec<Submitted>>
     }
     numbers.save(tx)?;
     outbox.finish(tx)?;
+    groups.finish(tx)?;
     counter::add(tx, &deltas)?;
     run::goes_on_with_live(tx, submit.run)?;
     let changed = answers.iter().any(|answer| matches!(answer, Submitted::Changed(_)));
