@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure as AttemptFailure, Kind};
 use redrive_core::id::{ItemId, StageNo};
 use redrive_core::item::NewItem;
@@ -81,7 +81,7 @@ pub struct Pass;
 #[async_trait]
 impl Handler for Pass {
     async fn call(&self, request: Request) -> Answer {
-        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect()).into()
+        Reply::Items(request.items.iter().map(|_| ItemReply::Output(None)).collect()).into()
     }
 }
 
@@ -91,15 +91,15 @@ pub struct Half;
 #[async_trait]
 impl Handler for Half {
     async fn call(&self, request: Request) -> Answer {
-        let verdict = |id: ItemId, attempt: u32| {
+        let reply = |id: ItemId, attempt: u32| {
             if fails(id, attempt) {
                 let failure = AttemptFailure::new(Class::Retryable, Kind::Server, refusal(id));
-                Verdict::Failed { failure: failure.with_status(503), shared: false }
+                ItemReply::Failed { failure: failure.with_status(503), shared: false }
             } else {
-                Verdict::Output(None)
+                ItemReply::Output(None)
             }
         };
-        Reply::Items(request.items.iter().map(|input| verdict(input.id, input.attempt)).collect()).into()
+        Reply::Items(request.items.iter().map(|input| reply(input.id, input.attempt)).collect()).into()
     }
 }
 

@@ -16,7 +16,7 @@ GOOD = {"good", "great", "love", "loved", "excellent", "sturdy", "fast", "happy"
 BAD = {"bad", "broke", "broken", "slow", "awful", "returned", "late", "noisy"}
 
 
-def verdict(item):
+def said(item):
     payload, attempt = item["payload"], item["attempt"]
     number = payload["id"]
     if number == 13 and attempt == 1:
@@ -35,5 +35,5 @@ def verdict(item):
 
 for line in sys.stdin:
     request = json.loads(line)
-    results = [{"id": item["id"], **verdict(item)} for item in request["items"]]
+    results = [{"id": item["id"], **said(item)} for item in request["items"]]
     print(json.dumps({"results": results}), flush=True)

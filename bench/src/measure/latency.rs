@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::reading::Reading;
 use redrive_engine::admit::{Batch, submit};
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
@@ -28,7 +28,7 @@ struct Bell(mpsc::UnboundedSender<u64>);
 impl Handler for Bell {
     async fn call(&self, request: Request) -> Answer {
         let _ = self.0.send(nanos());
-        Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect()).into()
+        Reply::Items(request.items.iter().map(|_| ItemReply::Output(None)).collect()).into()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_core::event::{ChildTally, Event, Gone, Verdict};
+use redrive_core::event::{ChildTally, Event, Gone, ItemReply};
 use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, ItemId, StageNo};
 use redrive_core::item::{Item, StateKind};
@@ -68,7 +68,7 @@ pub(crate) async fn settled_are_those_without_live_children(store: Arc<dyn Store
     let parts = world.claim(PART, 9).await;
     world.happen(&parts[0].item, failed(Class::Final, "no")).await;
     assert!(settled().await.expect("settled").is_empty(), "a running child is live");
-    world.happen(&parts[1].item, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+    world.happen(&parts[1].item, Event::Finished(ItemReply::Filtered("dull".to_owned()))).await;
     let tally = ChildTally { done: 1, dead: 1, gone: 0, live: 0 };
     assert_eq!(settled().await, Ok(vec![Settled { item: first.clone(), children: tally }]));
     world.happen(&parts[2].item, Event::CancelRequested).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::budget::BudgetChange;
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, RunId};
 use redrive_core::item::{NewItem, Payload, StateKind};
@@ -153,7 +153,7 @@ pub(crate) async fn contents_of_every_size_come_back(store: Arc<dyn Store>) {
                 let new = content(to, seed);
                 let current = world.item(&held.item).await;
                 let event = match current.state.kind() {
-                    StateKind::Running => Event::Finished(Verdict::Output(Some(new.clone()))),
+                    StateKind::Running => Event::Finished(ItemReply::Output(Some(new.clone()))),
                     StateKind::Waiting => Event::Killed { why: "enough".to_owned() },
                     _ => Event::Redriven { due: world.now, payload: Some(new.clone()) },
                 };
@@ -210,7 +210,7 @@ pub(crate) async fn outputs_are_found_by_what_was_done_to_what(store: Arc<dyn St
     let outputs: [Payload; 2] = [Arc::from(&b"small"[..]), Arc::from(vec![7_u8; 9_000])];
     let held = world.claim(SPLIT, 2).await;
     for (held, output) in held.iter().zip(&outputs) {
-        let transition = world.decide(&held.item, Event::Finished(Verdict::Output(Some(output.clone()))));
+        let transition = world.decide(&held.item, Event::Finished(ItemReply::Output(Some(output.clone()))));
         let change = Change { output: Some(key(10, held.item.key.as_bytes())), ..Change::from(transition) };
         let stale = change.clone();
         let commit = |change| Commit { changes: vec![change], now: world.now, ..Commit::default() };
@@ -233,7 +233,7 @@ pub(crate) async fn outputs_that_are_to_be_made_anew_are_forgotten_of_their_item
     let mut last = Vec::new();
     for held in world.claim(SPLIT, 2).await {
         let output: Payload = Arc::from(&b"made"[..]);
-        let transition = world.decide(&held.item, Event::Finished(Verdict::Output(Some(output))));
+        let transition = world.decide(&held.item, Event::Finished(ItemReply::Output(Some(output))));
         last.push(transition.after.clone());
         let change = Change { output: Some(key(10, held.item.key.as_bytes())), ..Change::from(transition) };
         assert_eq!(world.store.commit(commit(change)).await, Ok(vec![Applied::Done]));

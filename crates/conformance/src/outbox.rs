@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_core::event::{Event, Gone, Verdict};
+use redrive_core::event::{Event, Gone, ItemReply};
 use redrive_core::failure::Class;
 use redrive_core::id::{FactId, RunId, StoreId};
 use redrive_core::item::LastFailure;
@@ -125,7 +125,7 @@ pub(crate) async fn every_other_end_and_beginning_is_told(store: Arc<dyn Store>)
     assert_eq!(world.store.purge(wanted, operation, world.now).await, Ok(1));
     world.admit(&["b"]).await;
     let held = world.claim_one(SPLIT).await;
-    world.happen(&held, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+    world.happen(&held, Event::Finished(ItemReply::Filtered("dull".to_owned()))).await;
     let expected = [
         "a item.admitted",
         "a item.failed",

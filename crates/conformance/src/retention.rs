@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, ItemSeq, Rev, StageNo};
 use redrive_core::item::{Item, NewItem, Payload, StateKind};
@@ -170,7 +170,7 @@ pub(crate) async fn a_purge_takes_kept_outputs_with_it(store: Arc<dyn Store>) {
     let key = |n: u8| OutputKey { config: 1, input: ContentHash([n; 16]) };
     let mut kept = Vec::new();
     for (n, held) in (0..).zip(world.claim(SPLIT, 2).await) {
-        let output = Event::Finished(Verdict::Output(Some(Arc::from(&b"output"[..]))));
+        let output = Event::Finished(ItemReply::Output(Some(Arc::from(&b"output"[..]))));
         let transition = world.decide(&held.item, output);
         kept.push(transition.after.clone());
         let change = Change { output: Some(key(n)), ..Change::from(transition) };
@@ -202,7 +202,7 @@ pub(crate) async fn prune_spares_runs_with_dead_items_unless_told(store: Arc<dyn
     let good = World::new(store.clone()).await;
     good.admit(&["a"]).await;
     let held = good.claim_one(SPLIT).await;
-    good.happen(&held, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+    good.happen(&held, Event::Finished(ItemReply::Filtered("dull".to_owned()))).await;
     let bad = World::new(store.clone()).await;
     bad.bury(&["a", "b"], "no").await;
     let cleaned = World::new(store.clone()).await;
@@ -233,7 +233,7 @@ pub(crate) async fn prune_goes_in_pages(store: Arc<dyn Store>) {
     let submit = Submit { items: items.collect(), ..world.submission(&[]) };
     world.store.submit(submit).await.expect("submit");
     for held in world.claim(SPLIT, 25).await {
-        world.happen(&held.item, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+        world.happen(&held.item, Event::Finished(ItemReply::Filtered("dull".to_owned()))).await;
     }
     let kept = World::new(world.store.clone()).await;
     let new = NewItem::new("kept", vec![1_u8; 5_000], 0);
@@ -314,7 +314,7 @@ pub(crate) async fn prune_takes_one_run_when_it_is_named(store: Arc<dyn Store>) 
     for world in [&named, &other, &open] {
         world.admit(&["a"]).await;
         let held = world.claim_one(SPLIT).await;
-        world.happen(&held, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+        world.happen(&held, Event::Finished(ItemReply::Filtered("dull".to_owned()))).await;
     }
     finish(&named).await;
     finish(&other).await;
@@ -354,7 +354,7 @@ pub(crate) async fn outputs_are_forgotten_with_the_run_that_wrote_them_last(stor
         world.admit(&names).await;
         for held in world.claim(SPLIT, 3).await {
             let output: Payload = Arc::from(format!("{} of {}", held.item.key, world.run).into_bytes());
-            let transition = world.decide(&held.item, Event::Finished(Verdict::Output(Some(output))));
+            let transition = world.decide(&held.item, Event::Finished(ItemReply::Output(Some(output))));
             let change = Change { output: Some(key(&held.item.key)), ..Change::from(transition) };
             let commit = Commit { changes: vec![change], now: world.now, ..Commit::default() };
             assert_eq!(store.commit(commit).await, Ok(vec![Applied::Done]));

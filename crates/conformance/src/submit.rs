@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_core::event::{Event, Gone, Verdict};
+use redrive_core::event::{Event, Gone, ItemReply};
 use redrive_core::failure::{Class, Kind};
 use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_core::item::{DeadReason, LastFailure, NewItem, State, StateKind};
@@ -209,7 +209,7 @@ pub(crate) async fn what_a_superseded_item_was_is_kept(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let item = world.admit(&["a"]).await.remove(0);
     let filtered = world.claim_one(SPLIT).await;
-    let filtered = world.happen(&filtered, Event::Finished(Verdict::Filtered("dull".to_owned()))).await;
+    let filtered = world.happen(&filtered, Event::Finished(ItemReply::Filtered("dull".to_owned()))).await;
     let gone = world.happen(&filtered, Event::Superseded(Gone::Removed)).await;
     let kept = world.store.item(item.seq).await.expect("item").expect("it");
     assert_eq!((&kept.state, &kept), (&State::Superseded { was: StateKind::Filtered }, &gone));

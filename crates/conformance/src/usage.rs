@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::attempt::Outcome;
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::StageNo;
 use redrive_core::item::{Item, State};
@@ -62,7 +62,7 @@ pub(crate) async fn a_turned_away_item_is_kept_as_decided(store: Arc<dyn Store>)
     for (n, class) in (1..).zip(Class::ALL) {
         let held = world.claim_one(SPLIT).await;
         let failure = Failure::new(class, Kind::Server, "no").with_status(503);
-        let after = world.happen(&held, Event::Finished(Verdict::TurnedAway { failure, wait })).await;
+        let after = world.happen(&held, Event::Finished(ItemReply::TurnedAway { failure, wait })).await;
         assert_eq!((after.failures, after.throttles, after.crashes), (0, n, 0), "{class}");
         assert_eq!(after.state, State::Waiting { due: world.now.after(wait), cause: Some(Cause::Gate) });
         let history = world.store.history(held.seq).await.expect("history");

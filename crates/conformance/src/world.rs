@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive_core::attempt::{AttemptRecord, Outcome};
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Transition, Verdict};
+use redrive_core::event::{Event, ItemReply, Transition};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ItemId, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, NewItem, State};
@@ -87,19 +87,19 @@ pub(crate) fn new_operation(kind: OperationKind) -> Operation {
 
 /// It passed, with the same content.
 pub(crate) fn passed() -> Event {
-    Event::Finished(Verdict::Output(None))
+    Event::Finished(ItemReply::Output(None))
 }
 
 /// It failed.
 pub(crate) fn failed(class: Class, text: &str) -> Event {
     let failure = Failure::new(class, Kind::Server, text).with_status(503);
-    Event::Finished(Verdict::Failed { failure, shared: false })
+    Event::Finished(ItemReply::Failed { failure, shared: false })
 }
 
 /// It becomes these children.
 pub(crate) fn split(keys: &[&str]) -> Event {
     let children = keys.iter().enumerate().map(|(n, key)| NewItem::new(*key, key.as_bytes(), n as u64));
-    Event::Finished(Verdict::Children(children.collect()))
+    Event::Finished(ItemReply::Children(children.collect()))
 }
 
 /// A run, a worker and a clock over a store.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::attempt::{AttemptFailure, AttemptRecord, Outcome};
 use crate::draw::Draw;
-use crate::event::{ChildTally, Children, Event, Joined, Mark, Transition, Verdict};
+use crate::event::{ChildTally, Children, Event, ItemReply, Joined, Mark, Transition};
 use crate::fact::{Facts, Happened, follow};
 use crate::failure::{Class, Failure, Kind};
 use crate::id::{ItemId, StageNo, WorkerId};
@@ -80,7 +80,7 @@ impl Desk<'_> {
     fn transition(&self, event: Event) -> Result<Transition, Illegal> {
         match event {
             Event::Claimed { worker } => self.claimed(worker),
-            Event::Finished(verdict) => self.finished(verdict),
+            Event::Finished(reply) => self.finished(reply),
             Event::Released => self.released(),
             Event::Interrupted => self.interrupted(),
             Event::LeaseExpired => self.lease_expired(),
@@ -161,28 +161,28 @@ impl Desk<'_> {
         }
     }
 
-    fn finished(&self, verdict: Verdict) -> Result<Transition, Illegal> {
+    fn finished(&self, reply: ItemReply) -> Result<Transition, Illegal> {
         let held = self.held("only a running item can finish")?;
-        Ok(match verdict {
-            Verdict::Output(payload) => self.passed(held, Outcome::Succeeded, payload),
-            Verdict::Indexed(effect, payload) => {
+        Ok(match reply {
+            ItemReply::Output(payload) => self.passed(held, Outcome::Succeeded, payload),
+            ItemReply::Indexed(effect, payload) => {
                 let mut next = self.passed(held, Outcome::Succeeded, payload);
                 next.effect = Some(effect);
                 next
             }
-            Verdict::Reused(payload) => self.passed(held, Outcome::Reused, Some(payload)),
-            Verdict::Filtered(reason) => {
+            ItemReply::Reused(payload) => self.passed(held, Outcome::Reused, Some(payload)),
+            ItemReply::Filtered(reason) => {
                 let mut next = self.to(State::Filtered { reason: reason.chars().take(500).collect() });
                 next.after.last = None;
                 next.record = Some(self.record(held, Outcome::Filtered, None, None));
                 next
             }
-            Verdict::Children(children) => match self.refuse_children(&children) {
+            ItemReply::Children(children) => match self.refuse_children(&children) {
                 Some(failure) => self.failed(held, failure, false),
                 None => self.expanded(held, children),
             },
-            Verdict::Failed { failure, shared } => self.failed(held, failure, shared),
-            Verdict::TurnedAway { failure, wait } => self.turned_away(held, failure, wait),
+            ItemReply::Failed { failure, shared } => self.failed(held, failure, shared),
+            ItemReply::TurnedAway { failure, wait } => self.turned_away(held, failure, wait),
         })
     }
 

@@ -19,8 +19,8 @@ pub enum Event {
         /// The worker.
         worker: WorkerId,
     },
-    /// Its attempt ended with this verdict.
-    Finished(Verdict),
+    /// Its attempt ended with this reply.
+    Finished(ItemReply),
     /// It was taken but never started, and is given back.
     Released,
     /// It was started and then broken off by a clean stop.
@@ -93,7 +93,7 @@ pub enum Gone {
 
 /// What a stage said of one item.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum ItemReply {
     /// It passed; the content for the next stage, or `None` when it stays the same.
     Output(Option<Payload>),
     /// It passed, and this is written into the index together with that; the content as for `Output`.

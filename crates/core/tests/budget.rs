@@ -7,7 +7,7 @@ use std::time::Duration;
 use redrive_core::budget::{Breach, Budget, BudgetSpec, Excess};
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Transition, Verdict};
+use redrive_core::event::{Event, ItemReply, Transition};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Entry, Item, NewItem, State};
@@ -67,12 +67,12 @@ impl Case {
         luck % 1_000 < self.permille
     }
 
-    fn verdict(self, item: &Item) -> Verdict {
+    fn reply(self, item: &Item) -> ItemReply {
         if item.stage.index() != self.sick || !self.dies(item) {
-            return Verdict::Output(None);
+            return ItemReply::Output(None);
         }
         let class = if self.deaths == Deaths::Late { Class::Retryable } else { Class::Final };
-        Verdict::Failed { failure: Failure::new(class, Kind::Server, "no"), shared: false }
+        ItemReply::Failed { failure: Failure::new(class, Kind::Server, "no"), shared: false }
     }
 
     /// A slow stage takes a hundred times as long as the others.
@@ -149,8 +149,8 @@ fn play(case: Case) -> Option<Breach> {
             continue;
         }
         working[item.stage.index()] -= 1;
-        let verdict = case.verdict(&item);
-        let transition = change(&item, Event::Finished(verdict), &plan, now);
+        let reply = case.reply(&item);
+        let transition = change(&item, Event::Finished(reply), &plan, now);
         let after = &transition.after;
         match after.state {
             State::Waiting { .. } if after.stage != item.stage => {
@@ -227,9 +227,9 @@ fn a_resumed_run_does_not_trip_on_the_old_window() {
     let running = |n| change(&begin(n), Event::Claimed { worker: WorkerId(1) }, &plan, Timestamp(0)).after;
     let observe = |budget: &mut Budget, n: usize, dies: bool| {
         let failure = Failure::new(Class::Final, Kind::Server, "no");
-        let verdict = if dies { Verdict::Failed { failure, shared: false } } else { Verdict::Output(None) };
+        let reply = if dies { ItemReply::Failed { failure, shared: false } } else { ItemReply::Output(None) };
         let at = Timestamp(i64::try_from(n).expect("few"));
-        budget.observe(&spec, &plan, &change(&running(n), Event::Finished(verdict), &plan, at))
+        budget.observe(&spec, &plan, &change(&running(n), Event::Finished(reply), &plan, at))
     };
     assert!((0..100).any(|n| observe(&mut budget, n, n % 8 == 0).is_some()), "12.5 % are too many");
     let mut resumed = budget.clone();
@@ -245,7 +245,7 @@ fn filtered_items_neither_passed_nor_died() {
     let mut budget = Budget::default();
     for n in 0..500 {
         let running = change(&begin(n), Event::Claimed { worker: WorkerId(1) }, &plan, Timestamp(0)).after;
-        let filtered = Event::Finished(Verdict::Filtered("not wanted".to_owned()));
+        let filtered = Event::Finished(ItemReply::Filtered("not wanted".to_owned()));
         budget.observe(&spec, &plan, &change(&running, filtered, &plan, Timestamp(1)));
     }
     assert_eq!(budget, Budget::default());

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use redrive_core::attempt::Outcome;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{ChildTally, Event, Gone, Transition, Verdict};
+use redrive_core::event::{ChildTally, Event, Gone, ItemReply, Transition};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
@@ -82,7 +82,7 @@ fn claimed(item: &Item, plan: &Plan, now: i64) -> Item {
 }
 
 fn failure(class: Class) -> Event {
-    Event::Finished(Verdict::Failed { failure: Failure::new(class, Kind::Server, "no"), shared: false })
+    Event::Finished(ItemReply::Failed { failure: Failure::new(class, Kind::Server, "no"), shared: false })
 }
 
 fn due(item: &Item) -> i64 {
@@ -138,7 +138,7 @@ fn a_hint_is_a_floor() {
     let plan = plan(policy("sample"));
     let hinted =
         Failure::new(Class::RateLimited, Kind::Client, "429").with_hint(Some(Duration::from_secs(7)));
-    let event = Event::Finished(Verdict::Failed { failure: hinted, shared: false });
+    let event = Event::Finished(ItemReply::Failed { failure: hinted, shared: false });
     let after = step(&claimed(&waiting(), &plan, 0), event, &plan, 0).after;
     assert!(due(&after) >= 7_000);
     assert!(matches!(after.state, State::Waiting { cause: Some(Cause::Hint), .. }));
@@ -165,7 +165,7 @@ fn quota_waits_for_a_human_without_spending_anything() {
 }
 
 fn turned_away(class: Class, wait: Duration) -> Event {
-    Event::Finished(Verdict::TurnedAway { failure: Failure::new(class, Kind::Server, "no"), wait })
+    Event::Finished(ItemReply::TurnedAway { failure: Failure::new(class, Kind::Server, "no"), wait })
 }
 
 #[test]
@@ -262,7 +262,8 @@ fn passing_a_stage_starts_its_counters_anew_and_tells_how_long_it_took_to_heal()
     let mut item = waiting();
     item.stage = StageNo(0);
     let failed = step(&claimed(&item, &plan, 0), failure(Class::Retryable), &plan, 0).after;
-    let passed = step(&claimed(&failed, &plan, 1_500), Event::Finished(Verdict::Output(None)), &plan, 1_700);
+    let passed =
+        step(&claimed(&failed, &plan, 1_500), Event::Finished(ItemReply::Output(None)), &plan, 1_700);
     assert_eq!(passed.after.stage, StageNo(2));
     assert_eq!((passed.after.attempt, passed.after.failures), (0, 0));
     assert_eq!(passed.healed, Some(Duration::from_millis(1_700)));
@@ -274,7 +275,7 @@ fn children_decide_for_their_parent() {
     let plan = plan(policy("sample"));
     let children = vec![NewItem::new("c1", *b"1", 0), NewItem::new("c2", *b"2", 1)];
     let joining =
-        step(&claimed(&waiting(), &plan, 0), Event::Finished(Verdict::Children(children)), &plan, 1);
+        step(&claimed(&waiting(), &plan, 0), Event::Finished(ItemReply::Children(children)), &plan, 1);
     assert_eq!(joining.after.state, State::Joining);
     assert_eq!(joining.children.expect("admitted").stage, StageNo(1));
     let settle = |done, dead, live| {
@@ -293,7 +294,7 @@ fn children_decide_for_their_parent() {
 fn children_that_cannot_be_are_a_broken_answer() {
     let plan = plan(policy("sample"));
     let twice = vec![NewItem::new("c", *b"1", 0), NewItem::new("c", *b"2", 1)];
-    let after = step(&claimed(&waiting(), &plan, 0), Event::Finished(Verdict::Children(twice)), &plan, 1);
+    let after = step(&claimed(&waiting(), &plan, 0), Event::Finished(ItemReply::Children(twice)), &plan, 1);
     assert_eq!(after.record.expect("recorded").failure.expect("failed").kind, Kind::Answer);
     assert!(after.children.is_none());
 }
@@ -335,9 +336,9 @@ fn an_item_whose_content_is_damaged_is_dead_whatever_its_policy_says() {
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         Just(Event::Claimed { worker: WorkerId(1) }),
-        Just(Event::Finished(Verdict::Output(None))),
-        Just(Event::Finished(Verdict::Filtered("r".into()))),
-        Just(Event::Finished(Verdict::Children(vec![NewItem::new("c", *b"1", 0)]))),
+        Just(Event::Finished(ItemReply::Output(None))),
+        Just(Event::Finished(ItemReply::Filtered("r".into()))),
+        Just(Event::Finished(ItemReply::Children(vec![NewItem::new("c", *b"1", 0)]))),
         prop::sample::select(Class::ALL.to_vec()).prop_map(failure),
         (prop::sample::select(Class::ALL.to_vec()), 0_u64..60_000)
             .prop_map(|(class, wait)| turned_away(class, Duration::from_millis(wait))),
@@ -410,7 +411,7 @@ fn no_wait_is_longer_than_it_was_decided_to_be_whatever_the_clock_does() {
         let claimed =
             decide(&admitted, Event::Claimed { worker: WorkerId(1) }, &plan, at(ahead)).expect("due").after;
         let failure = Failure::new(Class::Retryable, Kind::Server, "no");
-        let failed = Event::Finished(Verdict::Failed { failure, shared: false });
+        let failed = Event::Finished(ItemReply::Failed { failure, shared: false });
         let failed = decide(&claimed, failed, &plan, at(ahead)).expect("held").after;
         let State::Waiting { due, .. } = failed.state else { panic!("{failed:?}") };
         let wait = due.since(ahead);
@@ -428,7 +429,7 @@ fn no_wait_is_longer_than_it_was_decided_to_be_whatever_the_clock_does() {
         let text = "worker w1 vanished";
         let lost = Failure::new(Class::Crash, Kind::Worker, text);
         let shared = false;
-        let ends = [Event::LeaseExpired, Event::Finished(Verdict::Failed { failure: lost, shared })];
+        let ends = [Event::LeaseExpired, Event::Finished(ItemReply::Failed { failure: lost, shared })];
         for event in ends.into_iter().filter(|_| step > 1_000) {
             let back = decide(&claimed, event, &plan, at(now)).expect("held").after;
             let State::Waiting { due, .. } = back.state else { panic!("{back:?}") };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{ChildTally, Event, Gone, Transition, Verdict};
+use redrive_core::event::{ChildTally, Event, Gone, ItemReply, Transition};
 use redrive_core::fact::{Fact, FactKind};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo, WorkerId};
@@ -54,7 +54,7 @@ fn names(item: &Item, event: Event) -> String {
 fn every_event_says_what_the_world_is_told() {
     let failing = |class| {
         let failure = Failure::new(class, Kind::Server, "no");
-        Event::Finished(Verdict::Failed { failure, shared: false })
+        Event::Finished(ItemReply::Failed { failure, shared: false })
     };
     let settled = |done, dead| Event::ChildrenSettled(ChildTally { done, dead, gone: 0, live: 0 });
     let running = |stage| item(stage, State::Running { worker: WorkerId(1), since: Timestamp(0) });
@@ -62,22 +62,22 @@ fn every_event_says_what_the_world_is_told() {
     let dead = step(&running(0), failing(Class::Final)).after;
     let gone = step(&waiting, Event::Superseded(Gone::Newer)).after;
     let crashed = Item { crashes: 9, ..running(0) };
-    let turned_away = Event::Finished(Verdict::TurnedAway {
+    let turned_away = Event::Finished(ItemReply::TurnedAway {
         failure: Failure::new(Class::Retryable, Kind::Server, "no"),
         wait: Duration::from_secs(1),
     });
     let children = |n: usize| {
         let children = (0..n).map(|n| NewItem::new(n.to_string(), b"c".as_slice(), 0));
-        Event::Finished(Verdict::Children(children.collect()))
+        Event::Finished(ItemReply::Children(children.collect()))
     };
     let told = [
         (&waiting, Event::Claimed { worker: WorkerId(1) }, ""),
         (&running(0), Event::Released, ""),
         (&running(0), Event::Interrupted, ""),
-        (&running(0), Event::Finished(Verdict::Output(None)), "item.stage_passed"),
-        (&running(2), Event::Finished(Verdict::Output(None)), "item.stage_passed item.succeeded"),
-        (&running(0), Event::Finished(Verdict::Reused(b"y".as_slice().into())), "item.stage_passed"),
-        (&running(0), Event::Finished(Verdict::Filtered("dull".to_owned())), "item.filtered"),
+        (&running(0), Event::Finished(ItemReply::Output(None)), "item.stage_passed"),
+        (&running(2), Event::Finished(ItemReply::Output(None)), "item.stage_passed item.succeeded"),
+        (&running(0), Event::Finished(ItemReply::Reused(b"y".as_slice().into())), "item.stage_passed"),
+        (&running(0), Event::Finished(ItemReply::Filtered("dull".to_owned())), "item.filtered"),
         (&running(0), children(2), "item.expanded"),
         (&running(0), children(0), "item.stage_passed"),
         (&running(0), failing(Class::Retryable), "item.failed item.retry_scheduled"),
@@ -112,7 +112,7 @@ fn every_event_says_what_the_world_is_told() {
 fn a_fact_names_the_attempt_that_ended_and_no_text() {
     let running = item(0, State::Running { worker: WorkerId(1), since: Timestamp(0) });
     let failure = Failure::new(Class::Final, Kind::Server, "a secret");
-    let next = step(&running, Event::Finished(Verdict::Failed { failure, shared: false }));
+    let next = step(&running, Event::Finished(ItemReply::Failed { failure, shared: false }));
     let facts: Vec<_> = Fact::of_transition(&next).collect();
     let body = serde_json::to_string(&facts[1]).expect("JSON");
     let expected = format!(
@@ -120,7 +120,7 @@ fn a_fact_names_the_attempt_that_ended_and_no_text() {
         running.id
     );
     assert_eq!(body, expected);
-    let passed = step(&running, Event::Finished(Verdict::Output(None)));
+    let passed = step(&running, Event::Finished(ItemReply::Output(None)));
     let fact = Fact::of_transition(&passed).next().expect("one");
     assert_eq!((fact.stage, fact.attempt), (Some(StageNo(0)), Some(1)), "not where it is now");
 }

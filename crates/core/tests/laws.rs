@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{ChildTally, Event, Mark, Verdict};
+use redrive_core::event::{ChildTally, Event, ItemReply, Mark};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Entry, Item, NewItem, State};
@@ -45,8 +45,8 @@ fn failed() -> (Item, AttemptRecord) {
     let plan = plan();
     let held = decide(&fresh(), Event::Claimed { worker: WorkerId(1) }, &plan, at(2_000)).expect("legal");
     let failure = Failure::new(Class::Retryable, Kind::Server, "no");
-    let verdict = Verdict::Failed { failure, shared: false };
-    let failed = decide(&held.after, Event::Finished(verdict), &plan, at(3_000)).expect("legal");
+    let reply = ItemReply::Failed { failure, shared: false };
+    let failed = decide(&held.after, Event::Finished(reply), &plan, at(3_000)).expect("legal");
     (failed.after, failed.record.expect("recorded"))
 }
 

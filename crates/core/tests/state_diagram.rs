@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{ChildTally, Event, Gone, Verdict};
+use redrive_core::event::{ChildTally, Event, Gone, ItemReply};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
@@ -95,19 +95,19 @@ fn states() -> Vec<Item> {
 
 fn events() -> Vec<(&'static str, Event)> {
     let failed = |class| {
-        Event::Finished(Verdict::Failed { failure: Failure::new(class, Kind::Server, "no"), shared: false })
+        Event::Finished(ItemReply::Failed { failure: Failure::new(class, Kind::Server, "no"), shared: false })
     };
     let turned_away = |wait| {
         let failure = Failure::new(Class::Retryable, Kind::Server, "no");
-        Event::Finished(Verdict::TurnedAway { failure, wait })
+        Event::Finished(ItemReply::TurnedAway { failure, wait })
     };
     let child = NewItem::new("c", *b"1", 0);
     vec![
         ("claimed", Event::Claimed { worker: WorkerId(2) }),
-        ("passed", Event::Finished(Verdict::Output(None))),
-        ("filtered", Event::Finished(Verdict::Filtered("r".into()))),
-        ("expanded", Event::Finished(Verdict::Children(vec![child]))),
-        ("without children", Event::Finished(Verdict::Children(Vec::new()))),
+        ("passed", Event::Finished(ItemReply::Output(None))),
+        ("filtered", Event::Finished(ItemReply::Filtered("r".into()))),
+        ("expanded", Event::Finished(ItemReply::Children(vec![child]))),
+        ("without children", Event::Finished(ItemReply::Children(Vec::new()))),
         ("failed", failed(Class::Retryable)),
         ("final failure", failed(Class::Final)),
         ("throttled", failed(Class::RateLimited)),

@@ -3,7 +3,7 @@
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::id::{ItemSeq, RunId, StageNo, WorkerId};
 use redrive_core::item::{Entry, Item, NewItem, StateKind};
 use redrive_core::laws::{Census, Law};
@@ -42,7 +42,7 @@ fn life(usage: Option<Usage>) -> (Item, AttemptRecord, Vec<Counter>) {
     deltas.admitted(&item);
     let held = decide(&item, Event::Claimed { worker: WorkerId(1) }, &plan, at).expect("legal").after;
     deltas.claimed(RUN, StageNo(0), 1);
-    let mut done = decide(&held, Event::Finished(Verdict::Output(None)), &plan, at).expect("legal");
+    let mut done = decide(&held, Event::Finished(ItemReply::Output(None)), &plan, at).expect("legal");
     let record = done.record.as_mut().expect("recorded");
     record.usage = usage;
     let record = record.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::Failure;
 use redrive_core::gate::Limits;
 use redrive_core::id::{ItemId, RunId};
@@ -125,8 +125,8 @@ impl From<Reply> for Answer {
 /// What became of the items of a call.
 #[derive(Debug, Clone)]
 pub enum Reply {
-    /// A verdict per item, in the order of the request.
-    Items(Vec<Verdict>),
+    /// A reply per item, in the order of the request.
+    Items(Vec<ItemReply>),
     /// The call failed as a whole; no item is known to be at fault.
     Whole(Failure),
 }

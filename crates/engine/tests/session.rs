@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::budget::BudgetSpec;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::id::StageNo;
 use redrive_core::item::{NewItem, Payload};
 use redrive_core::order::Order;
@@ -52,7 +52,7 @@ impl Clock for Counting {
 }
 
 /// Says the same of every item.
-struct Says(fn() -> Verdict);
+struct Says(fn() -> ItemReply);
 
 #[async_trait]
 impl Handler for Says {
@@ -61,13 +61,13 @@ impl Handler for Says {
     }
 }
 
-fn passes() -> Verdict {
-    Verdict::Output(None)
+fn passes() -> ItemReply {
+    ItemReply::Output(None)
 }
 
-fn splits() -> Verdict {
+fn splits() -> ItemReply {
     let part = |n: u8| NewItem::new(format!("part {n}"), Payload::from(*b"{}"), 0);
-    Verdict::Children(vec![part(1), part(2)])
+    ItemReply::Children(vec![part(1), part(2)])
 }
 
 /// So many items in one piece.
@@ -93,8 +93,8 @@ fn stage(name: &str, next: Option<u16>, first_child: Option<u16>, owner: Option<
     }
 }
 
-fn recipe(stages: Vec<(StagePlan, fn() -> Verdict)>) -> Recipe {
-    let work = |says: fn() -> Verdict| StageWork {
+fn recipe(stages: Vec<(StagePlan, fn() -> ItemReply)>) -> Recipe {
+    let work = |says: fn() -> ItemReply| StageWork {
         handler: Arc::new(Says(says)),
         batch: 2,
         batch_tokens: None,
@@ -159,7 +159,7 @@ async fn a_small_run_never_waits_for_a_tick() {
     for items in [0, 1, 3, 20] {
         let two = || {
             recipe(vec![
-                (stage("first", Some(1), None, None), passes as fn() -> Verdict),
+                (stage("first", Some(1), None, None), passes as fn() -> ItemReply),
                 (stage("second", None, None, None), passes),
             ])
         };
@@ -172,10 +172,10 @@ async fn parents_whose_children_are_done_go_on_without_waiting_for_a_tick() {
     for items in [1, 3, 20] {
         let nested = |next: Option<u16>| {
             let mut stages = vec![
-                (stage("split", next, Some(1), None), splits as fn() -> Verdict),
+                (stage("split", next, Some(1), None), splits as fn() -> ItemReply),
                 (stage("part", None, None, Some(0)), passes),
             ];
-            stages.extend(next.map(|_| (stage("last", None, None, None), passes as fn() -> Verdict)));
+            stages.extend(next.map(|_| (stage("last", None, None, None), passes as fn() -> ItemReply)));
             recipe(stages)
         };
         assert_eq!(ticks_waited_for(nested(Some(2)), items).await, 0, "{items} items with a stage after");
@@ -231,7 +231,7 @@ async fn items_that_die_with_their_worker_spend_the_budget_of_their_stage() {
     let fragile = PolicySpec { crash_limit: Some(1), ..PolicySpec::default() };
     let mut plan = stage("work", None, None, None);
     plan.policy = fragile.build().expect("it is right");
-    let mut recipe = recipe(vec![(plan, passes as fn() -> Verdict)]);
+    let mut recipe = recipe(vec![(plan, passes as fn() -> ItemReply)]);
     recipe.budget = Some(BudgetSpec { consecutive: Some(3), ..BudgetSpec::default() });
     let ending = after_a_worker_vanished(recipe, 8, 3).await;
     let Ending::Halted(Halt::Budget(breach)) = ending else { panic!("{ending:?}") };

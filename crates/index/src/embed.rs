@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::ContentHash;
 use redrive_core::index::{Effect, KeptVector, ModelNo, VectorKey};
@@ -41,7 +41,7 @@ enum Outcome {
     Vector(Arc<KeptVector>),
     /// The model has nothing to say about it: it can be found by its words only.
     Nothing,
-    Other(Verdict),
+    Other(ItemReply),
 }
 
 /// A text of a call, and the items that have it.
@@ -96,17 +96,17 @@ impl IndexEmbed {
                 usage = sum(usage, asked.usage);
                 limits = asked.limits;
                 match asked.reply {
-                    Reply::Items(verdicts) if verdicts.len() == ours.len() => {
-                        let settled = match self.learn(&verdicts).await {
-                            Ok(dimensions) => self.settle(&flight, &mut texts, &ours, verdicts, dimensions),
+                    Reply::Items(replies) if replies.len() == ours.len() => {
+                        let settled = match self.learn(&replies).await {
+                            Ok(dimensions) => self.settle(&flight, &mut texts, &ours, replies, dimensions),
                             Err(failure) => Err(failure),
                         };
                         if let Err(failure) = settled {
                             return Answer { reply: Reply::Whole(failure), usage, limits };
                         }
                     }
-                    Reply::Items(verdicts) => {
-                        let text = format!("{} verdicts for {} texts", verdicts.len(), ours.len());
+                    Reply::Items(replies) => {
+                        let text = format!("{} replies for {} texts", replies.len(), ours.len());
                         let failure = Failure::new(Class::Retryable, Kind::Answer, text);
                         return Answer { reply: Reply::Whole(failure), usage, limits };
                     }
@@ -120,7 +120,7 @@ impl IndexEmbed {
             // The end of the other flight closes its bell.
             let _ = bell.changed().await;
         }
-        Answer { reply: Reply::Items(self.verdicts(&request.items, texts)), usage, limits }
+        Answer { reply: Reply::Items(self.replies(&request.items, texts)), usage, limits }
     }
 
     /// Has the texts embedded that are this call's own.
@@ -143,12 +143,12 @@ impl IndexEmbed {
     }
 
     /// How many numbers the vectors of the index have.
-    async fn learn(&self, verdicts: &[Verdict]) -> Result<usize, Failure> {
+    async fn learn(&self, replies: &[ItemReply]) -> Result<usize, Failure> {
         if let Some(known) = self.dimensions.get() {
             return Ok(*known);
         }
-        let vector = verdicts.iter().find_map(|verdict| match verdict {
-            Verdict::Output(Some(output)) => numbers(output).ok(),
+        let vector = replies.iter().find_map(|reply| match reply {
+            ItemReply::Output(Some(output)) => numbers(output).ok(),
             _ => None,
         });
         // Without a vector there is nothing to compare.
@@ -161,27 +161,27 @@ impl IndexEmbed {
         Ok(*self.dimensions.get_or_init(|| learnt as usize))
     }
 
-    /// Takes verdicts in. An answer with a vector of the wrong size says that the model is another one: nothing of it is
+    /// Takes replies in. An answer with a vector of the wrong size says that the model is another one: nothing of it is
     /// used.
     fn settle(
         &self,
         flight: &Flight<'_>,
         texts: &mut [Text],
         ours: &[usize],
-        verdicts: Vec<Verdict>,
+        replies: Vec<ItemReply>,
         dimensions: usize,
     ) -> Result<(), Failure> {
         let mut made = Vec::with_capacity(ours.len());
-        for (at, verdict) in ours.iter().zip(verdicts) {
-            made.push(match verdict {
-                Verdict::Output(Some(output)) | Verdict::Reused(output) => {
+        for (at, reply) in ours.iter().zip(replies) {
+            made.push(match reply {
+                ItemReply::Output(Some(output)) | ItemReply::Reused(output) => {
                     match self.vector(texts[*at].hash, &output, dimensions)? {
                         Ok(vector) => Outcome::Vector(Arc::new(vector)),
-                        Err(failure) => Outcome::Other(Verdict::Failed { failure, shared: false }),
+                        Err(failure) => Outcome::Other(ItemReply::Failed { failure, shared: false }),
                     }
                 }
                 // A model leaves out what it knows no word of. The text is no worse for that.
-                Verdict::Filtered(_) => Outcome::Nothing,
+                ItemReply::Filtered(_) => Outcome::Nothing,
                 other => Outcome::Other(other),
             });
         }
@@ -222,24 +222,24 @@ impl IndexEmbed {
         Ok(Ok(KeptVector { key, vector: Quantised::new(&numbers) }))
     }
 
-    /// The verdict on every item of a call.
-    fn verdicts(&self, items: &[Input], texts: Vec<Text>) -> Vec<Verdict> {
+    /// The reply for every item of a call.
+    fn replies(&self, items: &[Input], texts: Vec<Text>) -> Vec<ItemReply> {
         let unusable = Failure::new(Class::Final, Kind::Input, "the payload is not a chunk");
-        let mut verdicts = vec![Verdict::Failed { failure: unusable, shared: false }; items.len()];
+        let mut replies = vec![ItemReply::Failed { failure: unusable, shared: false }; items.len()];
         for text in texts {
             for item in text.items {
-                verdicts[item] = match &text.outcome {
-                    Some(Outcome::Vector(vector)) => Verdict::Indexed(Effect::Keep(vector.clone()), None),
+                replies[item] = match &text.outcome {
+                    Some(Outcome::Vector(vector)) => ItemReply::Indexed(Effect::Keep(vector.clone()), None),
                     Some(Outcome::Nothing) => {
                         self.words_only.fetch_add(1, Ordering::Relaxed);
-                        Verdict::Output(without_vector(&items[item].payload))
+                        ItemReply::Output(without_vector(&items[item].payload))
                     }
-                    Some(Outcome::Other(verdict)) => verdict.clone(),
+                    Some(Outcome::Other(reply)) => reply.clone(),
                     None => continue,
                 };
             }
         }
-        verdicts
+        replies
     }
 }
 

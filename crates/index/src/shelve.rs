@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::ContentHash;
 use redrive_core::index::{Chunk, ChunkPlace, CollectionNo, DocKey, Effect, ModelNo, Publish, VectorKey};
@@ -64,20 +64,20 @@ impl Handler for UpsertHandler {
             }
         };
         let mut known = known.into_iter();
-        let verdicts = chunks.into_iter().map(|chunk| match chunk {
+        let replies = chunks.into_iter().map(|chunk| match chunk {
             Ok(chunk) if chunk.vector.is_none() || known.next() == Some(true) => put(chunk),
             Ok(_) => failed("its vector was forgotten since it was made: index the file again".to_owned()),
             Err(wrong) => failed(wrong),
         });
-        Reply::Items(verdicts.collect()).into()
+        Reply::Items(replies.collect()).into()
     }
 }
 
-fn put(chunk: Chunk) -> Verdict {
+fn put(chunk: Chunk) -> ItemReply {
     // The text is in the index now; the item need not keep it as well.
     let left = serde_json::json!({ "path": &*chunk.doc.path, "ordinal": chunk.place.ordinal });
     let left: Payload = left.to_string().into_bytes().into();
-    Verdict::Indexed(Effect::Put(chunk.into()), Some(left))
+    ItemReply::Indexed(Effect::Put(chunk.into()), Some(left))
 }
 
 /// Completes documents: what they were before goes.
@@ -94,7 +94,7 @@ impl PublishHandler {
         Self { collection, mark }
     }
 
-    fn publish(&self, payload: &Payload) -> Result<Verdict, String> {
+    fn publish(&self, payload: &Payload) -> Result<ItemReply, String> {
         let file: FilePayload = serde_json::from_slice(payload).map_err(not_understood)?;
         let doc = DocKey { collection: self.collection, path: file.path.to_string().into() };
         let effect = if file.gone {
@@ -108,15 +108,15 @@ impl PublishHandler {
                 mark: self.mark,
             })
         };
-        Ok(Verdict::Indexed(effect, None))
+        Ok(ItemReply::Indexed(effect, None))
     }
 }
 
 #[async_trait]
 impl Handler for PublishHandler {
     async fn call(&self, request: Request) -> Answer {
-        let verdicts = request.items.iter().map(|item| self.publish(&item.payload).unwrap_or_else(failed));
-        Reply::Items(verdicts.collect()).into()
+        let replies = request.items.iter().map(|item| self.publish(&item.payload).unwrap_or_else(failed));
+        Reply::Items(replies.collect()).into()
     }
 }
 
@@ -125,8 +125,8 @@ fn edition(version: ContentHash, mark: i64) -> ContentHash {
     ContentHash::of(&[&version.0, &mark.to_le_bytes()])
 }
 
-fn failed(wrong: String) -> Verdict {
-    Verdict::Failed { failure: Failure::new(Class::Final, Kind::Input, wrong), shared: false }
+fn failed(wrong: String) -> ItemReply {
+    ItemReply::Failed { failure: Failure::new(Class::Final, Kind::Input, wrong), shared: false }
 }
 
 fn not_understood(error: serde_json::Error) -> String {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::failure::{Class, Failure};
 use redrive_core::id::{ContentHash, ItemId, StageNo};
 use redrive_core::index::{Effect, ModelNo};
@@ -54,17 +54,17 @@ impl Handler for Model {
         }
         self.arrived.notify_one();
         self.lets.acquire().await.unwrap().forget();
-        let mut verdicts = Vec::new();
+        let mut replies = Vec::new();
         for text in &texts {
             match (self.answer)(text) {
                 Ok(vector) => {
                     let output = serde_json::to_vec(&vector).unwrap();
-                    verdicts.push(Verdict::Output(Some(output.into())));
+                    replies.push(ItemReply::Output(Some(output.into())));
                 }
                 Err(failure) => return Reply::Whole(failure).into(),
             }
         }
-        Reply::Items(verdicts).into()
+        Reply::Items(replies).into()
     }
 }
 
@@ -98,18 +98,18 @@ async fn stage(model: Arc<Model>, dimensions: u32) -> (Arc<IndexEmbed>, Arc<Memo
 }
 
 fn kept(reply: &Reply) -> Vec<Option<ContentHash>> {
-    let Reply::Items(verdicts) = reply else { panic!("{reply:?}") };
-    let text = |verdict: &Verdict| match verdict {
-        Verdict::Indexed(Effect::Keep(kept), None) => Some(kept.key.text),
+    let Reply::Items(replies) = reply else { panic!("{reply:?}") };
+    let text = |reply: &ItemReply| match reply {
+        ItemReply::Indexed(Effect::Keep(kept), None) => Some(kept.key.text),
         _ => None,
     };
-    verdicts.iter().map(text).collect()
+    replies.iter().map(text).collect()
 }
 
 fn whole(reply: &Reply) -> &Failure {
     match reply {
         Reply::Whole(failure) => failure,
-        Reply::Items(verdicts) => panic!("{verdicts:?}"),
+        Reply::Items(replies) => panic!("{replies:?}"),
     }
 }
 
@@ -192,11 +192,11 @@ async fn a_vector_without_a_direction_is_never_kept() {
     let (embed, ..) =
         stage(Model::new(9, |text| Ok(vec![0.0, if text == "zero" { 0.0 } else { 1.0 }])), 2).await;
     let answer = embed.call(request(&["zero", "fine"])).await;
-    let Reply::Items(verdicts) = &answer.reply else { panic!("{answer:?}") };
+    let Reply::Items(replies) = &answer.reply else { panic!("{answer:?}") };
     assert!(
-        matches!(&verdicts[0], Verdict::Failed { failure, shared: false } if failure.class == Class::Retryable)
+        matches!(&replies[0], ItemReply::Failed { failure, shared: false } if failure.class == Class::Retryable)
     );
-    assert!(matches!(verdicts[1], Verdict::Indexed(..)));
+    assert!(matches!(replies[1], ItemReply::Indexed(..)));
 }
 
 #[tokio::test]
@@ -206,13 +206,13 @@ async fn what_is_kept_is_recalled() {
     let payloads: Vec<_> = asked.items.iter().map(|item| item.payload.clone()).collect();
     assert!(embed.remembers());
     assert_eq!(embed.recall(&payloads).await, [false, false]);
-    let Reply::Items(verdicts) = embed.call(request(&["two"])).await.reply else { panic!("no verdicts") };
-    record(&store, verdicts[0].clone()).await;
+    let Reply::Items(replies) = embed.call(request(&["two"])).await.reply else { panic!("no replies") };
+    record(&store, replies[0].clone()).await;
     assert_eq!(embed.recall(&payloads).await, [false, true]);
 }
 
-/// Has an item end with this verdict.
-async fn record(store: &MemoryStore, verdict: Verdict) {
+/// Has an item end with this reply.
+async fn record(store: &MemoryStore, reply: ItemReply) {
     let now = Timestamp(0);
     let new = NewRun {
         pipeline: "p".into(),
@@ -251,7 +251,7 @@ async fn record(store: &MemoryStore, verdict: Verdict) {
     };
     let plan = Plan::new(vec![stage], None);
     let at = Moment { now, draw: Draw::MIDDLE };
-    let transition = decide(&claimed.items[0].item, Event::Finished(verdict), &plan, at).unwrap();
+    let transition = decide(&claimed.items[0].item, Event::Finished(reply), &plan, at).unwrap();
     let commit = Commit { changes: vec![transition.into()], now, ..Commit::default() };
     store.commit(commit).await.unwrap();
 }

@@ -55,7 +55,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::id::ItemId;
 use redrive_core::vector::{Quantised, normalise};
 use redrive_engine::handler::{Input, Reply, Request as Call};
@@ -216,18 +216,18 @@ async fn embed(floor: &Floor, collection: &Collection, query: &str) -> Result<Op
         idempotency_key: "query".into(),
     };
     let call = Call { stage: "search".into(), items: vec![input], timeout: PATIENCE };
-    let verdict = match embedder.call(call).await.reply {
-        Reply::Items(mut verdicts) => verdicts.pop(),
+    let reply = match embedder.call(call).await.reply {
+        Reply::Items(mut replies) => replies.pop(),
         Reply::Whole(failure) => return Err(failed(failure.message())),
     };
-    match verdict {
-        Some(Verdict::Output(Some(output))) => {
+    match reply {
+        Some(ItemReply::Output(Some(output))) => {
             let numbers: Vec<f32> =
                 serde_json::from_slice(&output).map_err(|error| failed(&error.to_string()))?;
             let vector = direction(numbers);
             vector.map(Some).ok_or_else(|| failed("the model answered with a vector without a direction"))
         }
-        Some(Verdict::Failed { failure, .. }) => Err(failed(failure.message())),
+        Some(ItemReply::Failed { failure, .. }) => Err(failed(failure.message())),
         _ => Err(failed("the model did not answer")),
     }
 }

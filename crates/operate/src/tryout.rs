@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use redrive_core::event::{Transition, Verdict};
+use redrive_core::event::{ItemReply, Transition};
 use redrive_core::failure::{Class, Failure};
 use redrive_core::fingerprint::fingerprint;
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo, WorkerId};
@@ -266,8 +266,8 @@ async fn warnings(floor: &Floor, def: &StageDef) -> Result<Vec<String>> {
 fn failure_of(answer: &Answer) -> Option<Failure> {
     match &answer.reply {
         Reply::Whole(failure) => Some(failure.clone()),
-        Reply::Items(verdicts) => verdicts.iter().find_map(|verdict| match verdict {
-            Verdict::Failed { failure, .. } => Some(failure.clone()),
+        Reply::Items(replies) => replies.iter().find_map(|reply| match reply {
+            ItemReply::Failed { failure, .. } => Some(failure.clone()),
             _ => None,
         }),
     }

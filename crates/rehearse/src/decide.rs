@@ -12,11 +12,11 @@ use redrive_core::time::Timestamp;
 use crate::asked::Asked;
 use crate::call::Call;
 use crate::chance::{Purpose, draw};
+use crate::fate::{Decision, Fate, Malformed, fits, oversized, refuse};
 use crate::hint;
 use crate::ledger::Ledger;
 use crate::limits::{Gate, Limits};
 use crate::plan::{Fault, FaultKind, Hint, How, Plan, default_code};
-use crate::verdict::{Decision, Malformed, Verdict, fits, oversized, refuse};
 
 /// Items whose faults are counted one by one.
 const ITEMS: usize = 200_000;
@@ -107,7 +107,7 @@ impl Judge {
         self.ledger.arrived(path, now, self.open, self.asked.early(marks(), now));
         let plan = self.plan.clone();
         let mut answer = Answer { now, at, headers: Vec::new(), until: None };
-        let (verdict, slow) = self.verdict(&plan, call.as_ref().copied(), key, &mut answer);
+        let (fate, slow) = self.fate(&plan, call.as_ref().copied(), key, &mut answer);
         if let Some(until) = answer.until {
             self.asked.ask(marks(), until);
         }
@@ -115,17 +115,17 @@ impl Judge {
         let delay = if slow { self.delay(&plan, items) } else { Duration::ZERO };
         let mut headers = answer.headers;
         headers.extend(self.limits.headers(plan.limit.headers, tokens, now));
-        Decision { verdict, delay, headers }
+        Decision { fate, delay, headers }
     }
 
-    /// The verdict, and whether the call was worked on, which takes time.
-    fn verdict(
+    /// The fate, and whether the call was worked on, which takes time.
+    fn fate(
         &mut self,
         plan: &Plan,
         call: Result<&Call<'_>, &Malformed>,
         key: Option<&str>,
         answer: &mut Answer,
-    ) -> (Verdict, bool) {
+    ) -> (Fate, bool) {
         if let Some(down) = self.outage(plan, answer) {
             return (down, false);
         }
@@ -149,19 +149,19 @@ impl Judge {
             return (rejected, false);
         }
         let mut slow = true;
-        let verdict = oversized(plan, call).or_else(|| self.poisoned(plan, call)).or_else(|| {
+        let fate = oversized(plan, call).or_else(|| self.poisoned(plan, call)).or_else(|| {
             let fault = self.faulty(plan, call, answer.at)?;
             slow = !fault.quick;
-            Some(verdict_of(fault, answer))
+            Some(fate_of(fault, answer))
         });
-        let verdict = verdict.unwrap_or(Verdict::Pass);
-        if matches!(verdict, Verdict::Pass | Verdict::Fault(FaultKind::Shuffled)) {
+        let fate = fate.unwrap_or(Fate::Pass);
+        if matches!(fate, Fate::Pass | Fate::Fault(FaultKind::Shuffled)) {
             self.paid = (self.paid.0 + 1, self.paid.1 + call.tokens);
         }
-        (verdict, slow)
+        (fate, slow)
     }
 
-    fn outage(&mut self, plan: &Plan, answer: &mut Answer) -> Option<Verdict> {
+    fn outage(&mut self, plan: &Plan, answer: &mut Answer) -> Option<Fate> {
         let is_outage =
             |fault: &&Fault| matches!(fault.kind, FaultKind::Outage(_)) && fault.active(answer.at);
         let fault = plan.faults.iter().find(is_outage)?;
@@ -171,7 +171,7 @@ impl Judge {
                 let words = answer.ask_to_wait(fault.wait(answer.at), fault.hint);
                 Some(refuse(status, "server_error", format!("The service is down{words}")))
             }
-            _ => Some(Verdict::Cut),
+            _ => Some(Fate::Cut),
         }
     }
 
@@ -183,7 +183,7 @@ impl Judge {
         self.exhausted
     }
 
-    fn limited(&mut self, plan: &Plan, call: &Call<'_>, answer: &mut Answer) -> Option<Verdict> {
+    fn limited(&mut self, plan: &Plan, call: &Call<'_>, answer: &mut Answer) -> Option<Fate> {
         match self.limits.pass(&plan.limit, answer.at, call.tokens) {
             Gate::Open => None,
             Gate::Closed { of, per_minute, wait } => {
@@ -206,7 +206,7 @@ impl Judge {
         }
     }
 
-    fn poisoned(&mut self, plan: &Plan, call: &Call<'_>) -> Option<Verdict> {
+    fn poisoned(&mut self, plan: &Plan, call: &Call<'_>) -> Option<Fate> {
         for poison in &plan.poison {
             let Some(unit) = call.units.iter().find(|unit| unit.text.contains(&poison.marker)) else {
                 continue;
@@ -298,14 +298,14 @@ impl Answer {
 }
 
 /// What a fault makes of a call.
-fn verdict_of(fault: &Fault, answer: &mut Answer) -> Verdict {
+fn fate_of(fault: &Fault, answer: &mut Answer) -> Fate {
     match &fault.kind {
         FaultKind::Status { status, code } => {
             let words = answer.ask_to_wait(fault.wait(answer.at), fault.hint);
             let text = format!("The server had an error while processing your request{words}");
             refuse(*status, code, text)
         }
-        FaultKind::Cut => Verdict::Cut,
-        kind => Verdict::Fault(kind.clone()),
+        FaultKind::Cut => Fate::Cut,
+        kind => Fate::Fault(kind.clone()),
     }
 }

@@ -12,6 +12,7 @@ mod asked;
 mod call;
 mod chance;
 mod decide;
+mod fate;
 mod hint;
 mod ledger;
 mod limits;
@@ -23,7 +24,6 @@ mod server;
 mod service;
 mod show;
 mod told;
-mod verdict;
 
 pub use plan::{Builtin, Plan, PlanError, Problem, tokens};
 pub use report::{PoisonHit, Report, Second};

@@ -15,11 +15,11 @@ use crate::answer;
 use crate::call::{self, Call};
 use crate::chance::{Purpose, draw};
 use crate::decide::Judge;
+use crate::fate::{Fate, Malformed};
 use crate::ledger::End;
 use crate::outgoing::{Cut, Outgoing, Trickle};
 use crate::plan::{FaultKind, Plan};
 use crate::report::Report;
-use crate::verdict::{Malformed, Verdict};
 
 /// The largest request that is read.
 const MAX_BODY: usize = 64 << 20;
@@ -168,21 +168,21 @@ async fn reply(
         let decision = judge.arrive(head.uri.path(), asked, key(&head.headers), now);
         (decision, Open { shared: shared.clone(), epoch: judge.epoch(), ended: false })
     };
-    let fault = match &decision.verdict {
-        Verdict::Fault(kind) => Some(kind),
+    let fault = match &decision.fate {
+        Fate::Fault(kind) => Some(kind),
         _ => None,
     };
-    let (end, items, (body, tokens)) = match (&decision.verdict, &call) {
-        (Verdict::Refuse(refusal), _) => {
+    let (end, items, (body, tokens)) = match (&decision.fate, &call) {
+        (Fate::Refuse(refusal), _) => {
             let body = answer::error(refusal.status, &refusal.code, &refusal.text);
             (End::Status(refusal.status), Vec::new(), (body, 0))
         }
-        (Verdict::Pass | Verdict::Fault(_), Ok(call)) => {
+        (Fate::Pass | Fate::Fault(_), Ok(call)) => {
             let good = matches!(fault, None | Some(FaultKind::Shuffled));
             let items = call.units.iter().map(|unit| unit.mark).collect();
             (if good { End::Ok } else { End::Spoilt }, items, answer::answer(&shared.plan, call, fault))
         }
-        (Verdict::Cut, _) | (_, Err(_)) => (End::Cut, Vec::new(), (Vec::new(), 0)),
+        (Fate::Cut, _) | (_, Err(_)) => (End::Cut, Vec::new(), (Vec::new(), 0)),
     };
     if !decision.delay.is_zero() {
         shared.env.clock.sleep(decision.delay).await;

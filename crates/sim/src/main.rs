@@ -63,11 +63,11 @@ fn replay(args: &Args, seed: u64, text: &mut String) -> bool {
         text.push_str(line);
         text.push('\n');
     }
-    let verdict = outcome
+    let reply = outcome
         .broken
         .as_ref()
         .map_or_else(|| "every law holds".to_owned(), |broken| format!("{}: {}", broken.law, broken.what));
-    text.push_str(&format!("seed {seed}, course {:016x}: {verdict}\n", outcome.hash));
+    text.push_str(&format!("seed {seed}, course {:016x}: {reply}\n", outcome.hash));
     outcome.broken.is_none()
 }
 

@@ -89,8 +89,8 @@ met! {
     DuplicateAnswer = "duplicate answer",
     /// A call was not answered in time.
     Timeout = "call timed out",
-    /// An answer had the wrong number of verdicts.
-    WrongCount = "wrong number of verdicts",
+    /// An answer had the wrong number of replies.
+    WrongCount = "wrong number of replies",
     /// A batch failed as a whole and was taken apart.
     Bisection = "bisection",
     /// An item failed alone, so that it is to blame.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::StageNo;
 use redrive_core::item::{NewItem, Payload};
@@ -133,13 +133,13 @@ impl Script {
             Some(failure) => Reply::Whole(failure),
             None => {
                 let each = request.items.iter().zip(&tempers);
-                let mut verdicts: Vec<Verdict> =
-                    each.map(|(item, temper)| self.verdict(hub, item, *temper, stage)).collect();
+                let mut replies: Vec<ItemReply> =
+                    each.map(|(item, temper)| self.reply(hub, item, *temper, stage)).collect();
                 if !healed && call.is_multiple_of(67) {
                     hub.meet(Met::WrongCount);
-                    verdicts.pop();
+                    replies.pop();
                 }
-                Reply::Items(verdicts)
+                Reply::Items(replies)
             }
         };
         let mut answer = Answer::from(reply);
@@ -207,13 +207,13 @@ impl Script {
         Failure::new(Class::RateLimited, Kind::Client, "too many requests").with_status(429).with_hint(hint)
     }
 
-    fn verdict(&self, hub: &Hub, input: &Input, temper: Temper, stage: StageNo) -> Verdict {
+    fn reply(&self, hub: &Hub, input: &Input, temper: Temper, stage: StageNo) -> ItemReply {
         let luck = mix(&[self.seed, 8, mix_bytes(&input.id.0), u64::from(stage.0), u64::from(input.attempt)]);
-        let failed = |failure: Failure| Verdict::Failed { failure, shared: false };
+        let failed = |failure: Failure| ItemReply::Failed { failure, shared: false };
         match temper {
             Temper::Flaky(times) if input.attempt <= times => failed(some_failure(luck)),
             Temper::Hopeless => failed(some_failure(luck)),
-            Temper::Filtered => Verdict::Filtered("not wanted".to_owned()),
+            Temper::Filtered => ItemReply::Filtered("not wanted".to_owned()),
             // A policy without end that retries everything comes to an end all the same.
             Temper::Final if hub.healed() && input.attempt > 12 => self.pass(input, stage),
             Temper::Final => failed(Failure::new(Class::Final, Kind::Handler, "never")),
@@ -221,7 +221,7 @@ impl Script {
             Temper::Quota if input.attempt == 1 => {
                 failed(Failure::new(Class::Quota, Kind::Client, "no credit left"))
             }
-            Temper::Nonsense if input.attempt == 1 => Verdict::Children(vec![
+            Temper::Nonsense if input.attempt == 1 => ItemReply::Children(vec![
                 NewItem::new("same", content(1), 0),
                 NewItem::new("same", content(2), 1),
             ]),
@@ -235,16 +235,16 @@ impl Script {
         }
     }
 
-    fn pass(&self, input: &Input, stage: StageNo) -> Verdict {
+    fn pass(&self, input: &Input, stage: StageNo) -> ItemReply {
         let luck = mix(&[self.seed, 9, mix_bytes(&input.id.0), u64::from(stage.0)]);
         if !self.expands.get(stage.index()).copied().unwrap_or(false) || luck.is_multiple_of(8) {
-            return Verdict::Output(self.output(stage, &input.payload));
+            return ItemReply::Output(self.output(stage, &input.payload));
         }
         let child = |n: u64| {
             let payload = content(mix(&[mix_bytes(&input.payload), n]));
             NewItem::new(format!("{}/{}", input.key, n), payload, n)
         };
-        Verdict::Children((0..(luck >> 8) % (self.fan_out + 1)).map(child).collect())
+        ItemReply::Children((0..(luck >> 8) % (self.fan_out + 1)).map(child).collect())
     }
 }
 

@@ -160,7 +160,7 @@ impl Service {
         Failure::new(Class::RateLimited, Kind::Client, "too many requests").with_status(429).with_hint(hint)
     }
 
-    /// What an answer says besides the verdicts.
+    /// What an answer says besides the replies.
     pub fn says(&self, hub: &Hub, tokens: u64) -> (Option<Usage>, Limits) {
         let usage = self.usage.map(|price| Usage {
             tokens_in: tokens,

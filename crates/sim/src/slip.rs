@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::Failure;
 use redrive_core::gate::{GateState, Paused, PausedBy};
 use redrive_core::item::Payload;
@@ -182,14 +182,14 @@ pub fn answer(mut answer: Answer, slip: Option<Slip>) -> Answer {
         let deaf = |failure: Failure| failure.with_hint(None);
         answer.reply = match answer.reply {
             Reply::Whole(failure) => Reply::Whole(deaf(failure)),
-            Reply::Items(verdicts) => Reply::Items(
-                verdicts
+            Reply::Items(replies) => Reply::Items(
+                replies
                     .into_iter()
-                    .map(|verdict| match verdict {
-                        Verdict::Failed { failure, shared } => {
-                            Verdict::Failed { failure: deaf(failure), shared }
+                    .map(|reply| match reply {
+                        ItemReply::Failed { failure, shared } => {
+                            ItemReply::Failed { failure: deaf(failure), shared }
                         }
-                        verdict => verdict,
+                        reply => reply,
                     })
                     .collect(),
             ),

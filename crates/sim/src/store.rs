@@ -24,7 +24,7 @@ use crate::met::Met;
 use crate::oracle::{Oracle, broken};
 
 /// What the oracle finds wrong with a write.
-type Verdict = std::result::Result<(), Broken>;
+type ItemReply = std::result::Result<(), Broken>;
 
 /// A store with faults, as one process sees it.
 ///
@@ -84,7 +84,7 @@ impl FaultyStore {
         verb: Verb,
         name: &'static str,
         work: impl Future<Output = Result<T>> + Send,
-        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> Verdict + Send,
+        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> ItemReply + Send,
     ) -> Result<T> {
         let refused = |_: &Oracle, error: &Error| broken("store", format!("{name} was refused: {error}"));
         self.write_or_refuse(verb, name, work, watch, refused).await
@@ -95,8 +95,8 @@ impl FaultyStore {
         verb: Verb,
         name: &'static str,
         work: impl Future<Output = Result<T>> + Send,
-        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> Verdict + Send,
-        refused: impl FnOnce(&Oracle, &Error) -> Verdict + Send,
+        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> ItemReply + Send,
+        refused: impl FnOnce(&Oracle, &Error) -> ItemReply + Send,
     ) -> Result<T> {
         self.travel().await;
         if self.actor.dies(&self.hub, false) {
@@ -109,7 +109,7 @@ impl FaultyStore {
             return Err(refusal.error());
         }
         let made = at_once(work);
-        let verdict = match &made {
+        let reply = match &made {
             Ok(made) => {
                 self.hub.score(|score| {
                     score.writes += 1;
@@ -119,7 +119,7 @@ impl FaultyStore {
             }
             Err(error) => refused(&self.oracle(), error),
         };
-        if let Err(broken) = verdict {
+        if let Err(broken) = reply {
             self.hub.broke(broken.law, broken.what);
         }
         if self.actor.dies(&self.hub, true) {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::id::{RunId, StageNo, WorkerId};
 use redrive_core::item::NewItem;
 use redrive_core::order::Order;
@@ -166,7 +166,7 @@ fn finish(held: &[ClaimedItem]) -> Commit {
     let plan = Plan::new(vec![stage], None);
     let at = Moment { now: NOW, draw: Draw::MIDDLE };
     let passed = |held: &ClaimedItem| {
-        decide(&held.item, Event::Finished(Verdict::Output(None)), &plan, at).expect("legal")
+        decide(&held.item, Event::Finished(ItemReply::Output(None)), &plan, at).expect("legal")
     };
     Commit { changes: held.iter().map(|held| passed(held).into()).collect(), now: NOW, ..Commit::default() }
 }

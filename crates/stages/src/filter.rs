@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use cel::objects::{Key, Map};
 use cel::{Context, Env, ExecutionError, Program, Value};
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 use serde_json::Value as Json;
@@ -42,14 +42,14 @@ impl FilterHandler {
         self.program.execute(&context)
     }
 
-    fn judge(&self, item: &Input) -> Verdict {
+    fn judge(&self, item: &Input) -> ItemReply {
         let payload = match serde_json::from_slice(&item.payload) {
             Ok(payload) => payload,
             Err(error) => return unusable(format!("the payload is not JSON: {error}")),
         };
         match unpanicked(|| self.evaluate(payload, &item.key)) {
-            Ok(Ok(Value::Bool(true))) => Verdict::Output(None),
-            Ok(Ok(Value::Bool(false))) => Verdict::Filtered(format!("{} is false", self.expression)),
+            Ok(Ok(Value::Bool(true))) => ItemReply::Output(None),
+            Ok(Ok(Value::Bool(false))) => ItemReply::Filtered(format!("{} is false", self.expression)),
             Ok(Ok(other)) => {
                 unusable(format!("{} is {}, not true or false", self.expression, other.type_of()))
             }
@@ -70,8 +70,8 @@ impl Handler for FilterHandler {
     }
 }
 
-fn unusable(message: String) -> Verdict {
-    Verdict::Failed { failure: Failure::new(Class::Final, Kind::Input, message), shared: false }
+fn unusable(message: String) -> ItemReply {
+    ItemReply::Failed { failure: Failure::new(Class::Final, Kind::Input, message), shared: false }
 }
 
 /// A JSON value as the expression sees it. Whole numbers are `int`, so that they can be reckoned with literals.
@@ -109,9 +109,9 @@ mod tests {
             idempotency_key: "i".into(),
         };
         match FilterHandler::new(expression).unwrap().judge(&item) {
-            Verdict::Output(None) => "passed".to_owned(),
-            Verdict::Filtered(reason) => format!("filtered: {reason}"),
-            Verdict::Failed { failure, shared: false } => failure.to_string(),
+            ItemReply::Output(None) => "passed".to_owned(),
+            ItemReply::Filtered(reason) => format!("filtered: {reason}"),
+            ItemReply::Failed { failure, shared: false } => failure.to_string(),
             other => format!("{other:?}"),
         }
     }

@@ -10,7 +10,7 @@ mod result;
 
 use std::collections::HashMap;
 
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::Payload;
 use redrive_core::usage::Usage;
@@ -151,12 +151,12 @@ impl Decoder {
             );
         }
         let in_step = strays.is_empty() && said.iter().all(|entries| entries.len() < 2);
-        let verdicts = said.into_iter().zip(items).map(|(entries, item)| match entries.as_slice() {
+        let replies = said.into_iter().zip(items).map(|(entries, item)| match entries.as_slice() {
             [] => failed(self.left_out(&strays)),
-            [(entry, raw)] => self.verdict(entry, raw, item),
+            [(entry, raw)] => self.reply(entry, raw, item),
             [_, (_, second), ..] => failed(self.broken("has this item twice", second.get().as_bytes())),
         });
-        (Reply::Items(verdicts.collect()), in_step)
+        (Reply::Items(replies.collect()), in_step)
     }
 
     fn left_out(&self, strays: &[&RawValue]) -> Failure {
@@ -170,22 +170,22 @@ impl Decoder {
     }
 
     /// An item passed with this output.
-    pub(crate) fn passed(&self, output: &RawValue, item: &Input) -> Verdict {
+    pub(crate) fn passed(&self, output: &RawValue, item: &Input) -> ItemReply {
         if let Err(wrong) = place::check(output) {
             return failed(
                 self.broken(&format!("has an unusable output ({wrong})"), output.get().as_bytes()),
             );
         }
         match place_output(&item.payload, self.output.as_deref(), output) {
-            Ok(payload) => Verdict::Output(Some(payload)),
+            Ok(payload) => ItemReply::Output(Some(payload)),
             Err(wrong) => failed(self.failure(Class::Final, Kind::Input, wrong)),
         }
     }
 }
 
 /// An item failed by its own fault.
-pub(crate) fn failed(failure: Failure) -> Verdict {
-    Verdict::Failed { failure, shared: false }
+pub(crate) fn failed(failure: Failure) -> ItemReply {
+    ItemReply::Failed { failure, shared: false }
 }
 
 fn payload(raw: &RawValue) -> Payload {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure as AttemptFailure, Kind};
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use rusqlite::Connection;
@@ -25,15 +25,15 @@ struct Refuse;
 #[async_trait]
 impl Handler for Refuse {
     async fn call(&self, request: Request) -> Answer {
-        let verdict = |id: [u8; 16]| {
+        let reply = |id: [u8; 16]| {
             let way =
                 mixed(u64::from_le_bytes([id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7]])) % GROUPS;
             let letter = char::from(b'a' + u8::try_from(way).unwrap_or(0));
             let text = format!("the upstream refused it: column {letter} is not what it should be");
             let failure = AttemptFailure::new(Class::Final, Kind::Client, text).with_status(422);
-            Verdict::Failed { failure, shared: false }
+            ItemReply::Failed { failure, shared: false }
         };
-        Reply::Items(request.items.iter().map(|input| verdict(input.id.0)).collect()).into()
+        Reply::Items(request.items.iter().map(|input| reply(input.id.0)).collect()).into()
     }
 }
 

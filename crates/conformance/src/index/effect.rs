@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::id::RunId;
 use redrive_core::index::{Effect, Publish};
 use redrive_core::item::StateKind;
@@ -79,7 +79,7 @@ pub(super) async fn a_stale_change_writes_nothing_into_the_index(both: Arc<dyn B
     for effect in effects {
         let item = shelf.running(1).await.remove(0);
         let change = shelf.change(&item, effect);
-        shelf.world.happen(&item, Event::Finished(Verdict::Output(None))).await;
+        shelf.world.happen(&item, Event::Finished(ItemReply::Output(None))).await;
         let commit = Commit { changes: vec![change], now: shelf.world.now, ..Commit::default() };
         assert_eq!(shelf.both.commit(commit).await, Ok(vec![Applied::Stale]));
         assert_eq!(look(&shelf).await, before);
@@ -106,7 +106,7 @@ pub(super) async fn a_failed_all_or_nothing_leaves_the_index(both: Arc<dyn Both>
     let whole = changes(&mut shelf, effects.clone()).await;
     let item = shelf.running(1).await.remove(0);
     let spoiler = shelf.change(&item, effects[0].clone());
-    shelf.world.happen(&item, Event::Finished(Verdict::Output(None))).await;
+    shelf.world.happen(&item, Event::Finished(ItemReply::Output(None))).await;
     let twice = whole[1].clone();
     for last in [spoiler, twice] {
         let changes = whole.iter().cloned().chain([last]).collect();
@@ -147,7 +147,7 @@ pub(super) async fn effects_come_with_a_submission_or_not_at_all(both: Arc<dyn B
     let good = changes(&mut shelf, effects[..2].to_vec()).await;
     let item = shelf.running(1).await.remove(0);
     let stale = shelf.change(&item, effects[3].clone());
-    shelf.world.happen(&item, Event::Finished(Verdict::Output(None))).await;
+    shelf.world.happen(&item, Event::Finished(ItemReply::Output(None))).await;
     let submit = |changes| Submit { changes, ..shelf.world.submission(&["with it"]) };
     let spoilt = submit(good.iter().cloned().chain([stale]).collect());
     assert!(matches!(shelf.both.submit(spoilt).await, Err(Error::Busy(_))));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::id::ContentHash;
 use redrive_core::index::{
     Chunk, ChunkPlace, CollectionNo, DocKey, Effect, KeptVector, ModelNo, Publish, VectorKey,
@@ -104,7 +104,7 @@ impl Shelf {
 
     /// The change of an item that passes with an effect.
     pub(super) fn change(&self, item: &Item, effect: Effect) -> Change {
-        self.world.decide(item, Event::Finished(Verdict::Indexed(effect, None))).into()
+        self.world.decide(item, Event::Finished(ItemReply::Indexed(effect, None))).into()
     }
 
     /// Commits these changes, each of which has to be written.

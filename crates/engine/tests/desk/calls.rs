@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::budget::BudgetSpec;
 use redrive_core::draw::Draw;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Kind};
 use redrive_core::item::{DeadReason, LastFailure, State};
 use redrive_core::status::Control;
@@ -112,12 +112,12 @@ fn a_shape_that_does_not_pass_is_remembered() {
 }
 
 #[test]
-fn a_wrong_number_of_verdicts_is_a_broken_answer() {
+fn a_wrong_number_of_replies_is_a_broken_answer() {
     let recipe = recipe(2, 1, "none", None);
     let mut desk = desk(&recipe, vec![claimed(1), claimed(2)]);
     let mut open = desk.next_calls(NOW);
     while let Some(call) = open.pop() {
-        desk.finished(call.id, Reply::Items(vec![Verdict::Output(None); 7]).into(), NOW);
+        desk.finished(call.id, Reply::Items(vec![ItemReply::Output(None); 7]).into(), NOW);
         open.extend(desk.next_calls(NOW));
     }
     for change in &commit(&mut desk).changes {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::attempt::Outcome;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::{BreakerSpec, GateSpec, Limits};
 use redrive_core::id::StageNo;
@@ -190,7 +190,7 @@ fn what_a_call_consumed_is_divided_among_its_items() {
     let mut desk = desk(&recipe, vec![sized(1, 299), sized(2, 99)]);
     let call = desk.next_calls(NOW).remove(0);
     let usage = Usage { tokens_in: 400, tokens_out: 41, nano_usd: Some(7) };
-    let reply = Reply::Items(vec![Verdict::Output(None); 2]);
+    let reply = Reply::Items(vec![ItemReply::Output(None); 2]);
     desk.finished(call.id, Answer { reply, usage: Some(usage), limits: Limits::default() }, NOW);
     let commit = commit(&mut desk);
     let parts: Vec<Usage> = commit

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive_core::budget::{BudgetSpec, SharedBudget};
 use redrive_core::draw::Draw;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::GateSpec;
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
@@ -138,7 +138,7 @@ fn keys(call: &Call) -> Vec<String> {
 }
 
 fn passes(call: &Call) -> Reply {
-    Reply::Items(vec![Verdict::Output(None); call.request.items.len()])
+    Reply::Items(vec![ItemReply::Output(None); call.request.items.len()])
 }
 
 fn server_error() -> Reply {

@@ -33,7 +33,7 @@ struct Refusal<'a> {
 }
 
 #[derive(Serialize)]
-struct Verdict<'a> {
+struct Line<'a> {
     id: &'a str,
     #[serde(flatten)]
     said: Said<'a>,
@@ -86,10 +86,7 @@ pub(super) fn answer(
         if line.len() > options.max_answer {
             line.truncate(start);
             let (class, message) = too_long(options, request.items.len());
-            push(
-                line,
-                &Verdict { id: &item.id, said: Said::Error { class: class.name(), message: &message } },
-            );
+            push(line, &Line { id: &item.id, said: Said::Error { class: class.name(), message: &message } });
         }
     }
     line.extend_from_slice(b"]}\n");
@@ -114,7 +111,7 @@ fn push_result(line: &mut Vec<u8>, item: &Item<'_>, options: &WorkerOptions, cou
         Err(error) => {
             let message = format!("the payload cannot be read: {error}");
             let said = Said::Error { class: Class::Final.name(), message: &message };
-            return push(line, &Verdict { id: &item.id, said });
+            return push(line, &Line { id: &item.id, said });
         }
     };
     let path = file.path.to_string();
@@ -127,7 +124,7 @@ fn push_result(line: &mut Vec<u8>, item: &Item<'_>, options: &WorkerOptions, cou
         }
         End::Failed(class, message) => Said::Error { class: class.name(), message },
     };
-    push(line, &Verdict { id: &item.id, said });
+    push(line, &Line { id: &item.id, said });
 }
 
 fn child<'a>(path: &'a str, file: &FilePayload, chunk: &'a Chunk) -> Child<'a> {

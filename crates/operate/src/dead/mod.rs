@@ -7,7 +7,7 @@
 //! # use std::path::Path;
 //! # use std::sync::Arc;
 //! # use async_trait::async_trait;
-//! # use redrive_core::event::Verdict;
+//! # use redrive_core::event::ItemReply;
 //! # use redrive_engine::env::Env;
 //! # use redrive_engine::handler::{Answer, Handler, Reply, Request};
 //! # use redrive_operate::index::{IndexTarget, ServiceModel};
@@ -26,7 +26,7 @@
 //! # impl Handler for Refuse {
 //! #     async fn call(&self, request: Request) -> Answer {
 //! #         let failure = || Failure::new(Class::Final, Kind::Handler, "no");
-//! #         let failed = |_| Verdict::Failed { failure: failure(), shared: false };
+//! #         let failed = |_| ItemReply::Failed { failure: failure(), shared: false };
 //! #         Reply::Items(request.items.iter().map(failed).collect()).into()
 //! #     }
 //! # }

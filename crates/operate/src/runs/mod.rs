@@ -7,7 +7,7 @@
 //! # use std::path::Path;
 //! # use std::sync::Arc;
 //! # use async_trait::async_trait;
-//! # use redrive_core::event::Verdict;
+//! # use redrive_core::event::ItemReply;
 //! # use redrive_engine::env::Env;
 //! # use redrive_engine::handler::{Answer, Handler, Reply, Request};
 //! # use redrive_operate::index::{IndexTarget, ServiceModel};
@@ -25,7 +25,7 @@
 //! #[async_trait]
 //! impl Handler for Pass {
 //!     async fn call(&self, request: Request) -> Answer {
-//!         Reply::Items(request.items.iter().map(|_| Verdict::Output(None)).collect()).into()
+//!         Reply::Items(request.items.iter().map(|_| ItemReply::Output(None)).collect()).into()
 //!     }
 //! }
 //! # struct Handlers;

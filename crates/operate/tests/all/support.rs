@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::NewItem;
 use redrive_core::status::RunStatus;
@@ -27,25 +27,25 @@ struct Service {
 }
 
 impl Service {
-    fn verdict(&self, stage: &str, item: &Input) -> Verdict {
+    fn reply(&self, stage: &str, item: &Input) -> ItemReply {
         if stage == "split" {
             let child = |part: &str, place| NewItem::new(part, item.payload.clone(), place);
-            return Verdict::Children(vec![child("a", 0), child("b", 1)]);
+            return ItemReply::Children(vec![child("a", 0), child("b", 1)]);
         }
         let ill = item.payload.windows(3).any(|word| word == b"ill");
         if ill && !self.mended.load(Ordering::SeqCst) {
             let failure = Failure::new(Class::Final, Kind::Handler, "unreadable");
-            return Verdict::Failed { failure, shared: false };
+            return ItemReply::Failed { failure, shared: false };
         }
-        Verdict::Output(None)
+        ItemReply::Output(None)
     }
 }
 
 #[async_trait]
 impl Handler for Service {
     async fn call(&self, request: Request) -> Answer {
-        let verdict = |item| self.verdict(&request.stage, item);
-        Reply::Items(request.items.iter().map(verdict).collect()).into()
+        let reply = |item| self.reply(&request.stage, item);
+        Reply::Items(request.items.iter().map(reply).collect()).into()
     }
 }
 

@@ -3,11 +3,11 @@
 use redrive_core::budget::Budget;
 use redrive_store::RunRow;
 
-use super::{Oracle, Verdict, broken};
+use super::{ItemReply, Oracle, broken};
 
 impl Oracle {
     /// Takes in the budget that is kept with the run.
-    pub(super) fn budget_kept(&mut self, row: &RunRow) -> Verdict {
+    pub(super) fn budget_kept(&mut self, row: &RunRow) -> ItemReply {
         if row.budget == self.budget {
             return Ok(());
         }

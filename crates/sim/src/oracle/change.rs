@@ -12,7 +12,7 @@ use redrive_core::tally::{Metric, place};
 use redrive_store::{Applied, ClaimedItem, Commit, RunChange, RunEnd, RunRow, Store};
 
 use super::admit::Expected;
-use super::{Known, Oracle, Verdict, broken};
+use super::{ItemReply, Known, Oracle, broken};
 use crate::hub::{Broken, at_once};
 use crate::met::Met;
 
@@ -21,7 +21,7 @@ impl Oracle {
     ///
     /// # Errors
     /// What is wrong with the answers, or with what was written.
-    pub fn on_commit(&mut self, store: &dyn Store, commit: &Commit, applied: &[Applied]) -> Verdict {
+    pub fn on_commit(&mut self, store: &dyn Store, commit: &Commit, applied: &[Applied]) -> ItemReply {
         let touched = self.committed(store, commit, applied, &[])?;
         self.verify(store, &touched)
     }
@@ -113,7 +113,7 @@ impl Oracle {
         });
     }
 
-    pub(super) fn apply(&mut self, transition: &Transition, expected: &mut Expected) -> Verdict {
+    pub(super) fn apply(&mut self, transition: &Transition, expected: &mut Expected) -> ItemReply {
         let Transition { after, record, mark, children, payload, from, .. } = transition;
         let Some(known) = self.items.get(&after.seq) else { return Ok(()) };
         allowed(&known.item, transition)?;
@@ -164,7 +164,7 @@ impl Oracle {
 
     /// L5: what a stage is said to have given is what the script computes from what it was given; nothing else changes
     /// content but an operator's edit, a line that changed back, and a join that is open again.
-    fn content(&self, transition: &Transition) -> Verdict {
+    fn content(&self, transition: &Transition) -> ItemReply {
         let Some(known) = self.items.get(&transition.after.seq) else { return Ok(()) };
         let stage = known.item.stage;
         let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
@@ -208,7 +208,7 @@ impl Oracle {
     }
 
     /// L11: a parent goes on when its children are finished, not when they were taken out.
-    fn joins(&self, transition: &Transition) -> Verdict {
+    fn joins(&self, transition: &Transition) -> ItemReply {
         let gone = self.tally(transition.after.seq).gone;
         let joined = transition.mark.as_ref().is_some_and(|mark| mark.what == "joined");
         if joined && gone > 0 && self.control != Control::Cancelled {
@@ -219,7 +219,7 @@ impl Oracle {
     }
 
     /// An item whose content is damaged dies of that, and of nothing else, unless somebody takes it out of its worker's hands.
-    fn damaged(&self, known: &Known, transition: &Transition) -> Verdict {
+    fn damaged(&self, known: &Known, transition: &Transition) -> ItemReply {
         if known.damaged != Some(known.item.rev) {
             return Ok(());
         }
@@ -283,7 +283,7 @@ pub(super) fn as_asked(
     change: &RunChange,
     row: &RunRow,
     live: u64,
-) -> Verdict {
+) -> ItemReply {
     let control = change.control.as_ref().is_none_or(|asked| asked.control == row.control);
     let budget = match &change.budget {
         Some(asked) if asked.was == kept => row.budget.as_ref() == Some(&asked.becomes),
@@ -304,7 +304,7 @@ pub(super) fn as_asked(
 }
 
 /// Deadlines do not run while the run is paused.
-fn in_time(known: &Known, transition: &Transition) -> Verdict {
+fn in_time(known: &Known, transition: &Transition) -> ItemReply {
     let expired = transition.record.as_ref().is_some_and(|record| record.outcome == Outcome::Expired);
     match (&known.item.state, known.item.deadline) {
         (State::Running { since, .. }, Some(deadline))
@@ -321,7 +321,7 @@ fn in_time(known: &Known, transition: &Transition) -> Verdict {
 
 /// Which moves there are; finished states are left only by redrive, rerun, reopening, a newer version or none in the source, and the
 /// way back to it: what had ended well has ended then, too.
-fn allowed(before: &Item, transition: &Transition) -> Verdict {
+fn allowed(before: &Item, transition: &Transition) -> ItemReply {
     let after = &transition.after;
     let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
     let fits = match (before.state.kind(), after.state.kind(), mark) {

@@ -36,7 +36,7 @@ use crate::script::Script;
 const EVERY: u64 = 64;
 
 /// What a check says.
-pub type Verdict = Result<(), Broken>;
+pub type ItemReply = Result<(), Broken>;
 
 /// Says that a law is broken.
 pub(crate) fn broken<T>(law: &str, what: String) -> Result<T, Broken> {
@@ -181,7 +181,7 @@ impl Oracle {
     ///
     /// # Errors
     /// A run that is marked as finished has no live items, and a cancelled run stays so.
-    pub fn on_run(&mut self, row: &RunRow) -> Verdict {
+    pub fn on_run(&mut self, row: &RunRow) -> ItemReply {
         self.tell_run(row);
         self.run = row.id;
         if self.control == Control::Cancelled && row.control != Control::Cancelled {
@@ -216,7 +216,7 @@ impl Oracle {
     ///
     /// # Errors
     /// See [`Oracle::on_run`]; and what was asked is what it is.
-    pub fn on_run_changed(&mut self, change: &RunChange, row: &RunRow) -> Verdict {
+    pub fn on_run_changed(&mut self, change: &RunChange, row: &RunRow) -> ItemReply {
         let (before, budget) = (self.control, self.budget.clone());
         self.on_run(row)?;
         change::as_asked(before, budget, change, row, self.live)
@@ -226,7 +226,7 @@ impl Oracle {
     ///
     /// # Errors
     /// Numbers are given once.
-    pub fn on_register(&mut self, worker: WorkerId, until: Timestamp) -> Verdict {
+    pub fn on_register(&mut self, worker: WorkerId, until: Timestamp) -> ItemReply {
         match self.workers.insert(worker, Lease { until, retired: None, paused_ms: 0 }) {
             Some(_) => broken("L3", format!("the number {worker} was given twice")),
             None => Ok(()),
@@ -244,7 +244,7 @@ impl Oracle {
     ///
     /// # Errors
     /// A retired worker's lease is not renewed.
-    pub fn on_renew(&mut self, worker: WorkerId, until: Timestamp, renewed: bool) -> Verdict {
+    pub fn on_renew(&mut self, worker: WorkerId, until: Timestamp, renewed: bool) -> ItemReply {
         let Some(lease) = self.workers.get_mut(&worker) else {
             return broken("L3", format!("{worker}, whom nobody knows, was renewed"));
         };
@@ -261,7 +261,7 @@ impl Oracle {
     ///
     /// # Errors
     /// L9: one that stopped cleanly holds nothing.
-    pub fn on_retire(&mut self, worker: WorkerId, how: Retired) -> Verdict {
+    pub fn on_retire(&mut self, worker: WorkerId, how: Retired) -> ItemReply {
         if let Some(lease) = self.workers.get_mut(&worker) {
             lease.retired.get_or_insert(how);
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::index::Effect;
 use redrive_core::item::StateKind;
 use redrive_sqlite::{INDEX_WRITE, Options, SqliteStore};
@@ -104,7 +104,7 @@ fn a_failing_write_leaves_neither_outcome_nor_index() {
         }
         FAILING.store(1, Ordering::SeqCst);
         let plain = shelf.running(1).await;
-        let changes = vec![decided(&plain[0], Verdict::Output(None)).into()];
+        let changes = vec![decided(&plain[0], ItemReply::Output(None)).into()];
         let commit = Commit { changes, now: NOW, ..Commit::default() };
         assert_eq!(shelf.store.commit(commit).await, Ok(vec![Applied::Done]), "not a write into the index");
         FAILING.store(0, Ordering::SeqCst);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redrive_core::attempt::{AttemptRecord, Outcome};
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Transition, Verdict};
+use redrive_core::event::{Event, ItemReply, Transition};
 use redrive_core::id::{RunId, StageNo, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::order::Order;
@@ -184,10 +184,10 @@ pub(crate) async fn claim(store: &dyn Store, run: RunId, worker: WorkerId, limit
 }
 
 fn passed(item: &Item) -> Transition {
-    decided(item, Verdict::Output(None))
+    decided(item, ItemReply::Output(None))
 }
 
-pub(crate) fn decided(item: &Item, verdict: Verdict) -> Transition {
+pub(crate) fn decided(item: &Item, reply: ItemReply) -> Transition {
     let stage = StagePlan {
         name: "only".to_owned(),
         next: None,
@@ -199,7 +199,7 @@ pub(crate) fn decided(item: &Item, verdict: Verdict) -> Transition {
         child_failure: ChildFailure::Continue,
     };
     let at = Moment { now: NOW, draw: Draw::MIDDLE };
-    decide(item, Event::Finished(verdict), &Plan::new(vec![stage], None), at).unwrap()
+    decide(item, Event::Finished(reply), &Plan::new(vec![stage], None), at).unwrap()
 }
 
 fn commit(transition: Transition) -> Commit {

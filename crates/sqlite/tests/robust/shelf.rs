@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::id::{ContentHash, RunId, WorkerId};
 use redrive_core::index::{
     Chunk, ChunkPlace, CollectionNo, DocKey, Effect, KeptVector, ModelNo, Publish, VectorKey,
@@ -84,7 +84,7 @@ impl Shelf {
     }
 
     pub(crate) async fn commit(&self, items: &[Item], effects: Vec<Effect>) -> Result<Vec<Applied>> {
-        let decide = |(item, effect): (&Item, Effect)| decided(item, Verdict::Indexed(effect, None)).into();
+        let decide = |(item, effect): (&Item, Effect)| decided(item, ItemReply::Indexed(effect, None)).into();
         let changes = items.iter().zip(effects).map(decide).collect();
         self.store.commit(Commit { changes, now: NOW, ..Commit::default() }).await
     }

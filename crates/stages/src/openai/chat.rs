@@ -1,7 +1,7 @@
 //! A stage that asks a chat model about each item.
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::Payload;
 use redrive_core::usage::Usage;
@@ -153,11 +153,11 @@ impl ChatHandler {
             Err(failure) => return (Reply::Whole(failure), usage),
         };
         let text = end::read(choice).map_err(|wrong| broken(&wrong)).and_then(|said| self.text(said, bytes));
-        let verdict = match text {
+        let reply = match text {
             Ok(text) => self.place(&text, item),
             Err(failure) => failed(failure),
         };
-        (Reply::Items(vec![verdict]), usage)
+        (Reply::Items(vec![reply]), usage)
     }
 
     /// The text of an answer, when it is whole.
@@ -186,7 +186,7 @@ impl ChatHandler {
         said.text.filter(|text| !text.trim().is_empty()).ok_or_else(|| decoder.broken("has no text", bytes))
     }
 
-    fn place(&self, text: &str, item: &Input) -> Verdict {
+    fn place(&self, text: &str, item: &Input) -> ItemReply {
         let decoder = self.model.decoder();
         if self.json {
             return match serde_json::from_str::<&RawValue>(text.trim()) {

@@ -1,7 +1,7 @@
 //! A stage that turns texts into vectors.
 
 use async_trait::async_trait;
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::Payload;
 use redrive_core::usage::Usage;
@@ -82,8 +82,8 @@ impl EmbedHandler {
             .filter_map(|(item, text)| Some((item, text.as_ref().ok()?)))
             .unzip();
         if sent.is_empty() {
-            let verdicts = texts.into_iter().filter_map(Result::err).map(failed);
-            return Reply::Items(verdicts.collect()).into();
+            let replies = texts.into_iter().filter_map(Result::err).map(failed);
+            return Reply::Items(replies.collect()).into();
         }
         let asked = self.model.ask(&self.body(&input), &sent).await;
         let (vectors, usage) = match asked.result {
@@ -93,11 +93,11 @@ impl EmbedHandler {
         let reply = match vectors {
             Ok(vectors) => {
                 let mut vectors = vectors.into_iter();
-                let verdicts = request.items.iter().zip(texts).map(|(item, text)| match text {
+                let replies = request.items.iter().zip(texts).map(|(item, text)| match text {
                     Ok(_) => self.place(item, vectors.next().unwrap_or_default()),
                     Err(failure) => failed(failure),
                 });
-                Reply::Items(verdicts.collect())
+                Reply::Items(replies.collect())
             }
             Err(failure) => Reply::Whole(failure),
         };
@@ -158,12 +158,12 @@ impl EmbedHandler {
         Ok(vectors)
     }
 
-    fn place(&self, item: &Input, vector: Vec<f32>) -> Verdict {
+    fn place(&self, item: &Input, vector: Vec<f32>) -> ItemReply {
         let placed = serde_json::value::to_raw_value(&vector)
             .map_err(|error| error.to_string())
             .and_then(|vector| place_output(&item.payload, Some(&self.output), &vector));
         match placed {
-            Ok(payload) => Verdict::Output(Some(payload)),
+            Ok(payload) => ItemReply::Output(Some(payload)),
             Err(wrong) => failed(Failure::new(Class::Final, Kind::Input, wrong)),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::NewItem;
 use redrive_engine::handler::Input;
@@ -53,7 +53,7 @@ impl<'a> Entry<'a> {
 
 impl Decoder {
     /// What a result says about its item.
-    pub(super) fn verdict(&self, entry: &Entry<'_>, raw: &RawValue, item: &Input) -> Verdict {
+    pub(super) fn reply(&self, entry: &Entry<'_>, raw: &RawValue, item: &Input) -> ItemReply {
         let broken = |wrong: &str| failed(self.broken(wrong, raw.get().as_bytes()));
         let said = |field: Option<&'_ RawValue>| field.is_some_and(|raw| raw.get() != "null");
         let fields = [entry.output, entry.filtered, entry.children, entry.error];
@@ -63,13 +63,13 @@ impl Decoder {
             (1, Entry { output: Some(output), .. }) if said(entry.output) => self.passed(output, item),
             (1, Entry { filtered: Some(reason), .. }) if said(entry.filtered) => {
                 match serde_json::from_str::<String>(reason.get()) {
-                    Ok(reason) => Verdict::Filtered(self.secrets.clean(reason.as_bytes(), MAX_MESSAGE)),
+                    Ok(reason) => ItemReply::Filtered(self.secrets.clean(reason.as_bytes(), MAX_MESSAGE)),
                     Err(_) => broken("has \"filtered\" without a reason"),
                 }
             }
             (1, Entry { children: Some(children), .. }) if said(entry.children) => {
                 match read_children(children) {
-                    Ok(children) => Verdict::Children(children),
+                    Ok(children) => ItemReply::Children(children),
                     Err(wrong) => broken(&wrong),
                 }
             }

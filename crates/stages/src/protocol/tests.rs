@@ -21,10 +21,10 @@ fn three() -> Vec<Input> {
     ["a", "b", "c"].map(|key| item(key, r#"{"n":1}"#)).to_vec()
 }
 
-/// The verdicts on an answer in which `@a`, `@b` and `@c` stand for the items' ids.
-fn verdicts(answer: &str, items: &[Input]) -> Vec<Verdict> {
+/// The replies on an answer in which `@a`, `@b` and `@c` stand for the items' ids.
+fn replies(answer: &str, items: &[Input]) -> Vec<ItemReply> {
     match decode(fill(answer, items).as_bytes(), items) {
-        Reply::Items(verdicts) => verdicts,
+        Reply::Items(replies) => replies,
         Reply::Whole(failure) => panic!("failed as a whole: {failure}"),
     }
 }
@@ -35,12 +35,12 @@ fn fill(answer: &str, items: &[Input]) -> String {
         .fold(answer.to_owned(), |text, item| text.replace(&format!("@{}", item.key), &item.idempotency_key))
 }
 
-fn shown(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Output(Some(payload)) => format!("output {}", String::from_utf8_lossy(payload)),
-        Verdict::Filtered(reason) => format!("filtered {reason}"),
-        Verdict::Children(children) => format!("{} children", children.len()),
-        Verdict::Failed { failure, shared: false } => failure.to_string(),
+fn shown(reply: &ItemReply) -> String {
+    match reply {
+        ItemReply::Output(Some(payload)) => format!("output {}", String::from_utf8_lossy(payload)),
+        ItemReply::Filtered(reason) => format!("filtered {reason}"),
+        ItemReply::Children(children) => format!("{} children", children.len()),
+        ItemReply::Failed { failure, shared: false } => failure.to_string(),
         other => format!("{other:?}"),
     }
 }
@@ -64,7 +64,7 @@ fn a_request_is_one_line_with_the_payload_as_it_was() {
 fn results_are_matched_by_id_in_any_order() {
     let answer = r#"{"more":1,"results":[{"id":"@c","children":[{"key":"k","payload":null}]},
         {"id":"@a","output":{"x":1.50}},{"id":"@b","filtered":"small","output":null}]}"#;
-    let shown: Vec<_> = verdicts(answer, &three()).iter().map(shown).collect();
+    let shown: Vec<_> = replies(answer, &three()).iter().map(shown).collect();
     assert_eq!(shown, [r#"output {"x":1.50}"#, "filtered small", "1 children"]);
 }
 
@@ -74,7 +74,7 @@ fn children_are_numbered_and_keep_their_payload_as_written() {
         r#"{"results":[{"id":"@a","children":[{"key":"x","payload":1.0},{"payload":[ ],"key":""}]}]}"#;
     let one = &three()[..1];
     let expected = vec![NewItem::new("x", *b"1.0", 0), NewItem::new("", *b"[ ]", 1)];
-    assert_eq!(verdicts(answer, one), [Verdict::Children(expected)]);
+    assert_eq!(replies(answer, one), [ItemReply::Children(expected)]);
 }
 
 #[test]
@@ -105,13 +105,13 @@ fn broken_results_fail_their_own_item_only() {
         let comma = if result.is_empty() { "" } else { "," };
         let answer =
             format!(r#"{{"results":[{{"id":"@a","output":1}},{result}{comma}{{"id":"@c","output":3}}]}}"#);
-        let verdicts = verdicts(&answer, &items);
+        let replies = replies(&answer, &items);
         assert_eq!(
-            (shown(&verdicts[0]), shown(&verdicts[2])),
+            (shown(&replies[0]), shown(&replies[2])),
             ("output 1".into(), "output 3".into()),
             "{result}"
         );
-        let shown = shown(&verdicts[1]);
+        let shown = shown(&replies[1]);
         assert!(shown.starts_with("retryable/answer: ") && shown.contains(message), "{result}: {shown}");
     }
 }
@@ -162,7 +162,7 @@ fn what_a_call_consumed_is_read_beside_the_results() {
     for wrong in ["null", "7", "\"many\"", "{}", "[1,2]", r#"{"total_tokens":-1}"#] {
         let answer = format!(r#"{{"results":[{{"id":"@a","output":1}}],"usage":{wrong}}}"#);
         assert_eq!(usage(&answer), None, "{wrong}");
-        assert_eq!(shown(&verdicts(&answer, items)[0]), "output 1", "{wrong}");
+        assert_eq!(shown(&replies(&answer, items)[0]), "output 1", "{wrong}");
     }
 }
 
@@ -195,8 +195,8 @@ fn the_handler_may_name_the_class() {
     let items = &three()[..1];
     for (error, expected, hint) in table {
         let answer = format!(r#"{{"results":[{{"id":"@a","error":{error}}}]}}"#);
-        let verdicts = verdicts(&answer, items);
-        let Verdict::Failed { failure, shared: false } = &verdicts[0] else { panic!("{error}") };
+        let replies = replies(&answer, items);
+        let ItemReply::Failed { failure, shared: false } = &replies[0] else { panic!("{error}") };
         assert_eq!(failure.to_string(), expected);
         assert_eq!(failure.hint.map(|hint| hint.as_millis()), hint, "{error}");
     }
@@ -206,7 +206,7 @@ fn the_handler_may_name_the_class() {
 fn a_huge_wait_is_kept_as_a_huge_wait() {
     let items = &three()[..1];
     let answer = r#"{"results":[{"id":"@a","error":{"class":"final","retry_after_ms":1e300}}]}"#;
-    let Verdict::Failed { failure, .. } = &verdicts(answer, items)[0] else { panic!() };
+    let ItemReply::Failed { failure, .. } = &replies(answer, items)[0] else { panic!() };
     assert_eq!(failure.hint, Some(Duration::MAX));
 }
 
@@ -257,6 +257,6 @@ fn an_output_is_put_where_the_pointer_says() {
 fn an_output_that_has_no_place_is_the_inputs_fault() {
     let decoder = Decoder { output: Some("/a".into()), ..Decoder::default() };
     let one = item("a", "[1]");
-    let Reply::Items(verdicts) = decoder.read_bare(b"{}", &one) else { panic!() };
-    assert!(shown(&verdicts[0]).starts_with("final/input: the output cannot be put at /a"), "{verdicts:?}");
+    let Reply::Items(replies) = decoder.read_bare(b"{}", &one) else { panic!() };
+    assert!(shown(&replies[0]).starts_with("final/input: the output cannot be put at /a"), "{replies:?}");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::event::Verdict;
+use redrive_core::event::ItemReply;
 use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_engine::handler::{Answer, Input, Reply, Request};
 
@@ -36,14 +36,14 @@ pub fn fill(text: &str, request: &Request) -> String {
 pub fn shown(answer: &Answer) -> Vec<String> {
     match &answer.reply {
         Reply::Whole(failure) => vec![format!("whole {failure}")],
-        Reply::Items(verdicts) => verdicts.iter().map(verdict).collect(),
+        Reply::Items(replies) => replies.iter().map(reply).collect(),
     }
 }
 
-fn verdict(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Output(Some(payload)) => String::from_utf8_lossy(payload).into_owned(),
-        Verdict::Failed { failure, .. } => failure.to_string(),
+fn reply(reply: &ItemReply) -> String {
+    match reply {
+        ItemReply::Output(Some(payload)) => String::from_utf8_lossy(payload).into_owned(),
+        ItemReply::Failed { failure, .. } => failure.to_string(),
         other => format!("{other:?}"),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Gone, Transition, Verdict};
+use redrive_core::event::{Event, Gone, ItemReply, Transition};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::ItemId;
 use redrive_core::item::{Item, LastFailure, StateKind};
@@ -104,16 +104,16 @@ impl Lives {
     }
 
     async fn running(&mut self) -> Event {
-        let verdict = match self.dice.below(18) {
-            0..=2 => Verdict::Output(None),
-            3 | 4 => Verdict::Output(Some(self.content())),
-            5 => Verdict::Reused(self.content()),
-            6 => Verdict::Filtered("dull".to_owned()),
+        let reply = match self.dice.below(18) {
+            0..=2 => ItemReply::Output(None),
+            3 | 4 => ItemReply::Output(Some(self.content())),
+            5 => ItemReply::Reused(self.content()),
+            6 => ItemReply::Filtered("dull".to_owned()),
             7..=9 => {
                 let count = self.dice.index(4);
                 let mut children: Vec<_> = (0..count).map(|_| self.new_item(5)).collect();
                 children.dedup_by(|a, b| a.key == b.key);
-                Verdict::Children(children)
+                ItemReply::Children(children)
             }
             10 => return Event::Released,
             11 => return Event::Interrupted,
@@ -127,11 +127,11 @@ impl Lives {
                 if self.dice.one_in(3) {
                     self.met.count("turned away");
                     let wait = Duration::from_millis(self.dice.of(&[0, 1, 900, 30_000]));
-                    return Event::Finished(Verdict::TurnedAway { failure, wait });
+                    return Event::Finished(ItemReply::TurnedAway { failure, wait });
                 }
-                Verdict::Failed { failure, shared: self.dice.one_in(3) }
+                ItemReply::Failed { failure, shared: self.dice.one_in(3) }
             }
         };
-        Event::Finished(verdict)
+        Event::Finished(reply)
     }
 }

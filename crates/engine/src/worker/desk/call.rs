@@ -1,10 +1,10 @@
-//! From claimed items to calls, and from replies to verdicts.
+//! From claimed items to calls, and from answers to replies.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::bisect::{Bisect, Finding, Ruling, is_worth_splitting};
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::{Gate, Lesson, Sign};
 use redrive_core::id::{ContentHash, ItemId, StageNo};
@@ -130,17 +130,17 @@ impl Desk {
             open.spend(usage);
         }
         match reply {
-            Reply::Items(verdicts) if verdicts.len() == asked => {
-                let sign = self.sign_of_items(&open, &verdicts);
+            Reply::Items(replies) if replies.len() == asked => {
+                let sign = self.sign_of_items(&open, &replies);
                 let lesson = Lesson { sign: sign_ref(sign.as_ref()), tokens, limits };
                 self.teach(open.stage, open.permit, &lesson, now);
-                self.take_verdicts(&mut open, verdicts, sign.is_some(), now);
+                self.take_replies(&mut open, replies, sign.is_some(), now);
                 if let Some(bisect) = &mut open.bisect {
                     bisect.passed();
                 }
             }
-            Reply::Items(verdicts) => {
-                let text = format!("{} verdicts for {asked} items", verdicts.len());
+            Reply::Items(replies) => {
+                let text = format!("{} replies for {asked} items", replies.len());
                 let failure = Failure::new(Class::Retryable, Kind::Answer, text);
                 self.whole_failed(&mut open, &failure, Lesson { sign: Sign::Neutral, tokens, limits }, now);
             }
@@ -152,17 +152,17 @@ impl Desk {
         self.go_on(open, now);
     }
 
-    /// What the verdicts tell of the dependency: the failure that turned items away, if one did.
-    fn sign_of_items(&self, open: &OpenCall, verdicts: &[Verdict]) -> Option<Failure> {
+    /// What the replies tell of the dependency: the failure that turned items away, if one did.
+    fn sign_of_items(&self, open: &OpenCall, replies: &[ItemReply]) -> Option<Failure> {
         let members = open.members[open.asked.clone()].iter();
-        let turned_away = members.zip(verdicts).filter_map(|(ready, verdict)| {
-            let Verdict::Failed { failure, .. } = verdict else { return None };
+        let turned_away = members.zip(replies).filter_map(|(ready, reply)| {
+            let ItemReply::Failed { failure, .. } = reply else { return None };
             let failure = self.recipe.reclassified(&ready.as_ref()?.claimed.item, failure);
             matches!(failure.class, Class::RateLimited | Class::Quota).then_some(failure)
         });
         let turned_away: Vec<Failure> = turned_away.collect();
         // A few items of a batch are their own affair; most of them are everybody's, and so is exhausted credit.
-        let most = turned_away.len() * 2 >= verdicts.len();
+        let most = turned_away.len() * 2 >= replies.len();
         // Exhausted credit says more than any wait, and a longer wait more than a shorter one.
         turned_away
             .into_iter()
@@ -170,25 +170,25 @@ impl Desk {
             .max_by_key(|failure| (failure.class == Class::Quota, failure.hint))
     }
 
-    fn take_verdicts(
+    fn take_replies(
         &mut self,
         open: &mut OpenCall,
-        verdicts: Vec<Verdict>,
+        replies: Vec<ItemReply>,
         dependency: bool,
         now: Timestamp,
     ) {
-        for (at, verdict) in open.asked.clone().zip(verdicts) {
-            let verdict = match verdict {
-                Verdict::Failed { failure, shared } => {
+        for (at, reply) in open.asked.clone().zip(replies) {
+            let reply = match reply {
+                ItemReply::Failed { failure, shared } => {
                     self.failed(open, at, failure, shared, dependency, now)
                 }
-                verdict => verdict,
+                reply => reply,
             };
-            self.end(open, at, Event::Finished(verdict));
+            self.end(open, at, Event::Finished(reply));
         }
     }
 
-    /// The verdict on an item that failed: turned away, where its gate answers for that.
+    /// The reply for an item that failed: turned away, where its gate answers for that.
     fn failed(
         &self,
         open: &OpenCall,
@@ -197,10 +197,10 @@ impl Desk {
         shared: bool,
         dependency: bool,
         now: Timestamp,
-    ) -> Verdict {
+    ) -> ItemReply {
         let away = self.ask_gate(open.stage, Gate::is_away);
         let Some((away, ready)) = away.zip(open.members.get(at).and_then(Option::as_ref)) else {
-            return Verdict::Failed { failure, shared };
+            return ItemReply::Failed { failure, shared };
         };
         let throttled = match self.recipe.reclassified(&ready.claimed.item, &failure).class {
             Class::RateLimited | Class::Quota => true,
@@ -210,11 +210,11 @@ impl Desk {
         let of_the_service = matches!(sign_of(&failure, 1, true), Sign::Failed { .. });
         let spared = dependency && (throttled || (of_the_service && away));
         if !spared {
-            return Verdict::Failed { failure: self.within_hint_cap(open.stage, failure), shared };
+            return ItemReply::Failed { failure: self.within_hint_cap(open.stage, failure), shared };
         }
         let probe = open.permit.is_some_and(|permit| permit.is_probe());
         let wait = self.wait_at_gate(&ready.claimed.item, failure.hint, probe, now);
-        Verdict::TurnedAway { failure, wait }
+        ItemReply::TurnedAway { failure, wait }
     }
 
     /// The same failure, with no longer a hint than its gate grants, where that is less than the policy does.
@@ -279,8 +279,8 @@ impl Desk {
             if own_fault {
                 failure.class = Class::Final;
             }
-            let verdict = self.failed(open, at, failure, shared, dependency, now);
-            self.end(open, at, Event::Finished(verdict));
+            let reply = self.failed(open, at, failure, shared, dependency, now);
+            self.end(open, at, Event::Finished(reply));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redrive_core::event::{Event, Verdict};
+use redrive_core::event::{Event, ItemReply};
 use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::item::Payload;
 use redrive_core::order::{Order, reserved};
@@ -118,7 +118,7 @@ impl Desk {
             if self.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
                 self.ended.push_back(Ended::new(claimed, Event::DeadlinePassed));
             } else if let Some(payload) = known {
-                self.ended.push_back(Ended::new(claimed, Event::Finished(Verdict::Reused(payload))));
+                self.ended.push_back(Ended::new(claimed, Event::Finished(ItemReply::Reused(payload))));
             } else {
                 self.make_ready(claimed);
             }
@@ -144,8 +144,8 @@ impl Desk {
         let counted = work.gate.is_some() || work.batch_tokens.is_some();
         let tokens = if counted { work.handler.tokens(&claimed.payload) } else { 0 };
         if let Some(failure) = self.impossible(stage, tokens) {
-            let verdict = Verdict::Failed { failure, shared: false };
-            self.ended.push_back(Ended::new(claimed, Event::Finished(verdict)));
+            let reply = ItemReply::Failed { failure, shared: false };
+            self.ended.push_back(Ended::new(claimed, Event::Finished(reply)));
         } else if let Some(desk) = self.stages.get_mut(stage.index()) {
             desk.ready.push_back(Ready { claimed, tokens, spent: None });
         }

@@ -1,9 +1,9 @@
-//! From verdicts to a commit.
+//! From replies to a commit.
 
 use redrive_core::budget::BudgetChange;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
-use redrive_core::event::{Event, Transition, Verdict};
+use redrive_core::event::{Event, ItemReply, Transition};
 use redrive_core::failure::Class;
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
@@ -50,13 +50,13 @@ impl Desk {
 
     fn decide(&mut self, ended: Ended, at: Moment) {
         let Ended { claimed, event, usage } = ended;
-        if let Event::Finished(Verdict::Failed { failure, .. }) = &event
+        if let Event::Finished(ItemReply::Failed { failure, .. }) = &event
             && self.recipe.reclassified(&claimed.item, failure).class == Class::Quota
         {
             self.stop(Halt::Quota(failure.message().to_owned()));
         }
         let output = match &event {
-            Event::Finished(Verdict::Output(Some(_))) => self.output_key(&claimed),
+            Event::Finished(ItemReply::Output(Some(_))) => self.output_key(&claimed),
             _ => None,
         };
         match decide(&claimed.item, event, &self.plan, at) {

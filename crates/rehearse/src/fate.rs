@@ -12,7 +12,7 @@ pub(crate) type Malformed = (u16, String);
 #[derive(Debug)]
 pub(crate) struct Decision {
     /// The answer.
-    pub verdict: Verdict,
+    pub fate: Fate,
     /// How long it takes.
     pub delay: Duration,
     /// Headers of the answer.
@@ -21,7 +21,7 @@ pub(crate) struct Decision {
 
 /// The answer to a call.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum Fate {
     /// A good one.
     Pass,
     /// An error.
@@ -54,7 +54,7 @@ pub(crate) fn fits(kind: &FaultKind, call: &Call<'_>) -> bool {
 }
 
 /// The error for a call that is too large.
-pub(crate) fn oversized(plan: &Plan, call: &Call<'_>) -> Option<Verdict> {
+pub(crate) fn oversized(plan: &Plan, call: &Call<'_>) -> Option<Fate> {
     let size = &plan.size;
     let longest = call.units.iter().map(|unit| unit.tokens).max().unwrap_or(0);
     let found = [
@@ -76,6 +76,6 @@ pub(crate) fn oversized(plan: &Plan, call: &Call<'_>) -> Option<Verdict> {
 }
 
 /// An error.
-pub(crate) fn refuse(status: u16, code: &str, text: impl Into<String>) -> Verdict {
-    Verdict::Refuse(Refusal { status, code: code.to_owned(), text: text.into() })
+pub(crate) fn refuse(status: u16, code: &str, text: impl Into<String>) -> Fate {
+    Fate::Refuse(Refusal { status, code: code.to_owned(), text: text.into() })
 }
