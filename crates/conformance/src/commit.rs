@@ -9,8 +9,10 @@ use redrive_core::failure::Class;
 use redrive_core::id::{ContentHash, RunId};
 use redrive_core::item::{NewItem, Payload, StateKind};
 use redrive_core::status::Control;
+use redrive_core::verdict::Verdict;
 use redrive_store::{
-    Applied, Change, Commit, Content, Error, ItemRev, OperationKind, OutputKey, RunChange, Store, Submit,
+    Applied, Change, Commit, Content, Error, ItemRev, KeptOutput, OperationKind, OutputKey, RunChange, Store,
+    Submit,
 };
 
 use crate::world::{LEASE, SPLIT, STORE, World, failed, new_operation, new_worker, passed};
@@ -210,7 +212,11 @@ pub(crate) async fn outputs_are_found_by_what_was_done_to_what(store: Arc<dyn St
     let outputs: [Payload; 2] = [Arc::from(&b"small"[..]), Arc::from(vec![7_u8; 9_000])];
     let held = world.claim(SPLIT, 2).await;
     for (held, output) in held.iter().zip(&outputs) {
-        let transition = world.decide(&held.item, Event::Finished(ItemReply::Output(Some(output.clone()))));
+        let reply = match held.item.key.as_ref() {
+            "a" => ItemReply::Output(Some(output.clone())),
+            _ => ItemReply::Judged(Verdict::NeedsReview, Some(output.clone())),
+        };
+        let transition = world.decide(&held.item, Event::Finished(reply));
         let change = Change { output: Some(key(10, held.item.key.as_bytes())), ..Change::from(transition) };
         let stale = change.clone();
         let commit = |change| Commit { changes: vec![change], now: world.now, ..Commit::default() };
@@ -219,7 +225,8 @@ pub(crate) async fn outputs_are_found_by_what_was_done_to_what(store: Arc<dyn St
         assert_eq!(world.store.commit(commit(stale)).await, Ok(vec![Applied::Stale]));
     }
     let keys = vec![key(10, b"b"), key(99, b"never"), key(11, b"a"), key(10, b"a")];
-    let expected = vec![Some(outputs[1].clone()), None, None, Some(outputs[0].clone())];
+    let kept = |at: usize, verdict| Some(KeptOutput { payload: outputs[at].clone(), verdict });
+    let expected = vec![kept(1, Some(Verdict::NeedsReview)), None, None, kept(0, None)];
     assert_eq!(world.store.outputs(keys).await, Ok(expected));
 }
 

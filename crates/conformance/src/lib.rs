@@ -20,6 +20,7 @@ mod snapshot;
 mod submit;
 mod turn;
 mod usage;
+mod verdict;
 mod work;
 mod world;
 
@@ -109,6 +110,8 @@ const CASES: &[(&str, CaseFn)] = table! {
     usage: usage_comes_back_with_the_attempt, a_turned_away_item_is_kept_as_decided, usage_is_counted_per_stage,
         a_stale_attempt_consumes_nothing, sums_of_usage_stop_at_the_largest_number, a_purge_leaves_what_was_consumed,
         a_pruned_run_leaves_no_counters_of_usage;
+    verdict: a_verdict_comes_back_with_its_item_and_its_attempts, verdicts_are_counted_while_their_items_stand,
+        items_are_found_by_their_verdict;
     work: a_run_is_listed_for_what_it_has, a_run_of_a_lost_worker_is_listed, a_listed_run_says_how_many_items_wait,
         a_stamp_changes_when_somebody_writes,
         a_run_without_work_is_listed_until_it_is_called_finished, a_standing_run_is_listed_for_its_items_only,

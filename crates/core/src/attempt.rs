@@ -11,6 +11,7 @@ use crate::id::{StageNo, WorkerId};
 use crate::policy::Cause;
 use crate::time::Timestamp;
 use crate::usage::Usage;
+use crate::verdict::Verdict;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -127,6 +128,8 @@ pub struct AttemptRecord {
     pub config: i64,
     /// What it consumed, where the stage said so.
     pub usage: Option<Usage>,
+    /// What the stage found of the item, where it passed and the stage said so.
+    pub verdict: Option<Verdict>,
 }
 
 /// The failure part of an [`AttemptRecord`].

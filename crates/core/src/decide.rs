@@ -22,6 +22,7 @@ use crate::plan::{ChildFailure, Plan, StagePlan};
 use crate::policy::Cause;
 use crate::tally::place;
 use crate::time::{CLOCK_SLACK, Timestamp};
+use crate::verdict::Verdict;
 
 pub(crate) use told::rescheduled;
 
@@ -164,13 +165,16 @@ impl Desk<'_> {
     fn finished(&self, reply: ItemReply) -> Result<Transition, Illegal> {
         let held = self.held("only a running item can finish")?;
         Ok(match reply {
-            ItemReply::Output(payload) => self.passed(held, Outcome::Succeeded, payload),
+            ItemReply::Output(payload) => self.passed(held, Outcome::Succeeded, payload, None),
+            ItemReply::Judged(verdict, payload) => {
+                self.passed(held, Outcome::Succeeded, payload, Some(verdict))
+            }
             ItemReply::Indexed(effect, payload) => {
-                let mut next = self.passed(held, Outcome::Succeeded, payload);
+                let mut next = self.passed(held, Outcome::Succeeded, payload, None);
                 next.effect = Some(effect);
                 next
             }
-            ItemReply::Reused(payload) => self.passed(held, Outcome::Reused, Some(payload)),
+            ItemReply::Reused(payload, verdict) => self.passed(held, Outcome::Reused, Some(payload), verdict),
             ItemReply::Filtered(reason) => {
                 let mut next = self.to(State::Filtered { reason: reason.chars().take(500).collect() });
                 next.after.last = None;
@@ -186,10 +190,17 @@ impl Desk<'_> {
         })
     }
 
-    fn passed(&self, held: (WorkerId, Timestamp), outcome: Outcome, payload: Option<Payload>) -> Transition {
+    fn passed(
+        &self,
+        held: (WorkerId, Timestamp),
+        outcome: Outcome,
+        payload: Option<Payload>,
+        verdict: Option<Verdict>,
+    ) -> Transition {
         let mut next = self.advance();
         next.payload = payload;
-        next.record = Some(self.record(held, outcome, None, None));
+        next.after.verdicts.found(self.item.stage, verdict);
+        next.record = Some(AttemptRecord { verdict, ..self.record(held, outcome, None, None) });
         next.healed = self.item.first_failed_at.map(|failed| self.at.now.since(failed));
         next
     }
@@ -360,6 +371,7 @@ impl Desk<'_> {
             }
         }
         next.after.stage = stage;
+        next.after.verdicts.forget_from(stage);
         if stage != self.item.stage {
             next.after.generation = self.item.generation.saturating_add(1);
             next.after.attempt = 0;
@@ -399,6 +411,7 @@ impl Desk<'_> {
             worker,
             config: self.stage.config,
             usage: None,
+            verdict: None,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::id::{ContentHash, Rev, StageNo, WorkerId};
 use crate::index::Effect;
 use crate::item::{Item, NewItem, Payload, StateKind};
 use crate::time::Timestamp;
+use crate::verdict::Verdict;
 
 /// Something that happened to an item.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,8 +99,10 @@ pub enum ItemReply {
     Output(Option<Payload>),
     /// It passed, and this is written into the index together with that; the content as for `Output`.
     Indexed(Effect, Option<Payload>),
-    /// It passed without a call: the output for this input was known.
-    Reused(Payload),
+    /// It passed, and this was found of it; the content as for `Output`.
+    Judged(Verdict, Option<Payload>),
+    /// It passed without a call: the output for this input was known, and what was found of it then.
+    Reused(Payload, Option<Verdict>),
     /// It was taken out.
     Filtered(String),
     /// It becomes these children.
@@ -197,6 +200,8 @@ pub struct Place {
     pub kind: StateKind,
     /// Dead reason and class, for the counters of the dead.
     pub dead: Option<crate::tally::DeadMark>,
+    /// What was found of it, where it has succeeded.
+    pub verdict: Option<Verdict>,
 }
 
 /// Children to be admitted.

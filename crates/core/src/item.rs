@@ -9,6 +9,7 @@ use crate::failure::{Class, Kind};
 use crate::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
 use crate::policy::Cause;
 use crate::time::Timestamp;
+use crate::verdict::{Verdict, Verdicts};
 
 /// JSON bytes of an item, shared rather than copied.
 pub type Payload = Arc<[u8]>;
@@ -57,6 +58,8 @@ pub struct Item {
     pub first_failed_at: Option<Timestamp>,
     /// The last failure, until a stage is passed.
     pub last: Option<LastFailure>,
+    /// What the stages that it has passed found of it.
+    pub verdicts: Verdicts,
     /// When it was submitted.
     pub created_at: Timestamp,
     /// When it last changed.
@@ -277,6 +280,22 @@ impl Item {
         self.earlier.saturating_add(self.failures).saturating_add(self.crashes)
     }
 
+    /// Its verdict: what the last stage that found anything found. It is a part of the result, so only an item that has
+    /// succeeded has one.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        match self.state {
+            State::Succeeded => self.verdicts.last(),
+            State::Waiting { .. }
+            | State::Running { .. }
+            | State::Joining
+            | State::Filtered { .. }
+            | State::Superseded { .. }
+            | State::Cancelled
+            | State::Dead { .. } => None,
+        }
+    }
+
     /// The queue it stands in while it waits.
     #[must_use]
     pub fn lane(&self) -> Lane {
@@ -368,6 +387,7 @@ impl Entry {
             earlier: 0,
             first_failed_at: None,
             last: new.refused.clone(),
+            verdicts: Verdicts::default(),
             created_at: self.now,
             updated_at: self.now,
             deadline: self.deadline,

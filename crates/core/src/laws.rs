@@ -18,6 +18,7 @@ use crate::item::{DeadReason, Item, State, StateKind};
 use crate::plan::Plan;
 use crate::tally::{Counter, Metric, consumed, place, unpassed};
 use crate::time::Timestamp;
+use crate::verdict::Verdict;
 
 /// The laws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -145,6 +146,7 @@ pub fn check_item(case: &Case<'_>) -> Vec<Violation> {
     };
     complain(Law::L2, attempts_without_gaps(case));
     complain(Law::L3, state_with_its_cause(case));
+    complain(Law::L3, verdicts_as_found(case));
     complain(Law::L4, counters_apart(case));
     complain(Law::L5, stages_in_order(case));
     complain(Law::L6, superseded_by_another(case));
@@ -204,6 +206,30 @@ fn state_with_its_cause(case: &Case<'_>) -> Option<String> {
         State::Dead { reason: DeadReason::Operator } => marked(&["killed"]),
     };
     (!fits).then(|| format!("it is {}, but its last attempt ended as {last:?}", case.item.state.kind()))
+}
+
+/// What is kept of what stages found is what their last attempts say, and of a stage that is still to be passed nothing is kept.
+fn verdicts_as_found(case: &Case<'_>) -> Option<String> {
+    let item = case.item;
+    let mut stages: BTreeMap<StageNo, (u32, u32, Option<Verdict>)> = BTreeMap::new();
+    for row in case.attempts.iter().filter(|row| row.outcome.is_pass()) {
+        let seen = stages.entry(row.stage).or_insert((row.generation, row.attempt, row.verdict));
+        if (row.generation, row.attempt) >= (seen.0, seen.1) {
+            *seen = (row.generation, row.attempt, row.verdict);
+        }
+    }
+    let found = |stage: StageNo| stages.get(&stage).and_then(|(_, _, verdict)| *verdict);
+    let expected = |stage: StageNo| match &item.state {
+        _ if stage < item.stage => found(stage),
+        State::Succeeded if stage == item.stage => found(stage),
+        // What is taken out may have succeeded before, or may have been about to go again.
+        State::Superseded { .. } if stage == item.stage => item.verdicts.of(stage),
+        _ => None,
+    };
+    let all = stages.keys().copied().chain(item.verdicts.stages());
+    let wrong = all.into_iter().find(|stage| item.verdicts.of(*stage) != expected(*stage))?;
+    let (kept, told) = (item.verdicts.of(wrong), expected(wrong));
+    Some(format!("the verdict of stage {} is kept as {kept:?}, and its attempts say {told:?}", wrong.0))
 }
 
 fn counters_apart(case: &Case<'_>) -> Option<String> {
@@ -351,6 +377,9 @@ impl Census {
         if let Some(unpassed) = unpassed(stands.kind, item.tries()) {
             add(item.stage, unpassed, 1);
         }
+        if let Some(verdict) = stands.verdict {
+            add(item.stage, Metric::Verdict(verdict), 1);
+        }
         if let Some(dead) = stands.dead {
             add(item.stage, Metric::DeadReason(dead.reason), 1);
             if let Some(class) = dead.class {
@@ -414,7 +443,7 @@ impl Census {
     /// Attempts go with the items that are purged, so their counters can only be compared while none was.
     fn comparable(&self, metric: Metric, gone: i64) -> bool {
         match metric {
-            Metric::State(_) | Metric::DeadReason(_) | Metric::DeadClass(_) => true,
+            Metric::State(_) | Metric::DeadReason(_) | Metric::DeadClass(_) | Metric::Verdict(_) => true,
             Metric::Purged(_) => !self.unplaced,
             Metric::Outcome(_)
             | Metric::DeadAfter(_)

@@ -32,3 +32,4 @@ pub mod tally;
 pub mod time;
 pub mod usage;
 pub mod vector;
+pub mod verdict;

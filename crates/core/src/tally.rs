@@ -15,6 +15,7 @@ use crate::id::{RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
 use crate::time::millis;
 use crate::usage::Usage;
+use crate::verdict::Verdict;
 
 pub use span::HealSpan;
 
@@ -73,6 +74,8 @@ pub enum Metric {
     TookIn(u16),
     /// Sum of the milliseconds from claim to end of tries.
     TookMillis,
+    /// Items that have succeeded and have this verdict.
+    Verdict(Verdict),
 }
 
 impl Metric {
@@ -104,6 +107,7 @@ impl Metric {
             Self::HealedIn(span) => (17, i64::from(span)),
             Self::TookIn(span) => (18, i64::from(span)),
             Self::TookMillis => (19, 0),
+            Self::Verdict(verdict) => (20, i64::from(verdict.code())),
         };
         family * 100_000 + value
     }
@@ -139,6 +143,7 @@ impl Metric {
             17 => small.map(Self::HealedIn),
             18 => small.map(Self::TookIn),
             19 if value == 0 => Some(Self::TookMillis),
+            20 => Verdict::from_code(u8::try_from(value).ok()?).map(Self::Verdict),
             _ => None,
         }
     }
@@ -171,7 +176,7 @@ pub fn place(item: &Item) -> Place {
         State::Dead { reason } => Some(DeadMark { reason, class: item.last.as_ref().map(|last| last.class) }),
         _ => None,
     };
-    Place { stage: item.stage, kind: item.state.kind(), dead }
+    Place { stage: item.stage, kind: item.state.kind(), dead, verdict: item.verdict() }
 }
 
 /// What an attempt's usage adds to which counters.
@@ -314,6 +319,9 @@ impl Deltas {
 
     fn stands(&mut self, run: RunId, place: Place, n: i64) {
         self.add(run, place.stage, Metric::State(place.kind), n);
+        if let Some(verdict) = place.verdict {
+            self.add(run, place.stage, Metric::Verdict(verdict), n);
+        }
         if let Some(DeadMark { reason, class }) = place.dead {
             self.add(run, place.stage, Metric::DeadReason(reason), n);
             if let Some(class) = class {
@@ -358,6 +366,7 @@ mod tests {
         all.extend([Metric::FirstTry, Metric::FirstPass, Metric::TriedAnew, Metric::TookMillis]);
         all.extend([0, 16, 487].map(Metric::HealedIn));
         all.extend([0, 16, 487].map(Metric::TookIn));
+        all.extend(Verdict::ALL.map(Metric::Verdict));
         let codes: std::collections::BTreeSet<_> = all.iter().map(|m| m.code()).collect();
         assert_eq!(codes.len(), all.len(), "codes are distinct");
         all.sort();
@@ -365,7 +374,7 @@ mod tests {
         for metric in all {
             assert_eq!(Metric::from_code(metric.code()), Some(metric));
         }
-        for unknown in [-1, 200_001, 1_100_004, 9_999_999] {
+        for unknown in [-1, 200_001, 1_100_004, 2_000_003, 9_999_999] {
             assert_eq!(Metric::from_code(unknown), None);
         }
     }
@@ -383,6 +392,7 @@ mod tests {
             worker: WorkerId(1),
             config: 0,
             usage,
+            verdict: None,
         }
     }
 

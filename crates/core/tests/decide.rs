@@ -63,6 +63,7 @@ fn waiting() -> Item {
         earlier: 0,
         first_failed_at: None,
         last: None,
+        verdicts: redrive_core::verdict::Verdicts::default(),
         created_at: Timestamp(0),
         updated_at: Timestamp(0),
         deadline: Some(Timestamp(3_600_000)),

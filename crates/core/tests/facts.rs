@@ -76,7 +76,7 @@ fn every_event_says_what_the_world_is_told() {
         (&running(0), Event::Interrupted, ""),
         (&running(0), Event::Finished(ItemReply::Output(None)), "item.stage_passed"),
         (&running(2), Event::Finished(ItemReply::Output(None)), "item.stage_passed item.succeeded"),
-        (&running(0), Event::Finished(ItemReply::Reused(b"y".as_slice().into())), "item.stage_passed"),
+        (&running(0), Event::Finished(ItemReply::Reused(b"y".as_slice().into(), None)), "item.stage_passed"),
         (&running(0), Event::Finished(ItemReply::Filtered("dull".to_owned())), "item.filtered"),
         (&running(0), children(2), "item.expanded"),
         (&running(0), children(0), "item.stage_passed"),

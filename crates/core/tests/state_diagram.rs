@@ -63,6 +63,7 @@ fn item(state: State, stage: u16, failures: u32, crashes: u32) -> Item {
         earlier: 0,
         first_failed_at: None,
         last: None,
+        verdicts: redrive_core::verdict::Verdicts::default(),
         created_at: Timestamp(0),
         updated_at: Timestamp(0),
         deadline: Some(Timestamp(2_000_000)),

@@ -48,7 +48,7 @@ pub(crate) fn judged_counts(counters: &[Counter], plan: &Plan) -> Counts {
     counts
 }
 
-fn is_own(plan: &Plan, stage: StageNo) -> bool {
+pub(crate) fn is_own(plan: &Plan, stage: StageNo) -> bool {
     plan.stage(stage).is_none_or(|stage| stage.owner.is_none())
 }
 

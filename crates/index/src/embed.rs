@@ -174,7 +174,7 @@ impl IndexEmbed {
         let mut made = Vec::with_capacity(ours.len());
         for (at, reply) in ours.iter().zip(replies) {
             made.push(match reply {
-                ItemReply::Output(Some(output)) | ItemReply::Reused(output) => {
+                ItemReply::Output(Some(output)) | ItemReply::Reused(output, _) => {
                     match self.vector(texts[*at].hash, &output, dimensions)? {
                         Ok(vector) => Outcome::Vector(Arc::new(vector)),
                         Err(failure) => Outcome::Other(ItemReply::Failed { failure, shared: false }),

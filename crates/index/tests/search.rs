@@ -71,7 +71,7 @@ impl World {
         self.item.rev = guard.next();
         let transition = Transition {
             guard,
-            from: Place { stage: self.item.stage, kind: self.item.state.kind(), dead: None },
+            from: Place { stage: self.item.stage, kind: self.item.state.kind(), dead: None, verdict: None },
             tries: 0,
             anew: true,
             after: self.item.clone(),

@@ -7,6 +7,7 @@ use redrive_core::id::{ItemSeq, RunId, StageNo};
 use redrive_core::status::{Control, RunStatus};
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
+use redrive_core::verdict::Verdict;
 use redrive_engine::report::{ResultOutcome, ResultReader, StageOutputs, Wanted};
 use redrive_store::{RunRow, WorkerRow};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub struct Asked {
     pub run: Option<RunId>,
     /// What this stage made of the items that passed it; `None`: what came out at the end.
     pub stage: Option<String>,
+    /// Only of items that succeeded with this verdict.
+    pub verdict: Option<Verdict>,
 }
 
 /// Takes results as they come.
@@ -60,6 +63,7 @@ pub struct Results<'a> {
     floor: &'a Floor,
     known: KnownRun,
     wanted: Wanted,
+    verdict: Option<Verdict>,
 }
 
 impl<'a> Results<'a> {
@@ -71,7 +75,7 @@ impl<'a> Results<'a> {
         floor.require_payloads()?;
         let known = Runs::of(&*floor.store).find(asked.run).await?;
         let wanted = wanted(&known, asked.stage.as_deref())?;
-        Ok(Self { floor, known, wanted })
+        Ok(Self { floor, known, wanted, verdict: asked.verdict })
     }
 
     /// The run.
@@ -83,7 +87,7 @@ impl<'a> Results<'a> {
     /// Reads every result that the run has now, as fast as it is asked for.
     #[must_use]
     pub fn read(&self) -> ResultReader<'_> {
-        ResultReader::all(&*self.floor.store, self.run(), &self.wanted)
+        ResultReader::all(&*self.floor.store, self.run(), &self.wanted).with_verdict(self.verdict)
     }
 
     /// Gives every result that the run has now.
@@ -91,7 +95,7 @@ impl<'a> Results<'a> {
     /// # Errors
     /// When the store or the taker fails.
     pub async fn all(&self, taker: &mut dyn Taker) -> Result<()> {
-        give_all(self.floor, self.run(), &self.wanted, taker).await
+        give(self.read(), taker).await
     }
 
     /// Gives every result once, as it becomes final, until the run ends; `true` when somebody broke it off before.
@@ -111,13 +115,12 @@ impl<'a> Results<'a> {
 pub async fn of_runs(floor: &Floor, runs: &[RunId], taker: &mut dyn Taker) -> Result<()> {
     floor.require_payloads()?;
     for run in runs {
-        give_all(floor, *run, &Wanted::Succeeded, taker).await?;
+        give(ResultReader::all(&*floor.store, *run, &Wanted::Succeeded), taker).await?;
     }
     Ok(())
 }
 
-async fn give_all(floor: &Floor, run: RunId, wanted: &Wanted, taker: &mut dyn Taker) -> Result<()> {
-    let mut reader = ResultReader::all(&*floor.store, run, wanted);
+async fn give(mut reader: ResultReader<'_>, taker: &mut dyn Taker) -> Result<()> {
     while let Some((_, outcome)) = reader.next(&BTreeSet::new()).await? {
         taker.take(outcome)?;
         if taker.is_done() {
@@ -241,8 +244,9 @@ impl Follow<'_> {
 
     /// Gives what has ended since the last look.
     async fn look(&mut self, row: &RunRow, taker: &mut dyn Taker) -> Result<()> {
-        let Results { floor, wanted, .. } = self.results;
-        let mut reader = ResultReader::all(&*floor.store, row.id, wanted).after(self.below);
+        let Results { floor, wanted, verdict, .. } = self.results;
+        let mut reader =
+            ResultReader::all(&*floor.store, row.id, wanted).with_verdict(*verdict).after(self.below);
         let mut gapless = true;
         while let Some((seq, outcome)) = reader.next(&self.given).await? {
             let (known, ended) = (outcome == ResultOutcome::Known, outcome != ResultOutcome::NotYet);
@@ -266,8 +270,8 @@ impl Follow<'_> {
 
     /// Gives the results of items that had ended without one.
     async fn look_back(&mut self, row: &RunRow, taker: &mut dyn Taker) -> Result<()> {
-        let Results { floor, wanted, .. } = self.results;
-        let mut reader = ResultReader::all(&*floor.store, row.id, wanted);
+        let Results { floor, wanted, verdict, .. } = self.results;
+        let mut reader = ResultReader::all(&*floor.store, row.id, wanted).with_verdict(*verdict);
         for seq in std::mem::take(&mut self.without) {
             taker.take(reader.one(seq).await?)?;
         }

@@ -13,6 +13,7 @@ use redrive_core::item::{Entry, Item, NewItem, Payload, State, StateKind};
 use redrive_core::plan::{Plan, StagePlan};
 use redrive_core::time::millis;
 use redrive_core::usage::Usage;
+use redrive_core::verdict::Verdict;
 use redrive_engine::handler::{Answer, Reply};
 use redrive_engine::source;
 use redrive_engine::tap::{Tap, Wire};
@@ -67,6 +68,8 @@ pub struct Tried {
     pub usage: Option<Usage>,
     /// How the attempt ended.
     pub outcome: &'static str,
+    /// What the stage found of the item, where it said so.
+    pub verdict: Option<Verdict>,
     /// How it failed.
     pub failure: Option<FailureView>,
     /// The content that the next stage would get, where it passed.
@@ -174,6 +177,7 @@ pub async fn try_stage(floor: &Floor, pipeline: &Pipeline, stage: &str, with: &W
         wire,
         duration_ms: call.as_ref().map(|call| millis(call.took)),
         usage: call.as_ref().and_then(|call| call.answer.usage),
+        verdict: transition.record.as_ref().and_then(|record| record.verdict),
         outcome: transition.record.as_ref().map_or("expired", |record| record.outcome.name()),
         failure: failure_view(&transition, &def.name, failed.as_ref()),
         output: output(&transition, &payload),

@@ -182,6 +182,8 @@ pub struct StageDef {
     pub reuse: bool,
     /// Whom it may call, as the whole pipeline does.
     pub outbound: Outbound,
+    /// JSON pointer to the verdict in the stage's output; none where the output has none.
+    pub verdict: Option<String>,
 }
 
 impl StageDef {
@@ -211,6 +213,9 @@ impl StageDef {
         hasher.update(b"redrive stage 1\n");
         // Maps are sorted and fields have a fixed order, so equal stages have equal bytes.
         hasher.update(serde_json::json!(self.kind).to_string().as_bytes());
+        if let Some(verdict) = &self.verdict {
+            hasher.update(b"\nverdict ").update(verdict.as_bytes());
+        }
         hasher.finalize().to_hex().to_string()
     }
 

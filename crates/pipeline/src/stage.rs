@@ -111,6 +111,7 @@ impl Stages {
             report.warn(node.at, &node.path, "never used: the stage has no children");
         }
         let reuse = table.take("reuse").and_then(|node| node.boolean(report)).unwrap_or(false);
+        let verdict = kind.as_ref().and_then(|kind| verdict(kind, &mut table, report));
         if kind.is_some() {
             // Without a kind it is not known which keys belong to it.
             table.finish(report);
@@ -128,6 +129,7 @@ impl Stages {
             on_child_failure: on_child_failure.unwrap_or_default(),
             reuse,
             outbound: self.outbound,
+            verdict,
         })
     }
 
@@ -216,6 +218,22 @@ fn batch_tokens(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report
         report.warn(at, &key, "above batch_tokens: such an item goes in a call of its own");
     }
     tokens
+}
+
+/// Where the verdict stands in the output, for kinds whose output is somebody's to choose.
+fn verdict(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Option<String> {
+    match kind {
+        StageKind::Http { .. }
+        | StageKind::Command { .. }
+        | StageKind::Chat { .. }
+        | StageKind::Filter { .. }
+        | StageKind::Pass => table.take("verdict").and_then(|node| node.parsed(report, scalar::pointer)),
+        StageKind::Embed { .. }
+        | StageKind::EmbedBuiltin { .. }
+        | StageKind::Parse { .. }
+        | StageKind::Upsert
+        | StageKind::Publish => None,
+    }
 }
 
 fn timeout(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Duration> {

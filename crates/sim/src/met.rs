@@ -55,6 +55,8 @@ met! {
     NeighbourLost = "dead neighbour taken over",
     /// A worker ended because only retries due too late were left.
     WaitsNoLonger = "worker that waits no longer",
+    /// An item succeeded with a verdict.
+    Judged = "item with a verdict",
     /// A handler knew that an item needs no call.
     Recalled = "call that was not needed",
     /// A commit with an old token was refused.

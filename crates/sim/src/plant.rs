@@ -9,15 +9,16 @@ use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::fact::Facts;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
-use redrive_core::item::{Item, Payload, State};
+use redrive_core::item::{Item, State};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
+use redrive_core::verdict::Verdicts;
 use redrive_store::{
     Applied, BegunRun, Change, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard,
     Damage, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact,
-    MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
-    RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit,
-    Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    KeptOutput, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
+    Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue,
+    Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -55,11 +56,13 @@ pub enum Plant {
     LongerWait,
     /// Leaves the content of items that are done again as it was.
     RerunOnOldContent,
+    /// Forgets what stages found of an item.
+    LostVerdict,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -76,6 +79,7 @@ impl Plant {
         Self::LostFact,
         Self::LongerWait,
         Self::RerunOnOldContent,
+        Self::LostVerdict,
     ];
 }
 
@@ -205,6 +209,12 @@ impl Store for Planted {
             Plant::LostFact if nth.is_multiple_of(5) => {
                 commit.changes.iter_mut().for_each(|change| change.transition.facts = Facts::default());
             }
+            Plant::LostVerdict => {
+                commit
+                    .changes
+                    .iter_mut()
+                    .for_each(|change| change.transition.after.verdicts = Verdicts::default());
+            }
             Plant::LongerWait => {
                 for change in &mut commit.changes {
                     if let State::Waiting { due, .. } = &mut change.transition.after.state {
@@ -332,7 +342,7 @@ impl Store for Planted {
         self.inner.groups(filter, limit).await
     }
 
-    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<KeptOutput>>> {
         self.inner.outputs(keys).await
     }
 

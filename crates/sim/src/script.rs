@@ -8,6 +8,7 @@ use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::StageNo;
 use redrive_core::item::{NewItem, Payload};
+use redrive_core::verdict::Verdict;
 use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 
 use crate::hub::Hub;
@@ -79,6 +80,17 @@ impl Script {
     pub fn output(&self, stage: StageNo, payload: &[u8]) -> Option<Payload> {
         let way = mix(&[self.seed, 3, u64::from(stage.0)]);
         (!way.is_multiple_of(4)).then(|| content(mix(&[way, mix_bytes(payload)])))
+    }
+
+    /// What a stage finds of some content; most find nothing, and one that knows what it needs no call for never does.
+    #[must_use]
+    pub fn verdict(&self, stage: StageNo, payload: &[u8]) -> Option<Verdict> {
+        let way = mix(&[self.seed, 16, u64::from(stage.0)]);
+        if !way.is_multiple_of(3) || self.recalls(stage) {
+            return None;
+        }
+        let luck = mix(&[way, mix_bytes(payload)]) % 4;
+        u8::try_from(luck).ok().and_then(Verdict::from_code)
     }
 
     /// Whether the handler of a stage, which leaves content as it is, knows of some that it needs no call.
@@ -238,7 +250,11 @@ impl Script {
     fn pass(&self, input: &Input, stage: StageNo) -> ItemReply {
         let luck = mix(&[self.seed, 9, mix_bytes(&input.id.0), u64::from(stage.0)]);
         if !self.expands.get(stage.index()).copied().unwrap_or(false) || luck.is_multiple_of(8) {
-            return ItemReply::Output(self.output(stage, &input.payload));
+            let output = self.output(stage, &input.payload);
+            return match self.verdict(stage, &input.payload) {
+                Some(verdict) => ItemReply::Judged(verdict, output),
+                None => ItemReply::Output(output),
+            };
         }
         let child = |n: u64| {
             let payload = content(mix(&[mix_bytes(&input.payload), n]));

@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
-use redrive_core::item::{Item, Payload};
+use redrive_core::item::Item;
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard,
     Damage, DamagedItem, Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery,
-    ItemRev, KeptFact, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired,
-    RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store,
-    Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    ItemRev, KeptFact, KeptOutput, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
+    Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue,
+    Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -24,7 +24,7 @@ use crate::met::Met;
 use crate::oracle::{Oracle, broken};
 
 /// What the oracle finds wrong with a write.
-type ItemReply = std::result::Result<(), Broken>;
+type Ruling = std::result::Result<(), Broken>;
 
 /// A store with faults, as one process sees it.
 ///
@@ -84,7 +84,7 @@ impl FaultyStore {
         verb: Verb,
         name: &'static str,
         work: impl Future<Output = Result<T>> + Send,
-        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> ItemReply + Send,
+        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> Ruling + Send,
     ) -> Result<T> {
         let refused = |_: &Oracle, error: &Error| broken("store", format!("{name} was refused: {error}"));
         self.write_or_refuse(verb, name, work, watch, refused).await
@@ -95,8 +95,8 @@ impl FaultyStore {
         verb: Verb,
         name: &'static str,
         work: impl Future<Output = Result<T>> + Send,
-        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> ItemReply + Send,
-        refused: impl FnOnce(&Oracle, &Error) -> ItemReply + Send,
+        watch: impl FnOnce(&mut Oracle, &dyn Store, &T) -> Ruling + Send,
+        refused: impl FnOnce(&Oracle, &Error) -> Ruling + Send,
     ) -> Result<T> {
         self.travel().await;
         if self.actor.dies(&self.hub, false) {
@@ -109,7 +109,7 @@ impl FaultyStore {
             return Err(refusal.error());
         }
         let made = at_once(work);
-        let reply = match &made {
+        let ruling = match &made {
             Ok(made) => {
                 self.hub.score(|score| {
                     score.writes += 1;
@@ -119,7 +119,7 @@ impl FaultyStore {
             }
             Err(error) => refused(&self.oracle(), error),
         };
-        if let Err(broken) = reply {
+        if let Err(broken) = ruling {
             self.hub.broke(broken.law, broken.what);
         }
         if self.actor.dies(&self.hub, true) {
@@ -387,7 +387,7 @@ impl Store for FaultyStore {
         self.read(self.inner.groups(filter, limit)).await
     }
 
-    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<KeptOutput>>> {
         self.read(self.inner.outputs(keys)).await
     }
 

@@ -35,6 +35,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 15, sql: include_str!("../migrations/0015_facts.sql") },
     Migration { number: 16, sql: include_str!("../migrations/0016_operators.sql") },
     Migration { number: 17, sql: include_str!("../migrations/0017_groups.sql") },
+    Migration { number: 18, sql: include_str!("../migrations/0018_verdicts_and_pauses.sql") },
     Migration { number: 23, sql: include_str!("../migrations/0023_dead.sql") },
 ];
 
@@ -217,6 +218,7 @@ mod tests {
                 worker: WorkerId(2),
                 config: 9,
                 usage: None,
+                verdict: None,
             };
             let passed = AttemptRecord {
                 attempt: 2,

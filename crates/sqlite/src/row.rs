@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo};
 use redrive_core::item::Item;
 use redrive_core::time::Timestamp;
+use redrive_core::verdict::Verdicts;
 use redrive_store::sql::ItemColumns;
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -16,13 +17,13 @@ macro_rules! item_columns {
     () => {
         "seq, id, run, parent, key, version, origin, stage, state, due, cause, worker, since, generation, rev, \
          attempt, failures, throttles, crashes, first_failed_at, filtered, dead_reason, class, kind, message, grp, \
-         shared, created_at, updated_at, deadline, reading, was, earlier"
+         shared, created_at, updated_at, deadline, reading, was, earlier, found"
     };
 }
 pub(crate) use item_columns;
 
 /// How many columns [`item_columns`] has: the next one follows here.
-pub(crate) const ITEM_COLUMNS: usize = 33;
+pub(crate) const ITEM_COLUMNS: usize = 34;
 
 /// Reads an item from a row that begins with [`item_columns`].
 pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
@@ -47,6 +48,7 @@ pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
         earlier: row.get(32)?,
         first_failed_at: time(row, 19)?,
         last: columns.last()?,
+        verdicts: verdicts(row, 33)?,
         created_at: Timestamp(row.get(27)?),
         updated_at: Timestamp(row.get(28)?),
         deadline: time(row, 29)?,
@@ -71,6 +73,11 @@ fn columns<'r>(row: &'r Row<'_>) -> Result<ItemColumns<'r>> {
         shared: row.get(26)?,
         was: row.get(31)?,
     })
+}
+
+fn verdicts(row: &Row<'_>, column: usize) -> Result<Verdicts> {
+    let Some(text) = text_if_any(row, column)? else { return Ok(Verdicts::default()) };
+    Verdicts::from_text(text).ok_or_else(|| strange("list of verdicts", text))
 }
 
 fn time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {

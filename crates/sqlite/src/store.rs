@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
-use redrive_core::item::{Item, Payload};
+use redrive_core::item::Item;
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error,
-    GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, NewRun,
-    NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, KeptOutput,
+    NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
     RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
     Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
@@ -382,7 +382,7 @@ impl Store for SqliteStore {
         self.read(move |conn| query::groups(conn, &filter, limit)).await
     }
 
-    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<KeptOutput>>> {
         self.read(move |conn| output::find(conn, &keys)).await
     }
 

@@ -65,6 +65,8 @@ pub struct CommandSpec {
     pub processes: usize,
     /// Where in the payload the output is put: a JSON pointer. `None`: in place of the payload.
     pub output: Option<String>,
+    /// Where in the output the verdict stands: a JSON pointer. `None`: nowhere.
+    pub verdict: Option<String>,
     /// How many items a child answers before it is ended and another takes its place. `None`: no end.
     pub recycle_after: Option<u64>,
     /// Where somebody looks on.
@@ -81,6 +83,7 @@ impl CommandSpec {
             max_answer: 16 << 20,
             processes: 1,
             output: None,
+            verdict: None,
             recycle_after: None,
             tap: None,
         }
@@ -133,7 +136,7 @@ impl CommandHandler {
                 cwd: spec.cwd,
             },
             max_answer: spec.max_answer,
-            decoder: Decoder { secrets: Secrets::new(secrets), output: spec.output },
+            decoder: Decoder { secrets: Secrets::new(secrets), output: spec.output, verdict: spec.verdict },
             recycle_after: spec.recycle_after,
             restarts: None,
             starts: AtomicU64::new(0),

@@ -16,6 +16,7 @@ use redrive_core::failure::{Class, Failure, Kind};
 use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 use serde_json::Value as Json;
 
+use crate::protocol::Decoder;
 use expression::unpanicked;
 
 /// Lets items through for which an expression is true.
@@ -23,6 +24,7 @@ pub struct FilterHandler {
     expression: String,
     env: Arc<Env>,
     program: Program,
+    decoder: Decoder,
 }
 
 impl FilterHandler {
@@ -32,7 +34,14 @@ impl FilterHandler {
     /// Says what is wrong with it, and where.
     pub fn new(expression: &str) -> Result<Self, String> {
         let program = expression::read(expression)?;
-        Ok(Self { expression: expression.trim().to_owned(), env: Arc::new(Env::stdlib()), program })
+        let (env, decoder) = (Arc::new(Env::stdlib()), Decoder::default());
+        Ok(Self { expression: expression.trim().to_owned(), env, program, decoder })
+    }
+
+    /// The same, and what is let through has the verdict that stands at a JSON pointer in its payload.
+    #[must_use]
+    pub fn judging(self, verdict: Option<String>) -> Self {
+        Self { decoder: Decoder { verdict, ..self.decoder }, ..self }
     }
 
     fn evaluate(&self, payload: Json, key: &str) -> Result<Value, ExecutionError> {
@@ -48,7 +57,7 @@ impl FilterHandler {
             Err(error) => return unusable(format!("the payload is not JSON: {error}")),
         };
         match unpanicked(|| self.evaluate(payload, &item.key)) {
-            Ok(Ok(Value::Bool(true))) => ItemReply::Output(None),
+            Ok(Ok(Value::Bool(true))) => self.decoder.passed_as_it_is(item),
             Ok(Ok(Value::Bool(false))) => ItemReply::Filtered(format!("{} is false", self.expression)),
             Ok(Ok(other)) => {
                 unusable(format!("{} is {}, not true or false", self.expression, other.type_of()))

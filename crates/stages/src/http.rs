@@ -43,6 +43,8 @@ pub struct HttpSpec {
     pub max_answer: usize,
     /// Where in the payload the output is put: a JSON pointer. `None`: in place of the payload.
     pub output: Option<String>,
+    /// Where in the output the verdict stands: a JSON pointer. `None`: nowhere.
+    pub verdict: Option<String>,
     /// How many calls may be open at once, and so how many connections are worth keeping.
     pub concurrency: usize,
     /// How long making a connection may take.
@@ -63,6 +65,7 @@ impl HttpSpec {
             secret_headers: Vec::new(),
             max_answer: 16 << 20,
             output: None,
+            verdict: None,
             concurrency: 1,
             connect_timeout: Duration::from_secs(10),
             reach: Reach::default(),
@@ -90,6 +93,7 @@ impl HttpHandler {
             secret: None,
             max_answer: spec.max_answer,
             output: spec.output,
+            verdict: spec.verdict,
             concurrency: spec.concurrency,
             connect_timeout: spec.connect_timeout,
             reach: spec.reach,

@@ -7,6 +7,7 @@
 mod look;
 mod place;
 mod result;
+mod verdict;
 
 use std::collections::HashMap;
 
@@ -73,6 +74,8 @@ pub struct Decoder {
     pub secrets: Secrets,
     /// Where in the payload the output is put: a JSON pointer. `None`: in place of the payload.
     pub output: Option<String>,
+    /// Where in the output the verdict stands: a JSON pointer. `None`: nowhere.
+    pub verdict: Option<String>,
 }
 
 /// An answer that was read.
@@ -171,6 +174,11 @@ impl Decoder {
 
     /// An item passed with this output.
     pub(crate) fn passed(&self, output: &RawValue, item: &Input) -> ItemReply {
+        self.passed_with(output, None, item)
+    }
+
+    /// Puts an output where it belongs.
+    fn placed(&self, output: &RawValue, item: &Input) -> ItemReply {
         if let Err(wrong) = place::check(output) {
             return failed(
                 self.broken(&format!("has an unusable output ({wrong})"), output.get().as_bytes()),

@@ -58,6 +58,7 @@ pub(crate) struct ServiceSpec<'a> {
     pub(crate) secret: Option<&'a str>,
     pub(crate) max_answer: usize,
     pub(crate) output: Option<String>,
+    pub(crate) verdict: Option<String>,
     pub(crate) concurrency: usize,
     pub(crate) connect_timeout: Duration,
     /// Whom it may call.
@@ -125,7 +126,7 @@ impl Service {
             target: target.to_string(),
             headers: header_map(&spec)?,
             max_answer: spec.max_answer,
-            decoder: Decoder { secrets, output: spec.output },
+            decoder: Decoder { secrets, output: spec.output, verdict: spec.verdict },
             url,
             now,
             tap: spec.tap,

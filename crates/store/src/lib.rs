@@ -24,7 +24,7 @@ pub use query::{
 };
 pub use request::{
     Applied, Change, Claim, Claimed, ClaimedItem, Commit, CopyHeard, Cursor, DamagedItem, ItemRev, KeptFact,
-    OutputKey, Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
+    KeptOutput, OutputKey, Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
     BegunRun, ControlChange, GateRow, GroupNote, HANDED_OVER, NewRun, NewWorker, Operation, OperationKind,

@@ -10,6 +10,7 @@ use redrive_core::item::{DeadReason, Item, Payload, StateKind};
 use redrive_core::reading::Reading;
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
+use redrive_core::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
 /// Which items; everything that is given must hold.
@@ -41,6 +42,8 @@ pub struct ItemFilter {
     pub ids: Option<(ItemId, ItemId)>,
     /// With exactly this key.
     pub key: Option<String>,
+    /// Succeeded with this verdict.
+    pub verdict: Option<Verdict>,
     /// Dead, or failed at least once at its present stage.
     pub failed: bool,
     /// Not seen by this reading of the source, and not taken out.
@@ -72,6 +75,7 @@ impl ItemFilter {
             && self.until.is_none_or(|until| item.updated_at < until)
             && self.ids.is_none_or(|(low, high)| low <= item.id && item.id <= high)
             && self.key.as_ref().is_none_or(|key| *item.key == **key)
+            && self.verdict.is_none_or(|verdict| item.verdict() == Some(verdict))
             && (!self.failed || item.failures + item.crashes > 0 || reason.is_some())
             && self.unseen.is_none_or(|reading| {
                 let taken_out = matches!(item.state.kind(), StateKind::Superseded | StateKind::Cancelled);

@@ -10,6 +10,7 @@ use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
+use redrive_core::verdict::Verdict;
 use serde::Serialize;
 
 use crate::run::{GateRow, Operation, RunChange};
@@ -199,7 +200,7 @@ pub struct Commit {
 pub struct Change {
     /// The transition.
     pub transition: Transition,
-    /// Keeps the transition's payload as the stage's output for this input.
+    /// Keeps the transition's payload as the stage's output for this input, with what its attempt found.
     pub output: Option<OutputKey>,
     /// Forgets what the item was the last to write of outputs with these marks: they are to be made anew.
     pub forgets: Vec<i64>,
@@ -226,6 +227,15 @@ impl OutputKey {
     pub fn expansion(item: ItemId, stage: StageNo) -> Self {
         Self { config: 0, input: ContentHash::of(&[b"expanded", &item.0, &stage.0.to_le_bytes()]) }
     }
+}
+
+/// A stage's output as it is kept, with what the stage found then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptOutput {
+    /// The output.
+    pub payload: Payload,
+    /// What was found of the item it was made of.
+    pub verdict: Option<Verdict>,
 }
 
 /// Something the world is told, kept until the relay has passed it on.

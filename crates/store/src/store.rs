@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
-use redrive_core::item::{Item, Payload};
+use redrive_core::item::Item;
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 
@@ -17,8 +17,8 @@ use crate::query::{
     RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
-    Submit, Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, KeptOutput, OutputKey, Prune, Pruned,
+    Scrub, Scrubbed, Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
     BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
@@ -130,7 +130,7 @@ pub trait Store: Send + Sync {
     /// Reads the largest groups of dead items.
     async fn groups(&self, filter: ItemFilter, limit: usize) -> Result<Vec<Group>>;
     /// Looks up kept outputs. One that is damaged is not there: it can be made again.
-    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>>;
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<KeptOutput>>>;
 
     /// Removes finished items that still have that change number, with all their descendants and the outputs they
     /// wrote last, leaving tombstones, and saves the operation's progress in the same transaction. Returns how many items went in all.

@@ -7,6 +7,7 @@ use redrive_core::failure::Class;
 use redrive_core::id::RunId;
 use redrive_core::item::StateKind;
 use redrive_core::time::millis;
+use redrive_core::verdict::Verdict;
 use redrive_operate::again::{Rerun, Retry};
 use redrive_operate::dead::Which;
 use redrive_operate::items::{List, Stuck};
@@ -107,6 +108,9 @@ pub struct ItemsArgs {
     /// In this state: waiting, running, joining, succeeded, filtered, superseded, cancelled, dead
     #[arg(long, value_parser = state)]
     pub state: Option<StateKind>,
+    /// Succeeded with this verdict: passed, needs_review, failed
+    #[arg(long, value_parser = verdict)]
+    pub verdict: Option<Verdict>,
     /// Those at this stage
     #[arg(long)]
     pub stage: Option<String>,
@@ -152,8 +156,8 @@ impl ItemsArgs {
             within_ms: self.since.map(millis),
             ..Which::default()
         };
-        let (state, children) = (self.state, self.children);
-        List { which, state, children, limit: self.limit, after: self.after.clone() }
+        let (state, verdict, children) = (self.state, self.verdict, self.children);
+        List { which, state, verdict, children, limit: self.limit, after: self.after.clone() }
     }
 }
 
@@ -175,6 +179,12 @@ impl StuckArgs {
     pub fn request(&self) -> Stuck {
         Stuck { run: self.run, older_than_ms: millis(self.older_than), limit: self.limit }
     }
+}
+
+/// A verdict by its name.
+pub fn verdict(text: &str) -> Result<Verdict, String> {
+    let names = || Verdict::ALL.map(Verdict::name).join(", ");
+    Verdict::from_name(text).ok_or_else(|| format!("verdicts are {}", names()))
 }
 
 fn state(text: &str) -> Result<StateKind, String> {

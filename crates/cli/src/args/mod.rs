@@ -24,6 +24,8 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use redrive_core::id::RunId;
+use redrive_core::verdict::Verdict;
+use redrive_operate::results;
 use redrive_operate::work::WorkSettings;
 
 pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
@@ -316,9 +318,19 @@ pub struct ResultsArgs {
     /// What this stage made of the items that passed it, as far as it is kept
     #[arg(long, value_name = "STAGE")]
     pub stage: Option<String>,
+    /// Only those of items that succeeded with this verdict: passed, needs_review, failed
+    #[arg(long, value_parser = again::verdict)]
+    pub verdict: Option<Verdict>,
     /// Write them here instead of to standard output; a file that is there is replaced at the end
     #[arg(long, short, value_name = "OUT.jsonl")]
     pub output: Option<PathBuf>,
+}
+
+impl ResultsArgs {
+    /// Which results.
+    pub fn asked(&self) -> results::Asked {
+        results::Asked { run: self.run, stage: self.stage.clone(), verdict: self.verdict }
+    }
 }
 
 /// Options of everything that works on a run.

@@ -57,6 +57,9 @@ fn words(life: &Explanation, screen: &Screen) -> String {
         item.stage,
         screen.state(&item.state.to_string())
     );
+    if let Some(verdict) = item.verdict {
+        text.push_str(&format!("  verdict {}\n", screen.state(verdict.name())));
+    }
     if let Some(parent) = &item.parent {
         text.push_str(&format!("  expanded from {parent}\n"));
     }
@@ -155,7 +158,7 @@ fn attempts(life: &Explanation, screen: &Screen) -> String {
     for row in &life.attempts {
         let why = match (row.class, &row.message) {
             (Some(class), Some(message)) => format!("{class}: {}", said(message, MESSAGE)),
-            _ => String::new(),
+            _ => row.verdict.map_or_else(String::new, |verdict| format!("verdict {verdict}")),
         };
         let wait = match (row.wait_ms, row.wait_cause) {
             (Some(ms), Some(cause)) => format!("{} ({cause})", span(ms)),

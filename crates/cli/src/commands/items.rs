@@ -18,17 +18,21 @@ use crate::output::{csv, json, lines};
 /// How much of a message is shown where there is room; `--json` has the whole of it.
 const MESSAGE: usize = 200;
 
-/// Columns that are shown unless others are asked for; where something waits, [`DUE`] as well.
+/// Columns that are shown unless others are asked for; where something waits, [`DUE`] as well, and [`VERDICT`] where
+/// something has one.
 const USUAL: [&str; 7] = ["id", "run", "key", "stage", "state", "attempts", "message"];
 /// When an item that waits may go.
 const DUE: &str = "due";
+/// What was found of an item that succeeded.
+const VERDICT: &str = "verdict";
 /// Every column, by its name in a document.
-const ALL: [&str; 17] = [
+const ALL: [&str; 18] = [
     "id",
     "key",
     "run",
     "stage",
     "state",
+    VERDICT,
     "child",
     "reason",
     "class",
@@ -55,7 +59,9 @@ pub async fn items(context: &Context, args: &ItemsArgs) -> Answer {
     // Programs read columns that follow from what was asked, never from what was found.
     let waits = request.state == Some(StateKind::Waiting);
     let waits = waits || (!args.csv && found.items.iter().any(|item| item.due.is_some()));
-    let names = asked.unwrap_or_else(|| usual(waits));
+    let judged = request.verdict.is_some();
+    let judged = judged || (!args.csv && found.items.iter().any(|item| item.verdict.is_some()));
+    let names = asked.unwrap_or_else(|| usual(waits, judged));
     let more = found.next.map(|next| format!("there are more: --after {next}"));
     let rows = found.items.iter().map(|item| cells(item, &names));
     if args.csv {
@@ -85,10 +91,15 @@ fn chosen(asked: &[String]) -> Result<Option<Vec<&str>>, Error> {
     asked.iter().map(find).collect::<Result<_, _>>().map(Some)
 }
 
-/// The columns for whoever asked for none: with the time of the next try where something waits for one.
-fn usual(waits: bool) -> Vec<&'static str> {
-    let due = |name: &&str| waits && *name == "state";
-    USUAL.iter().flat_map(|name| std::iter::once(*name).chain(due(name).then_some(DUE))).collect()
+/// The columns for whoever asked for none: with the time of the next try where something waits for one, and with the verdict
+/// where something has one.
+fn usual(waits: bool, judged: bool) -> Vec<&'static str> {
+    let more = |name: &str| {
+        let [due, verdict] =
+            [(waits, DUE), (judged, VERDICT)].map(|(wanted, column)| wanted.then_some(column));
+        due.into_iter().chain(verdict).filter(move |_| name == "state").collect::<Vec<_>>()
+    };
+    USUAL.iter().flat_map(|name| std::iter::once(*name).chain(more(name))).collect()
 }
 
 /// The cells of an item: what a document has of it. What was filtered says why in place of a message, unless the reason has a
@@ -113,7 +124,7 @@ fn listing(items: &[ItemRow], names: &[&str], screen: &Screen) -> String {
         "created_at" | "updated_at" => screen.happened(&text).into(),
         "key" => short(&text, KEY).into(),
         "message" => short(&text, MESSAGE).into(),
-        "state" | "class" | "reason" => Cell::state(text),
+        "state" | "class" | "reason" | VERDICT => Cell::state(text),
         _ => text.into(),
     };
     for item in items {
@@ -132,7 +143,7 @@ fn column(name: &str) -> Column<'_> {
         "failures" | "throttles" | "generation" => Column::number(name).rank(6),
         "run" => Column::whole(name).rank(3),
         "stage" => Column::text(name).least(8).rank(2),
-        DUE => Column::whole(name).rank(1),
+        DUE | VERDICT => Column::whole(name).rank(1),
         "created_at" | "updated_at" | "reason" | "class" => Column::whole(name).rank(5),
         _ => Column::text(name).rank(5),
     }
@@ -194,6 +205,7 @@ fn standing(items: &[StuckItem], screen: &Screen) -> String {
 #[cfg(test)]
 mod tests {
     use redrive_core::failure::Class;
+    use redrive_core::verdict::Verdict;
 
     use super::*;
     use crate::output::sample::{at_widths, dead, moment};
@@ -206,6 +218,7 @@ mod tests {
             run: dead.run,
             stage: dead.stage,
             state,
+            verdict: (state == StateKind::Succeeded).then_some(Verdict::NeedsReview),
             child: false,
             reason: None,
             class: Some(Class::Timeout),
@@ -227,8 +240,9 @@ mod tests {
         filtered.reason = Some("not of this year".to_owned());
         let rows =
             [row(1, StateKind::Waiting), row(2, StateKind::Succeeded), row(3, StateKind::Dead), filtered];
-        at_widths("items", |screen| listing(&rows[1..], &usual(false), screen));
-        at_widths("items-waiting", |screen| listing(&rows, &usual(true), screen));
+        at_widths("items", |screen| listing(&rows[1..], &usual(false, false), screen));
+        at_widths("items-waiting", |screen| listing(&rows, &usual(true, false), screen));
+        at_widths("items-judged", |screen| listing(&rows[1..], &usual(false, true), screen));
         at_widths("items-all-columns", |screen| listing(&rows, &ALL, screen));
         let item = row(1, StateKind::Waiting);
         let stuck = StuckItem {

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use redrive_core::id::RunId;
+use redrive_core::verdict::Verdict;
 use redrive_operate::Error;
-use redrive_operate::results::{Asked, Results};
+use redrive_operate::results::Results;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -21,6 +22,8 @@ use crate::output::text::things;
 struct Of<'a> {
     run: RunId,
     stage: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<Verdict>,
 }
 
 /// What was written into a file.
@@ -46,8 +49,8 @@ pub async fn results(context: &Context, args: ResultsArgs) -> Answer {
     if let Some(target) = &mut target {
         target.spare_runs(&*floor.store).await?;
     }
-    let results = Results::find(&floor, &Asked { run: args.run, stage: args.stage.clone() }).await?;
-    let of = || Of { run: results.run(), stage: args.stage.as_deref() };
+    let results = Results::find(&floor, &args.asked()).await?;
+    let of = || Of { run: results.run(), stage: args.stage.as_deref(), verdict: args.verdict };
     let sink = match &target {
         Some(target) => target.open().await?,
         None => Sink::standard_output()?,

@@ -5,7 +5,7 @@ mod watch;
 use std::process::ExitCode;
 
 use redrive_core::status::Counts;
-use redrive_engine::report::RunReport;
+use redrive_engine::report::{RunReport, VerdictCounts};
 use redrive_operate::runs::{self, RunList};
 
 use super::{Answer, Context};
@@ -102,6 +102,14 @@ impl<'a> Listing<'a> {
         columns.extend(categories.then_some(Column::text("category").least(8).rank(4)));
         columns.extend(priorities.then_some(Column::number("priority").rank(5)));
         columns.extend(states.iter().copied().map(|name| Column::number(name).rank(COUNTS)));
+        let judged = self.reports.iter().any(|report| report.verdicts.any());
+        columns.extend(
+            VerdictCounts::default()
+                .named()
+                .into_iter()
+                .filter(|_| judged)
+                .map(|(name, _)| Column::number(name).rank(4)),
+        );
         columns.extend([
             Column::number("took").rank(3),
             Column::whole("began").rank(6),
@@ -118,6 +126,8 @@ impl<'a> Listing<'a> {
             cells.extend(priorities.then(|| report.priority.to_string().into()));
             let counts = (self.counts)(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
             cells.extend(counts.map(|(name, n)| counted(name, n)));
+            let verdicts = report.verdicts.named().into_iter().filter(|_| judged);
+            cells.extend(verdicts.map(|(name, n)| counted(name, n)));
             cells.extend([
                 took(report).into(),
                 screen.happened(&report.created_at).into(),

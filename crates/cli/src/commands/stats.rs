@@ -10,6 +10,7 @@ use redrive_engine::report::{ConfigStats, StageStats};
 use redrive_operate::reports::{self, IndexStats, StatsOf};
 
 use super::{Answer, Context};
+use crate::output::summary::verdicts;
 use crate::output::table::{Side, table};
 use crate::output::text::{bytes, count, safe, span, things};
 use crate::output::{json, usage};
@@ -29,6 +30,9 @@ pub async fn stats(context: &Context, request: &StatsOf) -> Answer {
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!("run {} of {}", stats.run.run, stats.run.pipeline);
+    if stats.run.verdicts.any() {
+        text.push_str(&format!("\nverdicts: {}", verdicts(&stats.run.verdicts, &context.screen())));
+    }
     for alert in &stats.run.alerts {
         text.push_str(&format!("\nALERT {alert}"));
     }

@@ -153,7 +153,8 @@ fn outcome(tried: &Tried) -> Vec<String> {
             }
         }
         (None, Some(output), 0) => {
-            told.push(format!("{}:", tried.outcome));
+            let verdict = tried.verdict.map_or_else(String::new, |verdict| format!(", verdict {verdict}"));
+            told.push(format!("{}{verdict}:", tried.outcome));
             told.push(excerpt(output.get()));
         }
         (None, None, 0) => told.push(tried.outcome.to_owned()),

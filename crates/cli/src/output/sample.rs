@@ -11,6 +11,7 @@ use redrive_core::status::{Counts, RunStatus};
 use redrive_core::time::Timestamp;
 use redrive_engine::report::{
     Attempts, Concurrency, DeadBy, GateReport, GateTotals, PerMinute, RunReport, StageReport, UsageReport,
+    VerdictCounts,
 };
 use redrive_operate::dead::{DeadGroup, DeadItem};
 
@@ -61,6 +62,7 @@ pub fn run() -> RunReport {
         name: name.to_owned(),
         below: None,
         counts,
+        verdicts: VerdictCounts::default(),
         attempts: Attempts { total, failures, throttles, crashes: 0 },
         usage: None,
     };
@@ -89,6 +91,7 @@ pub fn run() -> RunReport {
         status: RunStatus::Running,
         reason: None,
         counts,
+        verdicts: VerdictCounts::default(),
         attempts: Attempts { total: 6_428, failures: 403, throttles: 88, crashes: 1 },
         usage: Some(spent),
         dead: DeadBy::default(),

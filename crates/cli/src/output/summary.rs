@@ -2,7 +2,7 @@
 
 use redrive_core::status::{Counts, RunStatus};
 use redrive_engine::admit::News;
-use redrive_engine::report::{GateReport, ReadReport, RunReport, StageReport};
+use redrive_engine::report::{GateReport, ReadReport, RunReport, StageReport, VerdictCounts};
 
 use super::screen::Screen;
 use super::table::{Cell, Column, Table};
@@ -44,6 +44,9 @@ pub fn run(report: &RunReport, shut: &[GateReport], screen: &Screen) -> String {
     let shown = named.iter().filter(|(name, n)| *n > 0 || always.contains(name));
     let words: Vec<String> = shown.map(|(name, n)| in_state(name, *n, screen)).collect();
     text.push_str(&format!("  {}\n", words.join(", ")));
+    if report.verdicts.any() {
+        text.push_str(&format!("  verdicts: {}\n", verdicts(&report.verdicts, screen)));
+    }
     let attempts = &report.attempts;
     text.push_str(&format!(
         "  {}: {} failed, {} throttled, {} crashed; {}\n",
@@ -135,6 +138,13 @@ pub fn named(counts: &Counts) -> [(&'static str, u64); 10] {
         ("cancelled", counts.cancelled),
         ("purged", counts.purged),
     ]
+}
+
+/// What was found of the items that succeeded.
+pub fn verdicts(counts: &VerdictCounts, screen: &Screen) -> String {
+    let given = counts.named().map(|(name, n)| in_state(name, n, screen));
+    let none = (counts.none > 0).then(|| format!("{} without", count(counts.none)));
+    given.into_iter().chain(none).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether there is more to tell of a source than that it was read.

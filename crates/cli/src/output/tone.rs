@@ -23,7 +23,7 @@ impl Tone {
     /// What a state, a status, a class of failures or a verdict means.
     pub fn of(word: &str) -> Option<Self> {
         Some(match word {
-            "completed" | "succeeded" | "open" | "ok" | "holds" | "done" | "alive" => Self::Good,
+            "completed" | "succeeded" | "passed" | "open" | "ok" | "holds" | "done" | "alive" => Self::Good,
             "running" => Self::Busy,
             "queued"
             | "waiting"
@@ -40,7 +40,8 @@ impl Tone {
             | "retryable"
             | "throttled"
             | "timeout"
-            | "connection" => Self::Wait,
+            | "connection"
+            | "needs_review" => Self::Wait,
             "dead" | "failed" | "away" | "BAD" | "final" | "exhausted" | "expired" | "quarantined"
             | "crashed" | "partial_success" | "crash" | "quota" | "oversized" | "unknown" | "killed" => {
                 Self::Bad

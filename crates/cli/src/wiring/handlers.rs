@@ -130,8 +130,10 @@ impl Making<'_> {
                 Ok(Arc::new(PublishHandler::new(target.collection.no, target.mark)))
             }
             StageKind::Chat { .. } => self.chat(),
-            StageKind::Filter { keep } => Ok(Arc::new(FilterHandler::new(keep)?)),
-            StageKind::Pass => Ok(Arc::new(PassHandler)),
+            StageKind::Filter { keep } => {
+                Ok(Arc::new(FilterHandler::new(keep)?.judging(self.def.verdict.clone())))
+            }
+            StageKind::Pass => Ok(Arc::new(PassHandler::judging(self.def.verdict.clone()))),
         }
     }
 
@@ -161,6 +163,7 @@ impl Making<'_> {
             secret_headers: secret_headers(header_env)?,
             max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
             output: output.clone(),
+            verdict: self.def.verdict.clone(),
             concurrency: self.concurrency(),
             reach: self.reach.clone(),
             tap: self.tap.clone(),
@@ -182,6 +185,7 @@ impl Making<'_> {
             max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
             processes: self.concurrency(),
             output: output.clone(),
+            verdict: self.def.verdict.clone(),
             tap: self.tap.clone(),
             ..CommandSpec::new(command.clone())
         };
@@ -271,6 +275,7 @@ impl Making<'_> {
             json: *json,
             allow_truncated: *allow_truncated,
             output: output.clone(),
+            verdict: self.def.verdict.clone(),
         };
         Ok(Arc::new(redrive_stages::ChatHandler::new(spec, Arc::new(system_now))?))
     }

@@ -77,6 +77,7 @@ mod timing;
 mod told;
 mod top;
 mod tryout;
+mod verdicts;
 mod wording;
 mod work;
 mod wrong_answers;

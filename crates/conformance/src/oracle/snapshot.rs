@@ -10,6 +10,7 @@ use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::tally::Counter;
 use redrive_core::time::{Timestamp, millis};
+use redrive_core::verdict::Verdict;
 use redrive_store::{
     ConfigCounter, GateRow, Group, History, ItemFilter, ItemQuery, NextDue, OutputKey, RunCounters, RunRow,
     RunSet, StageDue, Store, Tombstone, TombstoneQuery, WorkerRow,
@@ -73,7 +74,7 @@ pub(super) struct Snapshot {
     gates: Vec<GateRow>,
     facts: Vec<Fact>,
     tombstones: Vec<Tombstone>,
-    outputs: Vec<Option<ContentHash>>,
+    outputs: Vec<Option<(ContentHash, Option<Verdict>)>>,
 }
 
 /// Where to look.
@@ -124,7 +125,10 @@ pub(super) async fn take(store: &dyn Store, view: &View<'_>) -> Snapshot {
         gates: store.gates().await.expect("gates"),
         tombstones: tombstones.into_iter().map(|one| Tombstone { seq: ItemSeq(0), ..one }).collect(),
         facts: facts.into_iter().map(|kept| kept.fact).collect(),
-        outputs: outputs.into_iter().map(|output| output.map(|payload| mark(&payload))).collect(),
+        outputs: outputs
+            .into_iter()
+            .map(|output| output.map(|kept| (mark(&kept.payload), kept.verdict)))
+            .collect(),
     }
 }
 

@@ -136,6 +136,7 @@ impl Desk<'_> {
         let mut next = self.begin_anew(self.at.now);
         if self.item.parent.is_none() && self.item.stage != StageNo(0) {
             next.after.stage = StageNo(0);
+            next.after.verdicts.forget_from(StageNo(0));
             next.after.earlier = 0;
         }
         next.mark = Some(self.mark("restored", "its content is the present one again"));
@@ -182,6 +183,7 @@ impl Desk<'_> {
         let mut next = self.begin_anew(self.at.now);
         if stage != self.item.stage {
             next.after.stage = stage;
+            next.after.verdicts.forget_from(stage);
             next.after.earlier = 0;
         }
         next.payload = Some(payload);
@@ -189,7 +191,7 @@ impl Desk<'_> {
         Ok(next)
     }
 
-    /// Waiting in a new generation, with counters and deadline that start anew.
+    /// Waiting in a new generation, with counters and deadline that start anew, and with what the stages before found.
     fn begin_anew(&self, due: Timestamp) -> Transition {
         let mut next = self.to(State::Waiting { due, cause: None });
         next.after.generation = self.item.generation.saturating_add(1);
@@ -200,6 +202,7 @@ impl Desk<'_> {
         next.after.crashes = 0;
         next.after.first_failed_at = None;
         next.after.last = None;
+        next.after.verdicts.forget_from(self.item.stage);
         next.after.deadline = self.plan.deadline().map(|span| self.at.now.max(due).after(span));
         next
     }

@@ -116,7 +116,7 @@ impl Rerun {
             let asked: Vec<Option<OutputKey>> = asked.collect();
             let mut found = store.outputs(asked.iter().flatten().copied().collect()).await?.into_iter();
             for (at, asked) in asked.iter().enumerate() {
-                given[at] = asked.and_then(|_| found.next().flatten());
+                given[at] = asked.and_then(|_| found.next().flatten()).map(|kept| kept.payload);
                 inputs[at] = given[at].as_ref().map(|payload| ContentHash::of(&[payload]));
             }
         }

@@ -131,8 +131,8 @@ impl Page<'_> {
             if transition.after.stage != parent.stage {
                 // The stages after the join run again, on what they were given the first time.
                 let kept = self.store.outputs(vec![OutputKey::expansion(parent.id, stage)]).await?;
-                let Some(content) = kept.into_iter().next().flatten() else { return Ok(None) };
-                transition.payload = Some(content);
+                let Some(kept) = kept.into_iter().next().flatten() else { return Ok(None) };
+                transition.payload = Some(kept.payload);
             }
             reopened.push(transition);
             child = parent;

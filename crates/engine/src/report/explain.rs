@@ -8,6 +8,7 @@ mod sentence;
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::plan::Plan;
+use redrive_core::verdict::Verdict;
 use redrive_store::{Content, History, ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -52,6 +53,8 @@ pub struct ItemView {
     pub stage: String,
     /// Its state.
     pub state: StateKind,
+    /// Its verdict, where it succeeded and a stage gave one.
+    pub verdict: Option<Verdict>,
     /// Why it is dead, or was filtered.
     pub reason: Option<String>,
     /// Class of the last failure.
@@ -101,6 +104,7 @@ impl ItemView {
             parent: None,
             stage: stage.map_or_else(|| format!("#{}", item.stage.0), |stage| stage.name.clone()),
             state: item.state.kind(),
+            verdict: item.verdict(),
             reason: match &item.state {
                 State::Dead { reason } => Some(reason.name().to_owned()),
                 State::Filtered { reason } => Some(reason.clone()),

@@ -12,6 +12,7 @@ mod stats;
 mod tombstone;
 mod trend;
 mod usage;
+mod verdicts;
 
 pub use crate::counts::{all_counts, live_items};
 pub use check::{CheckReport, LawReport, Runs, check};
@@ -34,3 +35,4 @@ pub use stats::{ConfigStats, Healing, Rates, StageStats, Stats, Took, stats};
 pub use tombstone::{Epitaph, PurgedItem, epitaph, find_tombstones};
 pub use trend::{ConfigTrend, DayTrend, Figures, RunTrend, StageTrend, Trend, TrendRun, trend};
 pub use usage::UsageReport;
+pub use verdicts::VerdictCounts;

@@ -8,7 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::plan::Plan;
-use redrive_store::{Content, Error, ItemContent, ItemFilter, ItemQuery, OutputKey, Result, Store};
+use redrive_core::verdict::Verdict;
+use redrive_store::{
+    Content, Error, ItemContent, ItemFilter, ItemQuery, KeptOutput, OutputKey, Result, Store,
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -90,6 +93,8 @@ pub struct ResultReader<'a> {
     store: &'a dyn Store,
     run: RunId,
     wanted: &'a Wanted,
+    /// Only of items with this verdict.
+    verdict: Option<Verdict>,
     /// Whether items are read that have no result yet.
     open: bool,
     page: VecDeque<Item>,
@@ -116,7 +121,14 @@ impl<'a> ResultReader<'a> {
     #[must_use]
     pub fn all(store: &'a dyn Store, run: RunId, wanted: &'a Wanted) -> Self {
         let (page, ahead) = (VecDeque::new(), BTreeMap::new());
-        Self { store, run, wanted, open: false, page, after: None, ahead, parent: None, gone: None }
+        let (after, parent, gone) = (None, None, None);
+        Self { store, run, wanted, verdict: None, open: false, page, after, ahead, parent, gone }
+    }
+
+    /// Reads only results of items with this verdict, where one is given.
+    #[must_use]
+    pub fn with_verdict(self, verdict: Option<Verdict>) -> Self {
+        Self { verdict, ..self }
     }
 
     /// Reads on after an item, those that have no result yet as well.
@@ -191,6 +203,7 @@ impl<'a> ResultReader<'a> {
         let filter = ItemFilter {
             run: Some(self.run),
             state: succeeded.then_some(StateKind::Succeeded),
+            verdict: self.verdict.filter(|_| !self.open),
             top: !matches!(self.wanted, Wanted::Of(stage) if stage.nested),
             ..ItemFilter::default()
         };
@@ -222,6 +235,9 @@ impl<'a> ResultReader<'a> {
     fn place(&self, item: &Item) -> Place {
         let state = item.state.kind();
         let none = || Place::Nowhere(if state.is_terminal() { Outcome::Never } else { Outcome::NotYet });
+        if self.verdict.is_some_and(|verdict| item.verdict() != Some(verdict)) {
+            return none();
+        }
         let stage = match self.wanted {
             Wanted::Succeeded if state == StateKind::Succeeded => return Place::Present,
             Wanted::Succeeded => return none(),
@@ -245,7 +261,7 @@ impl<'a> ResultReader<'a> {
         for (_, mark) in &stage.list[..=stage.at] {
             let Some(config) = *mark else { return Ok(Outcome::NotKept) };
             let found = self.store.outputs(vec![OutputKey { config, input }]).await?.into_iter().next();
-            let Some(payload) = found.flatten() else { return Ok(Outcome::NotKept) };
+            let Some(KeptOutput { payload, .. }) = found.flatten() else { return Ok(Outcome::NotKept) };
             input = ContentHash::of(&[&payload]);
             output = Some(payload);
         }
@@ -266,6 +282,9 @@ impl<'a> ResultReader<'a> {
                 line.push_str(&format!(",\"parent\":\"{}\"", self.id_of(parent).await?));
             }
             line.push_str(&format!(",\"stage\":{},\"state\":\"{}\"", quoted(&stage.name), item.state.kind()));
+        }
+        if let Some(verdict) = item.verdict() {
+            line.push_str(&format!(",\"verdict\":\"{verdict}\""));
         }
         line.push_str(",\"output\":");
         let mut line = line.into_bytes();

@@ -12,8 +12,9 @@ use redrive_store::{NextDue, Result, RunRow, Store, WorkerRow};
 use serde::Serialize;
 
 use super::usage::{UsageReport, usage};
+use super::verdicts::{VerdictCounts, verdicts};
 use crate::admit::News;
-use crate::counts::{CountersOf, counts, judged_counts, own_counts};
+use crate::counts::{CountersOf, counts, is_own, judged_counts, own_counts};
 use crate::identity::is_gone;
 
 /// How a run stands, as `--json` prints it.
@@ -35,6 +36,8 @@ pub struct RunReport {
     pub reason: Option<String>,
     /// Its own items by state.
     pub counts: Counts,
+    /// Those of them that succeeded, by their verdict.
+    pub verdicts: VerdictCounts,
     /// Attempts of all its items, children included.
     pub attempts: Attempts,
     /// What those attempts consumed; `null` when no stage reported anything.
@@ -119,6 +122,8 @@ pub struct StageReport {
     pub below: Option<String>,
     /// Items that are at it, or ended at it.
     pub counts: Counts,
+    /// Those that succeeded with it, by their verdict.
+    pub verdicts: VerdictCounts,
     /// Its attempts.
     pub attempts: Attempts,
     /// What they consumed; `null` when nothing was reported.
@@ -256,6 +261,7 @@ fn report(
         priority: row.spec.priority,
         status,
         reason: row.reason.clone(),
+        verdicts: verdicts(counters, own.succeeded, |stage| is_own(plan, stage)),
         counts: own,
         attempts: attempts(counters, |_| true),
         usage: usage(counters, |_| true),
@@ -296,12 +302,16 @@ fn worked_ms(row: &RunRow, now: Timestamp) -> i64 {
 }
 
 fn stages(counters: &[Counter], plan: &Plan) -> Vec<StageReport> {
-    let report = |(no, stage): (StageNo, &redrive_core::plan::StagePlan)| StageReport {
-        name: stage.name.clone(),
-        below: stage.owner.and_then(|owner| plan.stage(owner)).map(|owner| owner.name.clone()),
-        counts: counts(counters, |at| at == no),
-        attempts: attempts(counters, |at| at == no),
-        usage: usage(counters, |at| at == no),
+    let report = |(no, stage): (StageNo, &redrive_core::plan::StagePlan)| {
+        let counts = counts(counters, |at| at == no);
+        StageReport {
+            name: stage.name.clone(),
+            below: stage.owner.and_then(|owner| plan.stage(owner)).map(|owner| owner.name.clone()),
+            counts,
+            verdicts: verdicts(counters, counts.succeeded, |at| at == no),
+            attempts: attempts(counters, |at| at == no),
+            usage: usage(counters, |at| at == no),
+        }
     };
     plan.stages().map(report).collect()
 }

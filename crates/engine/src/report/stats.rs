@@ -15,6 +15,8 @@ use serde::Serialize;
 use super::failures::is_unsettled;
 use super::run::{Attempts, attempts};
 use super::usage::{UsageReport, usage};
+use super::verdicts::{VerdictCounts, verdicts};
+use crate::counts::{is_own, own_counts};
 use heal::Healed;
 
 pub use heal::{Healing, Took};
@@ -33,6 +35,8 @@ pub struct Stats {
     pub run: RunId,
     /// Its pipeline.
     pub pipeline: String,
+    /// Its own items that succeeded, by their verdict.
+    pub verdicts: VerdictCounts,
     /// Per stage.
     pub stages: Vec<StageStats>,
     /// What should worry somebody, in sentences.
@@ -128,7 +132,9 @@ pub async fn stats(store: &dyn Store, run: RunId, pipeline: &str, plan: &Plan) -
         });
     }
     let alerts = stages.iter().filter_map(alert).collect();
-    Ok(Stats { run, pipeline: pipeline.to_owned(), stages, alerts })
+    let succeeded = own_counts(&counters, plan).succeeded;
+    let verdicts = verdicts(&counters, succeeded, |stage| is_own(plan, stage));
+    Ok(Stats { run, pipeline: pipeline.to_owned(), verdicts, stages, alerts })
 }
 
 /// Whether so many items had to be tried again that something is wrong.

@@ -114,6 +114,7 @@ fn claimed(n: i64) -> ClaimedItem {
         earlier: 0,
         first_failed_at: None,
         last: None,
+        verdicts: redrive_core::verdict::Verdicts::default(),
         created_at: Timestamp(0),
         updated_at: Timestamp(0),
         deadline: None,

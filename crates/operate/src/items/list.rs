@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 use redrive_core::failure::Class;
 use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{DeadReason, Item, State, StateKind};
+use redrive_core::verdict::Verdict;
 use redrive_engine::last_words::{LastWords, with_words};
 use redrive_store::{ItemFilter, ItemQuery};
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub struct List {
     pub which: Which,
     /// In this state; `None`: in any.
     pub state: Option<StateKind>,
+    /// Succeeded with this verdict.
+    pub verdict: Option<Verdict>,
     /// Those that came from others too.
     pub children: bool,
     /// At most so many.
@@ -56,6 +59,8 @@ pub struct ItemRow {
     pub stage: String,
     /// Its state.
     pub state: StateKind,
+    /// Its verdict, where it succeeded and a stage gave one.
+    pub verdict: Option<Verdict>,
     /// Whether it came from another item.
     pub child: bool,
     /// Why it was filtered or is dead; `null` otherwise.
@@ -92,6 +97,7 @@ impl ItemRow {
             run: item.run,
             stage,
             state: item.state.kind(),
+            verdict: item.verdict(),
             child: item.parent.is_some(),
             reason: match &item.state {
                 State::Dead { reason } => Some(DeadReason::name(*reason).to_owned()),
@@ -123,6 +129,7 @@ pub async fn list(floor: &Floor, request: &List) -> Result<ItemList> {
     let mut filters = Selection::in_state(floor, &request.which, request.state).await?.into_filters();
     for filter in &mut filters {
         filter.top = !request.children;
+        filter.verdict = request.verdict;
     }
     let limit = request.limit.clamp(1, usize::MAX - 1);
     let (first, mut after) = read_cursor(request.after.as_deref())?;

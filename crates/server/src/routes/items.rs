@@ -21,6 +21,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/v1/runs/{run}/items", "Lists the items of a run.", Shape::Json("item_list"), list)
             .query(&[
                 param("state", Kind::Schema("state"), "in this state"),
+                param("verdict", Kind::Schema("verdict"), "succeeded with this verdict"),
                 param("stage", Kind::Text, "at this stage"),
                 param("text", Kind::Text, "whose key or last failure contains this"),
                 param("children", Kind::Flag, "those that came from others, too"),
@@ -49,6 +50,7 @@ async fn list(call: Call) -> Result<Reply> {
     let request = List {
         which,
         state: call.query.one("state")?,
+        verdict: call.query.one("verdict")?,
         children: call.query.flag("children"),
         limit: call.query.number("limit").unwrap_or(USUAL),
         after: call.query.text("after"),

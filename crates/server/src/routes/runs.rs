@@ -69,7 +69,10 @@ pub fn routes() -> Vec<Route> {
             Shape::Lines("result_line"),
             results,
         )
-        .query(&[param("stage", Kind::Text, "what this stage made of the items that passed it")]),
+        .query(&[
+            param("stage", Kind::Text, "what this stage made of the items that passed it"),
+            param("verdict", Kind::Schema("verdict"), "only of items that succeeded with this verdict"),
+        ]),
     ]
 }
 
@@ -228,6 +231,10 @@ async fn cancel(call: Call) -> Result<Reply> {
 }
 
 async fn results(call: Call) -> Result<Reply> {
-    let asked = Asked { run: Some(call.part("run")?), stage: call.query.text("stage") };
+    let asked = Asked {
+        run: Some(call.part("run")?),
+        stage: call.query.text("stage"),
+        verdict: call.query.one("verdict")?,
+    };
     Ok(Reply::stream("application/jsonl", streams::results(call.floor, asked).await?))
 }

@@ -9,7 +9,7 @@ use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
 use redrive_store::{ClaimedItem, Error, ItemFilter, ItemQuery, ItemRev, Store, Submit, Submitted};
 
-use super::{ItemReply, Known, Oracle, broken};
+use super::{Known, Oracle, Ruling, broken};
 use crate::hub::at_once;
 use crate::met::Met;
 
@@ -21,7 +21,7 @@ impl Oracle {
     ///
     /// # Errors
     /// What is wrong with the answers, or with what was written.
-    pub fn on_submit(&mut self, store: &dyn Store, submit: &Submit, told: &[Submitted]) -> ItemReply {
+    pub fn on_submit(&mut self, store: &dyn Store, submit: &Submit, told: &[Submitted]) -> Ruling {
         if self.control == Control::Cancelled {
             return broken("control", "a cancelled run took a submission".to_owned());
         }
@@ -91,7 +91,7 @@ impl Oracle {
     ///
     /// # Errors
     /// L1: only a cancelled run refuses one, or an old version that moved meanwhile.
-    pub fn on_submit_refused(&self, submit: &Submit, error: &Error) -> ItemReply {
+    pub fn on_submit_refused(&self, submit: &Submit, error: &Error) -> Ruling {
         let stale = || submit.changes.iter().any(|change| !self.is_live_token(&change.transition));
         match error {
             Error::RunCancelled { .. } if self.control == Control::Cancelled => self.hub.meet(Met::TooLate),
@@ -122,7 +122,7 @@ impl Oracle {
     }
 
     /// L6: what was submitted last is what is worked on.
-    fn one_version_lives(&self, id: ItemId) -> ItemReply {
+    fn one_version_lives(&self, id: ItemId) -> Ruling {
         let (low, high) = id.versions();
         let kind = |seq: &ItemSeq| self.items.get(seq).map(|known| known.item.state.kind());
         for (version, seq) in self.ids.range(low..=high) {
@@ -143,7 +143,7 @@ impl Oracle {
     ///
     /// # Errors
     /// L1: what went is what was asked for, with what came from it, and all of it was finished.
-    pub fn on_purge(&mut self, store: &dyn Store, asked: &[ItemRev], gone: u64) -> ItemReply {
+    pub fn on_purge(&mut self, store: &dyn Store, asked: &[ItemRev], gone: u64) -> Ruling {
         let mut went = 0;
         for ItemRev { seq, rev } in asked {
             let still = self
@@ -233,6 +233,7 @@ impl Oracle {
             expanded: None,
             paused_ms: 0,
             called: 0,
+            found: BTreeMap::new(),
             damaged: None,
             payload,
             item,

@@ -3,11 +3,11 @@
 use redrive_core::budget::Budget;
 use redrive_store::RunRow;
 
-use super::{ItemReply, Oracle, broken};
+use super::{Oracle, Ruling, broken};
 
 impl Oracle {
     /// Takes in the budget that is kept with the run.
-    pub(super) fn budget_kept(&mut self, row: &RunRow) -> ItemReply {
+    pub(super) fn budget_kept(&mut self, row: &RunRow) -> Ruling {
         if row.budget == self.budget {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Commits: what each must do to the model, and what it must never do.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::attempt::Outcome;
 use redrive_core::event::Transition;
@@ -9,10 +9,11 @@ use redrive_core::id::{ItemId, ItemSeq, StageNo};
 use redrive_core::item::{DeadReason, Item, Payload, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
+use redrive_core::verdict::Verdict;
 use redrive_store::{Applied, ClaimedItem, Commit, RunChange, RunEnd, RunRow, Store};
 
 use super::admit::Expected;
-use super::{ItemReply, Known, Oracle, broken};
+use super::{Known, Oracle, Ruling, broken};
 use crate::hub::{Broken, at_once};
 use crate::met::Met;
 
@@ -21,7 +22,7 @@ impl Oracle {
     ///
     /// # Errors
     /// What is wrong with the answers, or with what was written.
-    pub fn on_commit(&mut self, store: &dyn Store, commit: &Commit, applied: &[Applied]) -> ItemReply {
+    pub fn on_commit(&mut self, store: &dyn Store, commit: &Commit, applied: &[Applied]) -> Ruling {
         let touched = self.committed(store, commit, applied, &[])?;
         self.verify(store, &touched)
     }
@@ -113,7 +114,7 @@ impl Oracle {
         });
     }
 
-    pub(super) fn apply(&mut self, transition: &Transition, expected: &mut Expected) -> ItemReply {
+    pub(super) fn apply(&mut self, transition: &Transition, expected: &mut Expected) -> Ruling {
         let Transition { after, record, mark, children, payload, from, .. } = transition;
         let Some(known) = self.items.get(&after.seq) else { return Ok(()) };
         allowed(&known.item, transition)?;
@@ -121,6 +122,7 @@ impl Oracle {
             return broken("L1", format!("{} was counted out of {from:?}, and stands elsewhere", after.key));
         }
         self.content(transition)?;
+        let found = self.found(known, transition)?;
         self.joins(transition)?;
         in_time(known, transition)?;
         self.damaged(known, transition)?;
@@ -145,6 +147,7 @@ impl Oracle {
         let Some(known) = self.items.get_mut(&after.seq) else { return Ok(()) };
         known.attempts.extend(record.clone());
         known.marks.extend(mark.clone());
+        known.found = found;
         if children.is_some() {
             known.expanded = Some(known.payload.clone());
         }
@@ -164,7 +167,7 @@ impl Oracle {
 
     /// L5: what a stage is said to have given is what the script computes from what it was given; nothing else changes
     /// content but an operator's edit, a line that changed back, and a join that is open again.
-    fn content(&self, transition: &Transition) -> ItemReply {
+    fn content(&self, transition: &Transition) -> Ruling {
         let Some(known) = self.items.get(&transition.after.seq) else { return Ok(()) };
         let stage = known.item.stage;
         let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
@@ -193,6 +196,38 @@ impl Oracle {
         Ok(())
     }
 
+    /// L3: what a stage is said to have found is what the script finds, the last one is the item's, and what is to be passed
+    /// anew is forgotten.
+    fn found(&self, known: &Known, transition: &Transition) -> Result<BTreeMap<StageNo, Verdict>, Broken> {
+        let (mut found, after) = (known.found.clone(), &transition.after);
+        if let Some(record) = transition.record.as_ref() {
+            let scripted = match record.outcome {
+                Outcome::Succeeded | Outcome::Reused => self.script.verdict(record.stage, &known.payload),
+                _ => None,
+            };
+            if record.verdict != scripted {
+                let (key, stage, said) = (&after.key, record.stage.0, record.verdict);
+                return broken("L3", format!("stage {stage} finds {scripted:?} of {key}, not {said:?}"));
+            }
+            if record.outcome.is_pass() {
+                found.retain(|stage, _| *stage < record.stage);
+                found.extend(scripted.map(|verdict| (record.stage, verdict)));
+            }
+        }
+        if !matches!(after.state, State::Succeeded | State::Superseded { .. } | State::Cancelled) {
+            found.retain(|stage, _| *stage < after.stage);
+        }
+        let kept: BTreeMap<StageNo, Verdict> =
+            after.verdicts.stages().filter_map(|stage| Some((stage, after.verdicts.of(stage)?))).collect();
+        if kept != found {
+            return broken("L3", format!("{} was found {kept:?}, and was to be {found:?}", after.key));
+        }
+        if after.verdict().is_some() {
+            self.hub.meet(Met::Judged);
+        }
+        Ok(found)
+    }
+
     /// What a stage was given of an item, by what it was submitted with; one that the stage has filtered still has it.
     fn was_given(&self, known: &Known, stage: StageNo) -> Payload {
         if known.item.state.kind() == StateKind::Filtered && known.item.stage == stage {
@@ -208,7 +243,7 @@ impl Oracle {
     }
 
     /// L11: a parent goes on when its children are finished, not when they were taken out.
-    fn joins(&self, transition: &Transition) -> ItemReply {
+    fn joins(&self, transition: &Transition) -> Ruling {
         let gone = self.tally(transition.after.seq).gone;
         let joined = transition.mark.as_ref().is_some_and(|mark| mark.what == "joined");
         if joined && gone > 0 && self.control != Control::Cancelled {
@@ -219,7 +254,7 @@ impl Oracle {
     }
 
     /// An item whose content is damaged dies of that, and of nothing else, unless somebody takes it out of its worker's hands.
-    fn damaged(&self, known: &Known, transition: &Transition) -> ItemReply {
+    fn damaged(&self, known: &Known, transition: &Transition) -> Ruling {
         if known.damaged != Some(known.item.rev) {
             return Ok(());
         }
@@ -283,7 +318,7 @@ pub(super) fn as_asked(
     change: &RunChange,
     row: &RunRow,
     live: u64,
-) -> ItemReply {
+) -> Ruling {
     let control = change.control.as_ref().is_none_or(|asked| asked.control == row.control);
     let budget = match &change.budget {
         Some(asked) if asked.was == kept => row.budget.as_ref() == Some(&asked.becomes),
@@ -304,7 +339,7 @@ pub(super) fn as_asked(
 }
 
 /// Deadlines do not run while the run is paused.
-fn in_time(known: &Known, transition: &Transition) -> ItemReply {
+fn in_time(known: &Known, transition: &Transition) -> Ruling {
     let expired = transition.record.as_ref().is_some_and(|record| record.outcome == Outcome::Expired);
     match (&known.item.state, known.item.deadline) {
         (State::Running { since, .. }, Some(deadline))
@@ -321,7 +356,7 @@ fn in_time(known: &Known, transition: &Transition) -> ItemReply {
 
 /// Which moves there are; finished states are left only by redrive, rerun, reopening, a newer version or none in the source, and the
 /// way back to it: what had ended well has ended then, too.
-fn allowed(before: &Item, transition: &Transition) -> ItemReply {
+fn allowed(before: &Item, transition: &Transition) -> Ruling {
     let after = &transition.after;
     let mark = transition.mark.as_ref().map_or("", |mark| mark.what);
     let fits = match (before.state.kind(), after.state.kind(), mark) {

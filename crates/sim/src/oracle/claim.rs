@@ -7,7 +7,7 @@ use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{Claim, Claimed, ClaimedItem, Slot, Store};
 
-use super::{ItemReply, Known, Oracle, broken};
+use super::{Known, Oracle, Ruling, broken};
 use crate::hub::Broken;
 
 impl Oracle {
@@ -15,7 +15,7 @@ impl Oracle {
     ///
     /// # Errors
     /// What is wrong with the answer.
-    pub fn on_claim(&mut self, store: &dyn Store, claim: &Claim, got: &Claimed) -> ItemReply {
+    pub fn on_claim(&mut self, store: &dyn Store, claim: &Claim, got: &Claimed) -> Ruling {
         let touched = self.claimed(claim, got)?;
         self.verify(store, &touched)
     }
@@ -52,7 +52,7 @@ impl Oracle {
         Ok(touched)
     }
 
-    fn given(&mut self, claim: &Claim, given: &ClaimedItem) -> ItemReply {
+    fn given(&mut self, claim: &Claim, given: &ClaimedItem) -> Ruling {
         let now = claim.now;
         let Some(known) = self.items.get_mut(&given.item.seq) else {
             return broken("L1", format!("{} was claimed and never admitted", given.item.key));
@@ -97,7 +97,7 @@ impl Oracle {
     }
 
     /// L7: a slot that was not filled leaves nothing due behind.
-    fn nothing_left(&self, slot: &Slot, now: Timestamp, got: &Claimed) -> ItemReply {
+    fn nothing_left(&self, slot: &Slot, now: Timestamp, got: &Claimed) -> Ruling {
         let given = got.items.iter().filter(|given| given.item.stage == slot.stage).count();
         if given > slot.limit {
             return broken("L7", format!("{given} items for a slot of {}", slot.limit));
@@ -111,7 +111,7 @@ impl Oracle {
     }
 
     /// L8: with both lanes full, the second gets its reserve, at once and over time. To be called before the items move.
-    fn lanes(&mut self, claim: &Claim, slot: &Slot, got: &Claimed) -> ItemReply {
+    fn lanes(&mut self, claim: &Claim, slot: &Slot, got: &Claimed) -> Ruling {
         let second = match slot.order {
             Order::Oldest => return self.oldest(slot, claim.now, got),
             Order::FreshFirst => Lane::Retry,
@@ -152,7 +152,7 @@ impl Oracle {
     }
 
     /// L8 without lanes: nobody who was submitted earlier, and is due no later, is passed over.
-    fn oldest(&self, slot: &Slot, now: Timestamp, got: &Claimed) -> ItemReply {
+    fn oldest(&self, slot: &Slot, now: Timestamp, got: &Claimed) -> Ruling {
         let mine = got.items.iter().filter(|given| given.item.stage == slot.stage);
         let taken: Vec<ItemSeq> = mine.map(|given| given.item.seq).collect();
         let order = |known: &Known| (known.item.created_at, known.item.seq);

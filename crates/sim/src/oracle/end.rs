@@ -12,7 +12,7 @@ use redrive_engine::progress::Unheard;
 use redrive_engine::report::Runs;
 use redrive_store::Store;
 
-use super::{ItemReply, Known, Oracle, broken};
+use super::{Known, Oracle, Ruling, broken};
 use crate::hub::at_once;
 
 impl Oracle {
@@ -27,7 +27,7 @@ impl Oracle {
         lines: &[ItemId],
         keys: &[Arc<str>],
         now: Timestamp,
-    ) -> ItemReply {
+    ) -> Ruling {
         self.told(store)?;
         self.whole(store, true)?;
         let mut ended: BTreeSet<ItemId> = self.purged.values().map(|(id, _)| *id).collect();
@@ -51,7 +51,7 @@ impl Oracle {
     }
 
     /// L2: no handler was called for an attempt that is not on record.
-    fn calls_within_attempts(&self, known: &Known) -> ItemReply {
+    fn calls_within_attempts(&self, known: &Known) -> Ruling {
         let never_called = [Outcome::Reused, Outcome::Expired];
         let could = known.attempts.iter().filter(|row| !never_called.contains(&row.outcome)).count();
         if known.called as usize > could {
@@ -65,7 +65,7 @@ impl Oracle {
 
     /// L5: an item that succeeded went through every stage of its list, once. A parent that was reopened went through the
     /// stages after its children as if for the first time.
-    fn final_content(&self, known: &Known) -> ItemReply {
+    fn final_content(&self, known: &Known) -> Ruling {
         if known.item.state != State::Succeeded {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Oracle {
     }
 
     /// L6: what the source last said is what was worked on.
-    fn lines_as_submitted(&self, lines: &[ItemId]) -> ItemReply {
+    fn lines_as_submitted(&self, lines: &[ItemId]) -> Ruling {
         for id in lines {
             match self.ids.get(id).and_then(|seq| self.items.get(seq)) {
                 Some(Known { item: Item { state: State::Superseded { .. }, key, .. }, .. }) => {
@@ -105,7 +105,7 @@ impl Oracle {
     }
 
     /// L1: what left the source is taken out.
-    fn nothing_but(&self, keys: &[Arc<str>]) -> ItemReply {
+    fn nothing_but(&self, keys: &[Arc<str>]) -> Ruling {
         for known in self.items.values().filter(|known| known.item.parent.is_none()) {
             let taken_out = matches!(known.item.state, State::Superseded { .. } | State::Cancelled);
             let of_line =
@@ -119,7 +119,7 @@ impl Oracle {
     }
 
     /// `redrive check` says the same.
-    fn engine_agrees(&self, store: &dyn Store, now: Timestamp) -> ItemReply {
+    fn engine_agrees(&self, store: &dyn Store, now: Timestamp) -> Ruling {
         let plan = self.recipe.plan.clone();
         match at_once(redrive_engine::report::check(store, Runs::All, |_| Some(plan.clone()), now, &Unheard))
         {
@@ -135,7 +135,7 @@ impl Oracle {
     ///
     /// # Errors
     /// When one is on record as a failure.
-    pub fn on_broken_off(&self, worker: redrive_core::id::WorkerId, items: &[(ItemId, u32)]) -> ItemReply {
+    pub fn on_broken_off(&self, worker: redrive_core::id::WorkerId, items: &[(ItemId, u32)]) -> Ruling {
         for (id, attempt) in items {
             let Some(known) = self.ids.get(id).and_then(|seq| self.items.get(seq)) else { continue };
             let its = known.attempts.iter().rfind(|row| row.worker == worker && row.attempt == *attempt);

@@ -10,7 +10,7 @@ use redrive_core::item::{DeadReason, Item, State};
 use redrive_core::status::Control;
 use redrive_store::{RunRow, Store};
 
-use super::{ItemReply, Oracle, broken};
+use super::{Oracle, Ruling, broken};
 use crate::hub::at_once;
 use crate::met::Met;
 
@@ -132,7 +132,7 @@ impl Oracle {
     }
 
     /// Compares what was told since the last time with what was to be told, and passes it on, as a relay does.
-    pub(super) fn told(&mut self, store: &dyn Store) -> ItemReply {
+    pub(super) fn told(&mut self, store: &dyn Store) -> Ruling {
         let facts = at_once(store.facts(usize::MAX)).unwrap_or_default();
         let ids: Vec<FactId> = facts.iter().map(|kept| kept.id).collect();
         if !ids.is_sorted() || ids.first().is_some_and(|first| *first <= self.untold.last) {

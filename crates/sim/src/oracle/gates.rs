@@ -26,7 +26,7 @@ use redrive_core::time::{CLOCK_SLACK, Timestamp, millis};
 use redrive_engine::handler::{Answer, Reply};
 use redrive_store::{Applied, GateRow, Store};
 
-use super::{ItemReply, Oracle, broken};
+use super::{Oracle, Ruling, broken};
 use crate::hub::at_once;
 use crate::met::Met;
 
@@ -194,7 +194,7 @@ impl Oracle {
     ///
     /// # Errors
     /// When the gate was closed, paused, or full.
-    pub fn on_gate_call(&mut self, slot: usize, stage: StageNo, now: Timestamp) -> ItemReply {
+    pub fn on_gate_call(&mut self, slot: usize, stage: StageNo, now: Timestamp) -> Ruling {
         let Some((at, name, spec)) = self.gate_at(stage) else { return Ok(()) };
         let view = self.gates.views.entry((slot, at)).or_default();
         *self.gates.calls.entry(name.clone()).or_default() += 1;
@@ -277,7 +277,7 @@ impl Oracle {
     ///
     /// # Errors
     /// When one was written over, or not written; or says what cannot be.
-    pub fn on_gates_saved(&mut self, store: &dyn Store, rows: &[GateRow], applied: &[Applied]) -> ItemReply {
+    pub fn on_gates_saved(&mut self, store: &dyn Store, rows: &[GateRow], applied: &[Applied]) -> Ruling {
         if rows.len() != applied.len() {
             return broken("L3", format!("{} answers to {} gates", applied.len(), rows.len()));
         }
@@ -298,7 +298,7 @@ impl Oracle {
         Ok(())
     }
 
-    fn gate_written(&mut self, row: &GateRow) -> ItemReply {
+    fn gate_written(&mut self, row: &GateRow) -> Ruling {
         let unreadable = |why| crate::hub::Broken {
             law: "gate".to_owned(),
             what: format!("{} was written as {why}", row.name),
@@ -350,7 +350,7 @@ impl Oracle {
     }
 
     /// What a gate answers for costs an item nothing but time, and not much of that.
-    pub(super) fn blame(&self, before: &Item, transition: &Transition) -> ItemReply {
+    pub(super) fn blame(&self, before: &Item, transition: &Transition) -> Ruling {
         let Some(record) = &transition.record else { return Ok(()) };
         let (after, key) = (&transition.after, &before.key);
         let cause = record.wait.map(|(_, cause)| cause);

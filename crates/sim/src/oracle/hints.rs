@@ -9,7 +9,7 @@ use redrive_core::id::{ItemId, StageNo};
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::{Answer, Reply};
 
-use super::{ItemReply, Oracle, broken};
+use super::{Oracle, Ruling, broken};
 use crate::met::Met;
 
 /// Who asks for as long means everybody.
@@ -67,7 +67,7 @@ impl Oracle {
         stage: StageNo,
         items: impl Iterator<Item = ItemId>,
         now: Timestamp,
-    ) -> ItemReply {
+    ) -> Ruling {
         for item in items {
             let Some(Told { until, off, attempt }) = self.hints.get(&(item, stage)).copied() else {
                 continue;

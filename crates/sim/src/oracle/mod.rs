@@ -25,6 +25,7 @@ use redrive_core::item::{Item, Payload, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
+use redrive_core::verdict::Verdict;
 use redrive_engine::recipe::Recipe;
 use redrive_store::{Retired, RunChange, RunRow};
 
@@ -36,7 +37,7 @@ use crate::script::Script;
 const EVERY: u64 = 64;
 
 /// What a check says.
-pub type ItemReply = Result<(), Broken>;
+pub type Ruling = Result<(), Broken>;
 
 /// Says that a law is broken.
 pub(crate) fn broken<T>(law: &str, what: String) -> Result<T, Broken> {
@@ -64,6 +65,8 @@ pub struct Known {
     pub paused_ms: i64,
     /// How often a handler was called with it, parts of a batch not counted again.
     pub called: u32,
+    /// What stages found of it.
+    pub found: BTreeMap<StageNo, Verdict>,
     /// Its change number when it was claimed and its content found damaged.
     pub damaged: Option<Rev>,
 }
@@ -181,7 +184,7 @@ impl Oracle {
     ///
     /// # Errors
     /// A run that is marked as finished has no live items, and a cancelled run stays so.
-    pub fn on_run(&mut self, row: &RunRow) -> ItemReply {
+    pub fn on_run(&mut self, row: &RunRow) -> Ruling {
         self.tell_run(row);
         self.run = row.id;
         if self.control == Control::Cancelled && row.control != Control::Cancelled {
@@ -216,7 +219,7 @@ impl Oracle {
     ///
     /// # Errors
     /// See [`Oracle::on_run`]; and what was asked is what it is.
-    pub fn on_run_changed(&mut self, change: &RunChange, row: &RunRow) -> ItemReply {
+    pub fn on_run_changed(&mut self, change: &RunChange, row: &RunRow) -> Ruling {
         let (before, budget) = (self.control, self.budget.clone());
         self.on_run(row)?;
         change::as_asked(before, budget, change, row, self.live)
@@ -226,7 +229,7 @@ impl Oracle {
     ///
     /// # Errors
     /// Numbers are given once.
-    pub fn on_register(&mut self, worker: WorkerId, until: Timestamp) -> ItemReply {
+    pub fn on_register(&mut self, worker: WorkerId, until: Timestamp) -> Ruling {
         match self.workers.insert(worker, Lease { until, retired: None, paused_ms: 0 }) {
             Some(_) => broken("L3", format!("the number {worker} was given twice")),
             None => Ok(()),
@@ -244,7 +247,7 @@ impl Oracle {
     ///
     /// # Errors
     /// A retired worker's lease is not renewed.
-    pub fn on_renew(&mut self, worker: WorkerId, until: Timestamp, renewed: bool) -> ItemReply {
+    pub fn on_renew(&mut self, worker: WorkerId, until: Timestamp, renewed: bool) -> Ruling {
         let Some(lease) = self.workers.get_mut(&worker) else {
             return broken("L3", format!("{worker}, whom nobody knows, was renewed"));
         };
@@ -261,7 +264,7 @@ impl Oracle {
     ///
     /// # Errors
     /// L9: one that stopped cleanly holds nothing.
-    pub fn on_retire(&mut self, worker: WorkerId, how: Retired) -> ItemReply {
+    pub fn on_retire(&mut self, worker: WorkerId, how: Retired) -> Ruling {
         if let Some(lease) = self.workers.get_mut(&worker) {
             lease.retired.get_or_insert(how);
         }
@@ -323,6 +326,9 @@ impl Oracle {
     fn stand(&mut self, item: &Item, n: i64) {
         let kind = item.state.kind();
         self.add(item.stage, Metric::State(kind), n);
+        if let Some(verdict) = item.verdict() {
+            self.add(item.stage, Metric::Verdict(verdict), n);
+        }
         if !kind.is_terminal() {
             self.live = self.live.checked_add_signed(n).unwrap_or(0);
         }

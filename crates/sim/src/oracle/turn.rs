@@ -2,7 +2,7 @@
 
 use redrive_store::{Error, Store, Turn, Turned};
 
-use super::{ItemReply, Oracle, broken};
+use super::{Oracle, Ruling, broken};
 use crate::hub::Broken;
 
 impl Oracle {
@@ -11,7 +11,7 @@ impl Oracle {
     ///
     /// # Errors
     /// What is wrong with the answers, or with what was written.
-    pub fn on_turn(&mut self, store: &dyn Store, turn: &Turn, turned: &Turned) -> ItemReply {
+    pub fn on_turn(&mut self, store: &dyn Store, turn: &Turn, turned: &Turned) -> Ruling {
         let (applied, gates, claimed) =
             (granted(&turned.applied)?, granted(&turned.gates)?, granted(&turned.claimed)?);
         let mut touched = Vec::new();

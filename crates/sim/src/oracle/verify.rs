@@ -11,12 +11,12 @@ use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::millis;
 use redrive_store::{Content, ItemFilter, ItemQuery, Store, TombstoneQuery};
 
-use super::{EVERY, ItemReply, Known, Oracle, broken};
+use super::{EVERY, Known, Oracle, Ruling, broken};
 use crate::hub::at_once;
 
 impl Oracle {
     /// Checks the touched items, those above and below them, and every counter; now and then everything.
-    pub(super) fn verify(&mut self, store: &dyn Store, touched: &[ItemSeq]) -> ItemReply {
+    pub(super) fn verify(&mut self, store: &dyn Store, touched: &[ItemSeq]) -> Ruling {
         for seq in touched {
             let Some(known) = self.items.get(seq) else { continue };
             let kept = at_once(store.item(*seq)).ok().flatten();
@@ -42,7 +42,7 @@ impl Oracle {
     }
 
     /// Checks one item against the laws. Some may be broken for a moment, between two steps of one act.
-    fn laws(&self, known: &Known, at_rest: bool) -> ItemReply {
+    fn laws(&self, known: &Known, at_rest: bool) -> Ruling {
         let (low, high) = known.item.id.versions();
         let other = |(id, seq): (&ItemId, &ItemSeq)| {
             *id != known.item.id
@@ -70,7 +70,7 @@ impl Oracle {
         }
     }
 
-    fn counters(&self, store: &dyn Store) -> ItemReply {
+    fn counters(&self, store: &dyn Store) -> Ruling {
         let kept = at_once(store.counters(self.run)).unwrap_or_default();
         let mine = |metric: &Metric| match metric {
             Metric::State(_)
@@ -78,6 +78,7 @@ impl Oracle {
             | Metric::DeadClass(_)
             | Metric::Outcome(_)
             | Metric::Admitted
+            | Metric::Verdict(_)
             | Metric::Purged(_) => true,
             Metric::Forgotten(_)
             | Metric::Failure(..)
@@ -115,7 +116,7 @@ impl Oracle {
     }
 
     /// L1: everything that was purged left its tombstone, and nothing else did.
-    fn tombstones(&self, store: &dyn Store, census: &mut Census) -> ItemReply {
+    fn tombstones(&self, store: &dyn Store, census: &mut Census) -> Ruling {
         let query = TombstoneQuery { limit: 100_000, ..TombstoneQuery::default() };
         let kept = at_once(store.tombstones(query)).unwrap_or_default();
         let same = kept.len() == self.purged.len()
@@ -131,7 +132,7 @@ impl Oracle {
     }
 
     /// Compares everything.
-    pub(super) fn whole(&self, store: &dyn Store, at_rest: bool) -> ItemReply {
+    pub(super) fn whole(&self, store: &dyn Store, at_rest: bool) -> Ruling {
         self.hub.score(|score| score.snapshots += 1);
         let query = ItemQuery { filter: ItemFilter::default(), after: None, limit: 100_000 };
         let all = at_once(store.items(query)).unwrap_or_default();

@@ -6,6 +6,7 @@ use redrive_core::id::{ItemId, ItemSeq};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
+use redrive_core::verdict::Verdict;
 use redrive_store::rule::item::entry_of_children;
 use redrive_store::sql::ItemColumns;
 use redrive_store::{Applied, Change, Commit};
@@ -25,7 +26,8 @@ macro_rules! moved_columns {
         "stage = ?3, state = ?4, lane = ?5, due = ?6, cause = ?7, worker = ?8, since = ?9, \
          generation = ?10, rev = ?11, attempt = ?12, failures = ?13, throttles = ?14, \
          crashes = ?15, first_failed_at = ?16, filtered = ?17, dead_reason = ?18, class = ?19, \
-         kind = ?20, message = ?21, grp = ?22, shared = ?23, updated_at = ?24, deadline = ?25, was = ?26, earlier = ?27"
+         kind = ?20, message = ?21, grp = ?22, shared = ?23, updated_at = ?24, deadline = ?25, was = ?26, earlier = ?27, \
+         verdict = ?28, found = ?29"
     };
 }
 
@@ -33,7 +35,7 @@ const MOVE: &str = concat!("UPDATE item SET ", moved_columns!(), " WHERE seq = ?
 const MOVE_WITH_PAYLOAD: &str = concat!(
     "UPDATE item SET ",
     moved_columns!(),
-    ", payload = ?28, content = ?29, payload_sum = ?30 WHERE seq = ?1 AND rev = ?2"
+    ", payload = ?30, content = ?31, payload_sum = ?32 WHERE seq = ?1 AND rev = ?2"
 );
 
 /// The parameters of [`MOVE`], in the order of [`moved_columns`].
@@ -66,7 +68,9 @@ macro_rules! moved {
             $item.updated_at.0,
             $item.deadline.map(|at| at.0),
             $fields.was,
-            $item.earlier
+            $item.earlier,
+            $item.verdict().map(Verdict::code),
+            $item.verdicts.to_text()
             $(, $more)*
         ]
     };
@@ -189,7 +193,8 @@ impl<'tx> Desk<'tx> {
         }
         output::forget_of(self.tx, after.seq, forgets)?;
         if let (Some(key), Some(payload)) = (output, &transition.payload) {
-            output::keep(self.tx, key, after, payload)?;
+            let verdict = transition.record.as_ref().and_then(|record| record.verdict);
+            output::keep(self.tx, key, after, payload, verdict)?;
         }
         Ok(Applied::Done)
     }

@@ -8,6 +8,7 @@ use redrive_core::id::{ItemSeq, StageNo, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::time::{Timestamp, millis};
 use redrive_core::usage::Usage;
+use redrive_core::verdict::Verdict;
 use redrive_store::{History, sql};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
@@ -17,8 +18,8 @@ use crate::verb::item::collect;
 
 pub(crate) const INSERT_ATTEMPT: &str =
     "INSERT INTO attempt (item, generation, stage, attempt, started_at, ended_at, outcome, class, kind, status,
-                          message, wait, cause, worker, config, tokens_in, tokens_out, nano_usd)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+                          message, wait, cause, worker, config, tokens_in, tokens_out, nano_usd, verdict)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
 
 /// Adds an attempt. An attempt number that is there already is a mistake in the program, and fails the commit.
 pub(crate) fn add_attempt(
@@ -46,6 +47,7 @@ pub(crate) fn add_attempt(
         usage.map(|usage| usage.tokens_in.cast_signed()),
         usage.map(|usage| usage.tokens_out.cast_signed()),
         usage.and_then(|usage| usage.nano_usd).map(u64::cast_signed),
+        record.verdict.map(Verdict::code),
     ])?;
     Ok(())
 }
@@ -61,7 +63,7 @@ pub(crate) fn add_mark(tx: &Connection, after: &Item, mark: &Mark) -> Result<()>
 pub(crate) fn of(conn: &Connection, item: ItemSeq) -> Result<History> {
     let mut attempts = conn.prepare_cached(
         "SELECT generation, stage, attempt, started_at, ended_at, outcome, class, kind, status, message, wait,
-                cause, worker, config, tokens_in, tokens_out, nano_usd
+                cause, worker, config, tokens_in, tokens_out, nano_usd, verdict
          FROM attempt WHERE item = ?1 ORDER BY generation, stage, attempt",
     )?;
     let mut marks = conn.prepare_cached("SELECT at, what, detail FROM mark WHERE item = ?1 ORDER BY n")?;
@@ -97,6 +99,7 @@ fn attempt(row: &Row<'_>) -> Result<AttemptRecord> {
         worker: WorkerId(row.get(12)?),
         config: row.get(13)?,
         usage: usage(row)?,
+        verdict: row.get::<_, Option<i64>>(17)?.map(sql::verdict).transpose()?,
     })
 }
 

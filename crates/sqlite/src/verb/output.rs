@@ -2,21 +2,28 @@
 
 use redrive_core::id::ItemSeq;
 use redrive_core::item::{Item, Payload};
-use redrive_store::{Content, OutputKey};
+use redrive_core::verdict::Verdict;
+use redrive_store::{KeptOutput, OutputKey, sql};
 use rusqlite::{Connection, params};
 
 use crate::content;
 use crate::error::Result;
 
-/// Keeps an output.
-pub(crate) fn keep(tx: &Connection, key: &OutputKey, by: &Item, payload: &Payload) -> Result<()> {
+/// Keeps an output, with what was found of it.
+pub(crate) fn keep(
+    tx: &Connection,
+    key: &OutputKey,
+    by: &Item,
+    payload: &Payload,
+    verdict: Option<Verdict>,
+) -> Result<()> {
     let columns = content::keep(tx, payload, None)?;
     tx.prepare_cached(
-        "INSERT INTO output (config, input, run, item, payload, content, payload_sum)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        "INSERT INTO output (config, input, run, item, payload, content, payload_sum, verdict)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT (config, input) DO UPDATE
          SET run = excluded.run, item = excluded.item, payload = excluded.payload, content = excluded.content,
-             payload_sum = excluded.payload_sum",
+             payload_sum = excluded.payload_sum, verdict = excluded.verdict",
     )?
     .execute(params![
         key.config,
@@ -25,7 +32,8 @@ pub(crate) fn keep(tx: &Connection, key: &OutputKey, by: &Item, payload: &Payloa
         by.seq.0,
         columns.payload,
         columns.hash(),
-        columns.sum
+        columns.sum,
+        verdict.map(Verdict::code)
     ])?;
     Ok(())
 }
@@ -45,15 +53,20 @@ pub(crate) fn forget_of(tx: &Connection, item: ItemSeq, marks: &[i64]) -> Result
 }
 
 /// Looks outputs up. One that is damaged is not there.
-pub(crate) fn find(conn: &Connection, keys: &[OutputKey]) -> Result<Vec<Option<Payload>>> {
+pub(crate) fn find(conn: &Connection, keys: &[OutputKey]) -> Result<Vec<Option<KeptOutput>>> {
     let mut select = conn.prepare_cached(
-        "SELECT payload, content, payload_sum FROM output WHERE config = ?1 AND input = ?2",
+        "SELECT payload, content, payload_sum, verdict FROM output WHERE config = ?1 AND input = ?2",
     )?;
     let mut found = Vec::with_capacity(keys.len());
     for key in keys {
         let mut rows = select.query((key.config, &key.input.0))?;
-        let output = rows.next()?.map(|row| content::read(conn, row, 0)).transpose()?;
-        found.push(output.and_then(Content::whole));
+        let Some(row) = rows.next()? else {
+            found.push(None);
+            continue;
+        };
+        let verdict = row.get::<_, Option<i64>>(3)?.map(sql::verdict).transpose()?;
+        let whole = content::read(conn, row, 0)?.whole();
+        found.push(whole.map(|payload| KeptOutput { payload, verdict }));
     }
     Ok(found)
 }

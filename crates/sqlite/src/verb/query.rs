@@ -90,6 +90,7 @@ fn index(filter: &ItemFilter, dead: bool) -> &'static str {
         (true, _, Some(_), _) => "INDEXED BY item_dead_group",
         (true, Some(_), None, _) => "INDEXED BY item_dead",
         (true, None, None, _) => "INDEXED BY item_dead_any",
+        (false, Some(_), ..) if filter.verdict.is_some() => "INDEXED BY item_verdict",
         (false, Some(_), _, Some(StateKind::Joining)) => "INDEXED BY item_joining",
         (false, ..) => "",
     }
@@ -222,6 +223,9 @@ impl Conditions {
                 [Value::from(reading.number), Value::from(reading.agreed.cast_signed())],
             );
         }
+        if let Some(verdict) = filter.verdict {
+            all.add("verdict = ?", [Value::from(verdict.code())]);
+        }
         if filter.failed {
             all.add("(failures + crashes > 0 OR state = 7)", []);
         }
@@ -246,6 +250,7 @@ fn json(stages: &[StageNo]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use redrive_core::item::DeadReason;
+    use redrive_core::verdict::Verdict;
 
     use super::*;
     use crate::migrate::MIGRATIONS;
@@ -300,6 +305,7 @@ mod tests {
                 "item_dead_group",
             ),
             (ItemFilter { parent: Some(ItemSeq(1)), ..none() }, "item_child"),
+            (ItemFilter { run, verdict: Some(Verdict::Failed), ..none() }, "item_verdict"),
         ];
         for state in StateKind::ALL {
             let index = match state {

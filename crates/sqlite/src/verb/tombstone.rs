@@ -5,6 +5,7 @@ use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo};
 use redrive_core::item::StateKind;
 use redrive_core::tally::DeadMark;
 use redrive_core::time::Timestamp;
+use redrive_core::verdict::Verdict;
 use redrive_store::{Tombstone, TombstoneQuery, sql};
 use rusqlite::{Connection, Row, params};
 
@@ -17,8 +18,8 @@ pub(crate) fn set(tx: &Connection, tombstone: &Tombstone) -> Result<()> {
     let was = tombstone.was;
     let dead = was.and_then(|was| was.dead);
     tx.prepare_cached(
-        "INSERT INTO tombstone (seq, id, run, key, at, operation, stage, state, dead_reason, class)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO tombstone (seq, id, run, key, at, operation, stage, state, dead_reason, class, verdict)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?
     .execute(params![
         tombstone.seq.0,
@@ -31,6 +32,7 @@ pub(crate) fn set(tx: &Connection, tombstone: &Tombstone) -> Result<()> {
         was.map(|was| was.kind.code()),
         dead.map(|dead| dead.reason as i64),
         dead.and_then(|dead| dead.class).map(|class| class as i64),
+        was.and_then(|was| was.verdict).map(Verdict::code),
     ])?;
     Ok(())
 }
@@ -65,7 +67,8 @@ pub(crate) fn page(conn: &Connection, query: &TombstoneQuery) -> Result<Vec<Tomb
         (None, None) => "",
     };
     let mut select = conn.prepare_cached(&format!(
-        "SELECT tombstone.stage, tombstone.state, dead_reason, class, seq, tombstone.id, run, key, at, operation, actor
+        "SELECT tombstone.stage, tombstone.state, dead_reason, class, seq, tombstone.id, run, key, at, operation, actor,
+                tombstone.verdict
          FROM tombstone {index} LEFT JOIN operation ON operation.id = tombstone.operation
          WHERE seq > ?1 {} {} AND (?5 IS NULL OR key = ?5)
          ORDER BY seq LIMIT ?6",
@@ -85,7 +88,7 @@ pub(crate) fn page(conn: &Connection, query: &TombstoneQuery) -> Result<Vec<Tomb
 
 fn read(found: &Row<'_>) -> Result<Tombstone> {
     Ok(Tombstone {
-        was: was(found, 0)?,
+        was: was(found)?,
         seq: ItemSeq(found.get(4)?),
         id: ItemId(found.get(5)?),
         run: RunId(found.get(6)?),
@@ -96,11 +99,12 @@ fn read(found: &Row<'_>) -> Result<Tombstone> {
     })
 }
 
-fn was(found: &Row<'_>, column: usize) -> Result<Option<Place>> {
-    let Some(stage) = found.get::<_, Option<u16>>(column)?.map(StageNo) else { return Ok(None) };
-    let state: u8 = found.get(column + 1)?;
+fn was(found: &Row<'_>) -> Result<Option<Place>> {
+    let Some(stage) = found.get::<_, Option<u16>>(0)?.map(StageNo) else { return Ok(None) };
+    let state: u8 = found.get(1)?;
     let kind = StateKind::from_code(state).ok_or_else(|| strange("state", state))?;
-    let class = found.get::<_, Option<i64>>(column + 3)?.map(sql::class).transpose()?;
-    let reason = found.get::<_, Option<i64>>(column + 2)?.map(sql::dead_reason).transpose()?;
-    Ok(Some(Place { stage, kind, dead: reason.map(|reason| DeadMark { reason, class }) }))
+    let class = found.get::<_, Option<i64>>(3)?.map(sql::class).transpose()?;
+    let reason = found.get::<_, Option<i64>>(2)?.map(sql::dead_reason).transpose()?;
+    let verdict = found.get::<_, Option<i64>>(11)?.map(sql::verdict).transpose()?;
+    Ok(Some(Place { stage, kind, dead: reason.map(|reason| DeadMark { reason, class }), verdict }))
 }

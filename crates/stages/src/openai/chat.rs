@@ -37,6 +37,8 @@ pub struct ChatSpec {
     pub allow_truncated: bool,
     /// Where in the payload the answer is put: a JSON pointer.
     pub output: String,
+    /// Where in the answer the verdict stands: a JSON pointer. `None`: nowhere.
+    pub verdict: Option<String>,
 }
 
 impl ChatSpec {
@@ -52,6 +54,7 @@ impl ChatSpec {
             json: false,
             allow_truncated: false,
             output: "/answer".to_owned(),
+            verdict: None,
         }
     }
 }
@@ -74,7 +77,7 @@ impl ChatHandler {
     /// # Errors
     /// Says which part of the specification cannot be used; shows no secret.
     pub fn new(spec: ChatSpec, now: Now) -> Result<Self, String> {
-        let model = Model::new(spec.model, &["chat", "completions"], &spec.output, now)?;
+        let model = Model::new(spec.model, &["chat", "completions"], &spec.output, spec.verdict, now)?;
         let mut fixed = Map::new();
         let mut set =
             |name: &str, value: Option<Value>| value.map(|value| fixed.insert(name.to_owned(), value));

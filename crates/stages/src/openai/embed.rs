@@ -65,7 +65,7 @@ impl EmbedHandler {
     pub fn new(spec: EmbedSpec, now: Now) -> Result<Self, String> {
         let dimension = Dimension::new(&spec.model.model, spec.dimensions);
         Ok(Self {
-            model: Model::new(spec.model, &["embeddings"], &spec.output, now)?,
+            model: Model::new(spec.model, &["embeddings"], &spec.output, None, now)?,
             input: spec.input,
             output: spec.output,
             dimension: (!spec.judged_elsewhere).then_some(dimension),

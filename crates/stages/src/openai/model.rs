@@ -49,7 +49,13 @@ pub(super) struct Envelope<'a> {
 
 impl Model {
     /// Prepares calls of `operation`, a path below the base address; connects to nothing.
-    pub(super) fn new(spec: ModelSpec, operation: &[&str], output: &str, now: Now) -> Result<Self, String> {
+    pub(super) fn new(
+        spec: ModelSpec,
+        operation: &[&str],
+        output: &str,
+        verdict: Option<String>,
+        now: Now,
+    ) -> Result<Self, String> {
         let mut url = service::address("base_url", &spec.base_url)?;
         let is_openai = url.host_str() == Some(OPENAI_HOST);
         url.path_segments_mut()
@@ -66,6 +72,7 @@ impl Model {
             secret: key,
             max_answer: spec.max_answer,
             output: Some(output.to_owned()),
+            verdict,
             concurrency: spec.concurrency,
             connect_timeout: spec.connect_timeout,
             reach: spec.reach,

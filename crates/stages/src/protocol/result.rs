@@ -29,6 +29,8 @@ pub(super) struct Entry<'a> {
     children: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     error: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    verdict: Option<&'a RawValue>,
 }
 
 /// A child as a result gives it.
@@ -58,9 +60,14 @@ impl Decoder {
         let said = |field: Option<&'_ RawValue>| field.is_some_and(|raw| raw.get() != "null");
         let fields = [entry.output, entry.filtered, entry.children, entry.error];
         match (fields.into_iter().filter(|field| said(*field)).count(), entry) {
-            (0, Entry { output: Some(output), .. }) => self.passed(output, item),
+            (0, Entry { output: Some(output), .. }) => self.passed_with(output, entry.verdict, item),
             (0, _) => broken("says nothing about this item"),
-            (1, Entry { output: Some(output), .. }) if said(entry.output) => self.passed(output, item),
+            (1, Entry { output: Some(output), .. }) if said(entry.output) => {
+                self.passed_with(output, entry.verdict, item)
+            }
+            (1, _) if said(entry.verdict) && !said(entry.error) => {
+                broken("has a verdict of an item that it gives no output of")
+            }
             (1, Entry { filtered: Some(reason), .. }) if said(entry.filtered) => {
                 match serde_json::from_str::<String>(reason.get()) {
                     Ok(reason) => ItemReply::Filtered(self.secrets.clean(reason.as_bytes(), MAX_MESSAGE)),

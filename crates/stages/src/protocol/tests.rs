@@ -38,6 +38,9 @@ fn fill(answer: &str, items: &[Input]) -> String {
 fn shown(reply: &ItemReply) -> String {
     match reply {
         ItemReply::Output(Some(payload)) => format!("output {}", String::from_utf8_lossy(payload)),
+        ItemReply::Judged(verdict, Some(payload)) => {
+            format!("{verdict} {}", String::from_utf8_lossy(payload))
+        }
         ItemReply::Filtered(reason) => format!("filtered {reason}"),
         ItemReply::Children(children) => format!("{} children", children.len()),
         ItemReply::Failed { failure, shared: false } => failure.to_string(),
@@ -212,13 +215,16 @@ fn a_huge_wait_is_kept_as_a_huge_wait() {
 
 #[test]
 fn known_secrets_are_in_no_message() {
-    let decoder = Decoder { secrets: Secrets::new(["canary-0123"]), output: None };
+    let decoder =
+        Decoder { secrets: Secrets::new(["canary-0123"]), verdict: Some("/v".into()), ..Decoder::default() };
     let items = &three()[..1];
     for answer in [
         "canary-0123",
         r#"{"results":[{"id":"@a","error":{"class":"final","message":"canary-0123"}}]}"#,
         r#"{"results":[{"id":"@a","filtered":"canary-0123"}]}"#,
         r#"{"results":[{"id":"canary-0123"}]}"#,
+        r#"{"results":[{"id":"@a","output":1,"verdict":"canary-0123"}]}"#,
+        r#"{"results":[{"id":"@a","output":{"v":"canary-0123"}}]}"#,
     ] {
         let reply = decoder.read(fill(answer, items).as_bytes(), items).reply;
         assert!(!format!("{reply:?}").contains("canary"), "{reply:?}");
@@ -259,4 +265,83 @@ fn an_output_that_has_no_place_is_the_inputs_fault() {
     let one = item("a", "[1]");
     let Reply::Items(replies) = decoder.read_bare(b"{}", &one) else { panic!() };
     assert!(shown(&replies[0]).starts_with("final/input: the output cannot be put at /a"), "{replies:?}");
+}
+
+#[test]
+fn a_verdict_is_said_beside_the_output() {
+    let items = &three()[..1];
+    for (result, expected) in [
+        (r#""output":{"x":1},"verdict":"needs_review""#, r#"needs_review {"x":1}"#),
+        (r#""output":null,"verdict":"failed""#, "failed null"),
+        (r#""verdict":" passed ","output":1"#, "passed 1"),
+        (r#""output":1,"verdict":null"#, "output 1"),
+        (r#""filtered":"small","verdict":null"#, "filtered small"),
+        (r#""error":{"class":"final","message":"no"},"verdict":"passed""#, "final/handler: no"),
+    ] {
+        let answer = format!(r#"{{"results":[{{"id":"@a",{result}}}]}}"#);
+        assert_eq!(shown(&replies(&answer, items)[0]), expected, "{result}");
+    }
+}
+
+#[test]
+fn a_verdict_of_another_word_or_without_an_output_is_a_broken_answer() {
+    let items = &three()[..1];
+    for (result, says) in [
+        (
+            r#""output":1,"verdict":"ok""#,
+            r#"has "ok" for a verdict, which is none of passed, needs_review, failed"#,
+        ),
+        (r#""output":1,"verdict":"""#, r#"has "" for a verdict"#),
+        (r#""output":1,"verdict":"Passed""#, r#"has "Passed" for a verdict"#),
+        (r#""output":1,"verdict":true"#, "has true for a verdict"),
+        (r#""output":1,"verdict":["passed"]"#, r#"has ["passed"] for a verdict"#),
+        (r#""filtered":"small","verdict":"failed""#, "gives no output of"),
+        (r#""children":[],"verdict":"passed""#, "gives no output of"),
+    ] {
+        let answer = format!(r#"{{"results":[{{"id":"@a",{result}}}]}}"#);
+        let told = shown(&replies(&answer, items)[0]);
+        assert!(told.starts_with("retryable/answer: the answer has") && told.contains(says), "{told}");
+    }
+}
+
+#[test]
+fn a_verdict_is_read_where_the_pointer_says() {
+    let bare = |pointer: &str, output: Option<&str>, answer: &str| {
+        let decoder = Decoder {
+            verdict: Some(pointer.to_owned()),
+            output: output.map(str::to_owned),
+            ..Decoder::default()
+        };
+        match decoder.read_bare(answer.as_bytes(), &item("a", "{}")) {
+            Reply::Items(replies) => shown(&replies[0]),
+            Reply::Whole(failure) => failure.to_string(),
+        }
+    };
+    assert_eq!(bare("/status", None, r#"{"status":"failed"}"#), r#"failed {"status":"failed"}"#);
+    // The pointer is into what was answered, wherever in the payload that is put.
+    assert_eq!(bare("/v", Some("/o"), r#"{"v":"passed"}"#), r#"passed {"o":{"v":"passed"}}"#);
+    assert_eq!(bare("", None, r#""needs_review\n""#), r#"needs_review "needs_review\n""#);
+    assert_eq!(bare("/v", None, r#"{"v":null}"#), r#"output {"v":null}"#);
+    assert_eq!(bare("/v/w", None, r#"{"v":1}"#), r#"output {"v":1}"#);
+    let wrong = bare("/v", None, r#"{"v":"maybe"}"#);
+    assert!(
+        wrong.starts_with(r#"retryable/answer: the answer has "maybe" at "/v" for a verdict"#),
+        "{wrong}"
+    );
+    let both = Decoder { verdict: Some("/v".to_owned()), ..Decoder::default() };
+    let answer = r#"{"results":[{"id":"a","output":{"v":"passed"},"verdict":"failed"}]}"#;
+    let Reply::Items(replies) = both.read(answer.as_bytes(), &[item("a", "{}")]).reply else { panic!() };
+    assert_eq!(shown(&replies[0]), r#"failed {"v":"passed"}"#, "what is said goes before what stands there");
+}
+
+#[test]
+fn what_passes_as_it_is_has_the_verdict_that_stands_in_it() {
+    let decoder = Decoder { verdict: Some("/check".to_owned()), ..Decoder::default() };
+    let reply = |payload: &str| decoder.passed_as_it_is(&item("a", payload));
+    assert_eq!(
+        reply(r#"{"check":"failed"}"#),
+        ItemReply::Judged(redrive_core::verdict::Verdict::Failed, None)
+    );
+    assert_eq!(reply("{}"), ItemReply::Output(None));
+    assert!(shown(&reply(r#"{"check":3}"#)).contains("has 3 at"));
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
-use redrive_core::item::{Item, Payload};
+use redrive_core::item::Item;
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 
@@ -21,8 +21,8 @@ use crate::query::{
     RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, OutputKey, Prune, Pruned, Scrub, Scrubbed,
-    Submit, Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, KeptOutput, OutputKey, Prune, Pruned,
+    Scrub, Scrubbed, Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
     BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
@@ -225,7 +225,7 @@ impl Store for MemoryStore {
         Ok(self.lock().groups(&filter, limit))
     }
 
-    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<Payload>>> {
+    async fn outputs(&self, keys: Vec<OutputKey>) -> Result<Vec<Option<KeptOutput>>> {
         let state = self.lock();
         Ok(keys.iter().map(|key| state.outputs.get(key).map(|(_, _, output)| output.clone())).collect())
     }

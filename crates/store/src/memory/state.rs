@@ -10,7 +10,7 @@ use redrive_core::tally::{Deltas, Metric};
 use redrive_core::time::Timestamp;
 
 use crate::query::{History, Tombstone};
-use crate::request::{Applied, OutputKey};
+use crate::request::{Applied, KeptOutput, OutputKey};
 use crate::rule::operation::saved_state;
 use crate::rule::run::{ChangedRun, begun_reading, changed_run};
 use crate::run::{
@@ -29,7 +29,7 @@ pub(super) struct State {
     pub(super) counters: BTreeMap<(RunId, StageNo, Metric), i64>,
     pub(super) config_counters: BTreeMap<(RunId, StageNo, i64, Metric), i64>,
     /// Each with the run and the item that wrote it last, and is forgotten with either.
-    pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, Payload)>,
+    pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, KeptOutput)>,
     pub(super) outbox: super::outbox::Outbox,
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) group_notes: BTreeMap<String, crate::run::GroupNote>,

@@ -12,8 +12,8 @@ use redrive_core::time::Timestamp;
 use super::state::{Kept, State};
 use crate::query::History;
 use crate::request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, ItemRev, Prune, Pruned, Slot, Submit, Submitted,
-    Turn, Turned,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, ItemRev, KeptOutput, Prune, Pruned, Slot, Submit,
+    Submitted, Turn, Turned,
 };
 use crate::rule::item::{entry_of_children, may_purge, tombstone};
 use crate::rule::run::{Progress, takes};
@@ -263,7 +263,9 @@ impl State {
             self.outputs.retain(|key, (_, by, _)| *by != after.seq || !forgets.contains(&key.config));
         }
         if let (Some(key), Some(payload)) = (output, &payload) {
-            self.outputs.insert(key, (after.run, after.seq, payload.clone()));
+            let verdict = record.as_ref().and_then(|record| record.verdict);
+            let output = KeptOutput { payload: payload.clone(), verdict };
+            self.outputs.insert(key, (after.run, after.seq, output));
         }
         if let Some(effect) = effect {
             self.index.apply(effect);

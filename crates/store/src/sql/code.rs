@@ -3,6 +3,7 @@
 use redrive_core::failure::{Class, Kind};
 use redrive_core::item::{DeadReason, StateKind};
 use redrive_core::policy::Cause;
+use redrive_core::verdict::Verdict;
 
 use crate::run::{OperationKind, OperationState};
 
@@ -59,6 +60,14 @@ pub fn dead_reason(code: i64) -> Result<DeadReason, Unknown> {
 /// When there is none.
 pub fn cause(code: i64) -> Result<Cause, Unknown> {
     coded(&Cause::ALL, code, "cause of a wait")
+}
+
+/// The verdict with that number.
+///
+/// # Errors
+/// When there is none.
+pub fn verdict(code: i64) -> Result<Verdict, Unknown> {
+    coded(&Verdict::ALL, code, "verdict")
 }
 
 const OPERATION_KINDS: [OperationKind; 7] = [
@@ -133,6 +142,9 @@ mod tests {
         }
         for (code, cause) in (0..).zip(Cause::ALL) {
             assert_eq!((super::cause(code), cause as i64), (Ok(cause), code));
+        }
+        for (code, verdict) in (0..).zip(Verdict::ALL) {
+            assert_eq!((super::verdict(code), i64::from(verdict.code())), (Ok(verdict), code));
         }
         for kind in OPERATION_KINDS {
             assert_eq!(operation_kind(operation_kind_code(kind)), Ok(kind));

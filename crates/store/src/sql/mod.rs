@@ -6,6 +6,6 @@ mod item;
 
 pub use code::{
     Unknown, cause, class, dead_reason, kind, operation_kind, operation_kind_code, operation_state,
-    operation_state_code, state,
+    operation_state_code, state, verdict,
 };
 pub use item::ItemColumns;

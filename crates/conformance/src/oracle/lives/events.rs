@@ -11,6 +11,7 @@ use redrive_core::id::ItemId;
 use redrive_core::item::{Item, LastFailure, StateKind};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
+use redrive_core::verdict::Verdict;
 
 use super::super::snapshot::Items;
 use super::Lives;
@@ -103,11 +104,24 @@ impl Lives {
         }
     }
 
+    fn verdict(&mut self) -> Option<Verdict> {
+        let [passed, needs_review, failed] = Verdict::ALL;
+        let verdict = self.dice.of(&[None, Some(passed), Some(needs_review), Some(failed)]);
+        if verdict.is_some() {
+            self.met.count("judged");
+        }
+        verdict
+    }
+
     async fn running(&mut self) -> Event {
-        let reply = match self.dice.below(18) {
+        let reply = match self.dice.below(20) {
             0..=2 => ItemReply::Output(None),
             3 | 4 => ItemReply::Output(Some(self.content())),
-            5 => ItemReply::Reused(self.content()),
+            5 => ItemReply::Reused(self.content(), self.verdict()),
+            13 | 14 => match (self.verdict(), self.dice.one_in(2).then(|| self.content())) {
+                (Some(verdict), payload) => ItemReply::Judged(verdict, payload),
+                (None, payload) => ItemReply::Output(payload),
+            },
             6 => ItemReply::Filtered("dull".to_owned()),
             7..=9 => {
                 let count = self.dice.index(4);

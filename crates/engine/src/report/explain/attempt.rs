@@ -4,6 +4,7 @@ use redrive_core::attempt::AttemptRecord;
 use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
 use redrive_core::time::millis;
+use redrive_core::verdict::Verdict;
 use serde::Serialize;
 
 use super::super::usage::usd;
@@ -26,6 +27,8 @@ pub struct AttemptView {
     pub duration_ms: Option<i64>,
     /// How it ended; `running` while it runs.
     pub outcome: &'static str,
+    /// What the stage found of the item, where it said so.
+    pub verdict: Option<Verdict>,
     /// Class of its failure.
     pub class: Option<&'static str>,
     /// Kind of its failure.
@@ -61,6 +64,7 @@ pub(super) fn attempt_view(row: &AttemptRecord, plan: &Plan) -> AttemptView {
         ended_at: Some(row.ended_at.to_string()),
         duration_ms: Some(millis(row.ended_at.since(row.started_at))),
         outcome: row.outcome.name(),
+        verdict: row.verdict,
         class: failure.map(|failure| failure.class.name()),
         kind: failure.map(|failure| failure.kind.name()),
         status: failure.and_then(|failure| failure.status),
@@ -86,6 +90,7 @@ pub(super) fn running_attempt(item: &Item, plan: &Plan) -> Option<AttemptView> {
         ended_at: None,
         duration_ms: None,
         outcome: "running",
+        verdict: None,
         class: None,
         kind: None,
         status: None,

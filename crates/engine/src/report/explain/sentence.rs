@@ -59,7 +59,10 @@ pub(super) fn sentence(item: &Item, around: &Around<'_>) -> String {
             format!("Attempt {} at {stage} was on {worker}, which vanished with it: {then}.", item.attempt)
         }
         State::Joining => "It waits for its children.".to_owned(),
-        State::Succeeded => "It has passed every stage.".to_owned(),
+        State::Succeeded => match item.verdict() {
+            Some(verdict) => format!("It has passed every stage; its verdict is {verdict}."),
+            None => "It has passed every stage.".to_owned(),
+        },
         State::Filtered { reason } => format!("Stage {stage} took it out: {reason}."),
         State::Superseded { .. } => {
             "It is not what its source has any more: a newer version took its place, or it was removed."

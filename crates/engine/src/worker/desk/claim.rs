@@ -7,7 +7,7 @@ use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::item::Payload;
 use redrive_core::order::{Order, reserved};
 use redrive_core::time::Timestamp;
-use redrive_store::{ClaimedItem, DamagedItem, OutputKey, Slot};
+use redrive_store::{ClaimedItem, DamagedItem, KeptOutput, OutputKey, Slot};
 
 use super::{Desk, Ended, Ready};
 use crate::recipe::StageWork;
@@ -107,7 +107,7 @@ impl Desk {
         &mut self,
         slots: &[Slot],
         claimed: Vec<ClaimedItem>,
-        mut known: BTreeMap<usize, Payload>,
+        mut known: BTreeMap<usize, KeptOutput>,
         now: Timestamp,
     ) {
         let mut got: BTreeMap<StageNo, usize> = BTreeMap::new();
@@ -117,8 +117,9 @@ impl Desk {
             let known = known.remove(&at);
             if self.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
                 self.ended.push_back(Ended::new(claimed, Event::DeadlinePassed));
-            } else if let Some(payload) = known {
-                self.ended.push_back(Ended::new(claimed, Event::Finished(ItemReply::Reused(payload))));
+            } else if let Some(KeptOutput { payload, verdict }) = known {
+                let reused = ItemReply::Reused(payload, verdict);
+                self.ended.push_back(Ended::new(claimed, Event::Finished(reused)));
             } else {
                 self.make_ready(claimed);
             }

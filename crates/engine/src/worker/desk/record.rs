@@ -56,7 +56,9 @@ impl Desk {
             self.stop(Halt::Quota(failure.message().to_owned()));
         }
         let output = match &event {
-            Event::Finished(ItemReply::Output(Some(_))) => self.output_key(&claimed),
+            Event::Finished(ItemReply::Output(Some(_)) | ItemReply::Judged(_, Some(_))) => {
+                self.output_key(&claimed)
+            }
             _ => None,
         };
         match decide(&claimed.item, event, &self.plan, at) {

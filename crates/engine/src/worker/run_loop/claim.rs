@@ -7,7 +7,7 @@ use redrive_core::event::Transition;
 use redrive_core::id::StageNo;
 use redrive_core::item::{Payload, State};
 use redrive_core::time::Timestamp;
-use redrive_store::{Claim, Claimed, ClaimedItem, Commit, Error, Slot, Turn, Turned};
+use redrive_store::{Claim, Claimed, ClaimedItem, Commit, Error, KeptOutput, Slot, Turn, Turned};
 
 use super::WorkerLoop;
 use crate::worker::desk::Halt;
@@ -195,7 +195,7 @@ impl<D: Driver> WorkerLoop<D> {
     }
 
     /// Finds the items whose handler knows that they need no call; they go on as they are.
-    async fn recall(&self, claimed: &[ClaimedItem], known: &mut BTreeMap<usize, Payload>) {
+    async fn recall(&self, claimed: &[ClaimedItem], known: &mut BTreeMap<usize, KeptOutput>) {
         let mut asked: BTreeMap<StageNo, Vec<usize>> = BTreeMap::new();
         for (at, claimed) in claimed.iter().enumerate() {
             let work = self.recipe.work(claimed.item.stage);
@@ -208,7 +208,8 @@ impl<D: Driver> WorkerLoop<D> {
             let payloads: Vec<Payload> = places.iter().map(|at| claimed[*at].payload.clone()).collect();
             let kept = work.handler.recall(&payloads).await;
             let kept = places.iter().zip(kept).filter(|(_, kept)| *kept);
-            known.extend(kept.map(|(at, _)| (*at, claimed[*at].payload.clone())));
+            let as_it_is = |at: usize| KeptOutput { payload: claimed[at].payload.clone(), verdict: None };
+            known.extend(kept.map(|(at, _)| (*at, as_it_is(*at))));
         }
     }
 }
