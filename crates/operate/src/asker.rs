@@ -67,7 +67,7 @@ impl Floor {
         let Asker { role, .. } = &self.asker;
         match *role >= least {
             true => Ok(()),
-            false => Err(Error::forbidden(format!("a {role} may not do that; it takes an {least}"))),
+            false => Err(Error::forbidden(format!("{role} is not enough for that; it takes {least}"))),
         }
     }
 

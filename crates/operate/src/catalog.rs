@@ -112,11 +112,19 @@ impl Catalog {
         let mut told = Vec::new();
         for path in paths {
             let seen = std::fs::metadata(&path).ok();
+            let is_file = seen.as_ref().is_none_or(std::fs::Metadata::is_file);
             let seen = seen.map(|file| Seen { modified: file.modified().ok(), bytes: file.len() });
             if files.get(&path).is_some_and(|known| known.seen == seen) {
                 continue;
             }
-            let read = read(&*floor.wiring, &path).and_then(|pipeline| unique(&files, &path, pipeline));
+            // Whoever opens a pipe waits until somebody writes to it.
+            let read = match is_file {
+                true => read(&*floor.wiring, &path),
+                false => {
+                    Err(Error::wrong(format!("{} is no file", path.display())).code(Code::UnreadableFile))
+                }
+            };
+            let read = read.and_then(|pipeline| unique(&files, &path, pipeline));
             let file =
                 files.entry(path.clone()).or_insert(File { seen, good: None, since: None, problem: None });
             file.seen = seen;
@@ -143,9 +151,18 @@ impl Catalog {
             let known: Vec<String> =
                 files.values().filter_map(|file| Some(file.good.as_ref()?.definition.name.clone())).collect();
             let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+            let named = |(path, file): (&PathBuf, &File)| {
+                let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+                name.filter(|_| file.good.is_none())
+            };
+            let wrong: Vec<String> = files.iter().filter_map(named).collect();
+            let wrong = match wrong.is_empty() {
+                true => String::new(),
+                false => format!("; {} cannot be used, see GET /v1/pipelines", wrong.join(", ")),
+            };
             Error::not_found(format!("there is no pipeline {name:?}"))
                 .code(Code::PipelineNotFound)
-                .hint(format!("known pipelines: {known}"))
+                .hint(format!("known pipelines: {known}{wrong}"))
         })
     }
 

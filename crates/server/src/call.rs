@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::app::App;
+use crate::guard::Bearer;
 use crate::limits;
 use crate::route::{Kind, Param};
 
@@ -25,6 +26,8 @@ pub struct Call {
     pub query: Query,
     /// Its body.
     pub body: Bytes,
+    /// What the request shows of who asks.
+    pub bearer: Option<Bearer>,
     /// The number of the last event that a follower has seen.
     pub last_event: Option<String>,
 }

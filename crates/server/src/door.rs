@@ -67,6 +67,7 @@ fn refused(app: &App, request: &Request, status: StatusCode, why: &str) -> Respo
 async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply, Problem> {
     let (mut parts, body) = request.into_parts();
     app.hosts.check(&parts.headers)?;
+    app.hosts.check_target(&parts.uri)?;
     let floor = match route.role {
         None => app.floor.clone(),
         Some(least) => {
@@ -92,7 +93,8 @@ async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply,
         false => Bytes::new(),
     };
     let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let call = Call { floor, app, path, query, body, last_event };
+    let bearer = guard::bearer(&parts.headers);
+    let call = Call { floor, app, path, query, body, bearer, last_event };
     Ok((route.call)(call).await?)
 }
 

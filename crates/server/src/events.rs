@@ -16,6 +16,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::app::App;
+use crate::guard::Bearer;
 use crate::limits;
 
 /// What can change.
@@ -153,7 +154,15 @@ struct Follower {
     news: watch::Receiver<News>,
     draining: watch::Receiver<bool>,
     seen: Option<u64>,
+    bearer: Option<Bearer>,
     _place: OwnedSemaphorePermit,
+}
+
+impl Follower {
+    /// Whether the token it came with is still one.
+    fn is_let_in(&self) -> bool {
+        self.bearer.as_ref().is_some_and(|bearer| bearer.asker(&self.app.tokens).is_some())
+    }
 }
 
 /// What a follower is told, as it comes, until the process is told to stop.
@@ -162,6 +171,7 @@ struct Follower {
 /// When there are too many followers.
 pub fn follow(
     app: &Arc<App>,
+    bearer: Option<Bearer>,
     last: Option<&str>,
 ) -> Result<impl futures_util::Stream<Item = std::result::Result<Bytes, Infallible>> + Send + 'static> {
     let place = app.followers.clone().try_acquire_owned().map_err(|_| {
@@ -172,6 +182,7 @@ pub fn follow(
         news: app.events.news.subscribe(),
         draining: app.draining.clone(),
         seen: last.and_then(|last| app.events.seen(last)),
+        bearer,
         _place: place,
     };
     Ok(futures_util::stream::unfold(follower, next))
@@ -180,6 +191,10 @@ pub fn follow(
 async fn next(mut follower: Follower) -> Option<(std::result::Result<Bytes, Infallible>, Follower)> {
     let clock = follower.app.floor.env.clock.clone();
     loop {
+        // A token may be taken back while somebody follows by it.
+        if !follower.is_let_in() {
+            return None;
+        }
         let version = follower.news.borrow_and_update().version;
         if follower.seen != Some(version) {
             let news = follower.news.borrow().clone();

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
 use redrive_operate::{Asker, Error};
 
 use crate::problem::Problem;
@@ -25,10 +25,19 @@ impl Hosts {
 
     /// Whether a host, with or without a port, is one of them.
     fn has(&self, host: &str) -> bool {
-        let name = without_port(host).to_ascii_lowercase();
+        let Some(name) = without_port(host) else { return false };
+        let name = name.to_ascii_lowercase();
         // One address has several spellings.
         let spelled = name.parse::<IpAddr>().map_or(name, |address| address.to_string());
         self.0.contains(&spelled)
+    }
+
+    /// Refuses a target that names another server.
+    pub fn check_target(&self, target: &Uri) -> Result<(), Problem> {
+        match target.authority() {
+            Some(named) if !self.has(named.as_str()) => Err(misdirected()),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a request that meant another host, as one that a name was bent to does, and one that a page of another site
@@ -56,27 +65,49 @@ impl Hosts {
     }
 }
 
-fn without_port(host: &str) -> &str {
-    if let Some(inside) = host.strip_prefix('[') {
-        return inside.split(']').next().unwrap_or_default();
-    }
-    host.split(':').next().unwrap_or_default()
+/// The name of a host, with or without a port; `None` when it is not written as one.
+fn without_port(host: &str) -> Option<&str> {
+    let (name, rest) = match host.strip_prefix('[') {
+        Some(inside) => inside.split_once(']')?,
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = |port: &str| port.parse::<u16>().is_ok() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+    port.then_some(name)
+}
+
+/// Refuses a target that names another server than the Host header.
+fn misdirected() -> Problem {
+    Problem::new(StatusCode::MISDIRECTED_REQUEST, Error::forbidden("the request names another server"))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
+/// What a request shows of who asks. It is never printed.
+#[derive(Clone)]
+pub struct Bearer(String);
+
+impl Bearer {
+    /// Whose token it is now; `None`: nobody's, or nobody's any more.
+    pub fn asker(&self, tokens: &Tokens) -> Option<Asker> {
+        tokens.asker(&self.0)
+    }
+}
+
 /// Who asks, by the token.
 pub fn asker(tokens: &Tokens, headers: &HeaderMap) -> Result<Asker, Problem> {
+    bearer(headers).and_then(|bearer| bearer.asker(tokens)).ok_or_else(Problem::unauthenticated)
+}
+
+/// The token of a request.
+pub fn bearer(headers: &HeaderMap) -> Option<Bearer> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     let (first, second) = (given.next(), given.next());
     let value = first.filter(|_| second.is_none()).and_then(|value| value.to_str().ok());
-    let token = value.and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-    });
-    token.and_then(|token| tokens.asker(token)).ok_or_else(Problem::unauthenticated)
+    let (scheme, token) = value?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| Bearer(token.trim().to_owned()))
 }
 
 /// Refuses a body that is not JSON. One that is empty may say nothing about itself.
@@ -115,7 +146,17 @@ mod tests {
             given.insert(header::HOST, HeaderValue::from_static(host));
             assert!(hosts.check(&given).is_ok(), "{host}");
         }
-        for host in ["evil.example", "127.0.0.1.evil.example", "", "0.0.0.0", "localhost.evil.example:7300"] {
+        for host in [
+            "evil.example",
+            "127.0.0.1.evil.example",
+            "",
+            "0.0.0.0",
+            "localhost.evil.example:7300",
+            "127.0.0.1:9000@evil.example",
+            "127.0.0.1:99999",
+            "[::1]evil.example",
+            "[::1",
+        ] {
             let mut given = headers(&[]);
             given.insert(header::HOST, HeaderValue::from_static(host));
             assert!(hosts.check(&given).is_err(), "{host}");

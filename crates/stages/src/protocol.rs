@@ -146,12 +146,10 @@ impl Decoder {
             }
         }
         if let Some(first) = strays.first() {
-            let excerpt = self.secrets.clean(first.get().as_bytes(), EXCERPT);
-            tracing::warn!(
-                strays = strays.len(),
-                first = excerpt,
-                "the answer has results for no item of the request"
-            );
+            // What else is in it may be a content, and the log has none.
+            let id = Entry::read(first).and_then(|entry| entry.id());
+            let first = id.map(|id| self.secrets.clean(id.as_bytes(), EXCERPT));
+            tracing::warn!(strays = strays.len(), first, "the answer has results for no item of the request");
         }
         let in_step = strays.is_empty() && said.iter().all(|entries| entries.len() < 2);
         let replies = said.into_iter().zip(items).map(|(entries, item)| match entries.as_slice() {

@@ -35,6 +35,20 @@ impl NewRun {
         category.map_or_else(|| INBOX.to_owned(), |category| format!("{INBOX}:{category}"))
     }
 
+    /// The source of a run over given items: what they are is its identity.
+    #[must_use]
+    pub fn items(mark: redrive_core::id::ContentHash) -> String {
+        let digits: String = mark.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        // No category is called that.
+        format!("{INBOX}:={digits}")
+    }
+
+    /// Whether that is the source of a run over given items.
+    #[must_use]
+    pub fn is_of_items(source: &str) -> bool {
+        source.strip_prefix(INBOX).is_some_and(|rest| rest.starts_with(":="))
+    }
+
     /// Whether that is the source of a standing run.
     #[must_use]
     pub fn is_inbox(source: &str) -> bool {

@@ -2,6 +2,7 @@
 
 use redrive_core::status::RunStatus;
 use redrive_engine::report::{GateReport, RunReport};
+use redrive_store::NewRun;
 
 use super::text::things;
 
@@ -14,6 +15,9 @@ pub fn next(report: &RunReport, shut: &[GateReport]) -> Option<String> {
         return Some(told);
     }
     match report.status {
+        RunStatus::Open if NewRun::is_of_items(&report.source) => Some(format!(
+            "the request that began it broke off: send it again, or `redrive close {run}` leaves it with what it has"
+        )),
         RunStatus::Open => Some(match report.counts.live() {
             0 => format!(
                 "it takes items by `redrive submit PIPELINE.toml --item JSON`; `redrive close {run}` ends it"

@@ -63,6 +63,7 @@ mod secrets;
 mod secrets_spelled;
 mod serve;
 mod serve_connections;
+mod serve_edges;
 mod serve_operations;
 mod serve_outbound;
 mod serve_restarts;

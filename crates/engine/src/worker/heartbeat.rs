@@ -10,6 +10,7 @@ use redrive_store::{NewWorker, Result, Store};
 use crate::crash;
 use crate::env::Env;
 use crate::maintain::take_over;
+use crate::patience::Patience;
 
 /// A registered worker. Its lease lasts as long as [`Pulse::beat`] goes on.
 #[derive(Clone)]
@@ -38,6 +39,26 @@ impl Pulse {
         let pulse = Self { store, env, new, lease, worker: Arc::default() };
         pulse.register().await?;
         Ok(pulse)
+    }
+
+    /// The same, and bears with a store that does not answer for so long.
+    ///
+    /// # Errors
+    /// When the store fails and stays so.
+    pub async fn begin_patiently(
+        store: Arc<dyn Store>,
+        env: Env,
+        name: String,
+        lease: Duration,
+        limit: Duration,
+    ) -> Result<Self> {
+        let mut patience = Patience::default();
+        loop {
+            match Self::begin(store.clone(), env.clone(), name.clone(), Vec::new(), lease).await {
+                Ok(pulse) => return Ok(pulse),
+                Err(error) => patience.bear(error, limit, &env).await?,
+            }
+        }
     }
 
     /// The worker as it is registered now. It changes when the lease was taken away.

@@ -17,6 +17,10 @@ use crate::runs::Runs;
 use crate::work::{Observer, work_on};
 use crate::{Floor, Role};
 
+/// The lowest rate: one an hour.
+const SLOWEST: f64 = 1.0 / 3_600.0;
+/// The highest rate.
+const FASTEST: f64 = 1e6;
 /// Items that are looked at a time.
 const PAGE: usize = 500;
 
@@ -41,7 +45,10 @@ impl Redrive {
     /// When it does not.
     pub fn check(&self) -> Result<()> {
         match self.rate {
-            Some(rate) if !rate.is_finite() || rate <= 0.0 => Err(Error::wrong("--rate has to be above 0")),
+            Some(rate) if !(SLOWEST..=FASTEST).contains(&rate) => {
+                Err(Error::wrong(format!("a rate of {rate} a second cannot be kept"))
+                    .hint("between one an hour, 0.0003, and 1,000,000 a second"))
+            }
             _ => Ok(()),
         }
     }

@@ -52,6 +52,22 @@ impl Which {
     }
 }
 
+impl Which {
+    /// Refuses words that say nothing: every text contains an empty one.
+    fn check(&self) -> Result<()> {
+        let Self { pipeline, stage, group, text, item, within_ms, .. } = self;
+        let words =
+            [("pipeline", pipeline), ("stage", stage), ("group", group), ("text", text), ("item", item)];
+        if let Some((name, _)) = words.iter().find(|(_, word)| word.as_ref().is_some_and(String::is_empty)) {
+            return Err(Error::wrong(format!("the {name} that is named is empty")));
+        }
+        if within_ms.is_some_and(|span| span < 0) {
+            return Err(Error::wrong("`within_ms` is a number from 0 on"));
+        }
+        Ok(())
+    }
+}
+
 /// Every dead item.
 pub(super) fn dead() -> ItemFilter {
     ItemFilter { state: Some(StateKind::Dead), ..ItemFilter::default() }
@@ -80,6 +96,7 @@ impl Selection {
         which: &Which,
         state: impl Into<Option<StateKind>>,
     ) -> Result<Self> {
+        which.check()?;
         if let Some(run) = which.run
             && floor.store.run(run).await?.is_none()
         {
@@ -122,7 +139,7 @@ impl Selection {
             return Ok(());
         }
         Err(Error::wrong(format!("which dead items are to be {verb}?"))
-            .hint("name them with --item, --group, --stage, --class … or say --all"))
+            .hint("name them by an item, a group, a stage, a class …, or say that all are meant: --all, or `\"all\": true`"))
     }
 
     async fn of_runs(floor: &Floor, which: &Which, base: &ItemFilter) -> Result<Self> {

@@ -6,7 +6,7 @@ use redrive_engine::admin::{self, Request};
 use redrive_store::{ItemFilter, ItemQuery};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::{OperationView, view};
 use crate::again::{Rerun, Retry, preview_rerun, preview_retry, rerun_requests, retry_requests};
@@ -68,10 +68,13 @@ pub struct Start {
     pub dry_run: bool,
 }
 
-/// Reads a filter. By serde's rules a list would do for an object.
+/// Reads a filter. By serde's rules a list would do for an object, and of a map the last of two words would count.
 fn object<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Which, D::Error> {
-    let fields = Map::deserialize(deserializer)?;
-    serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)
+    let text = Box::<RawValue>::deserialize(deserializer)?;
+    match text.get().starts_with('{') {
+        true => serde_json::from_str(text.get()).map_err(D::Error::custom),
+        false => Err(D::Error::custom("`filter` has to be a JSON object")),
+    }
 }
 
 /// What was written down to be done, or would be done.
@@ -128,6 +131,9 @@ impl Start {
         ];
         if let Some((name, _)) = foreign.iter().find(|(_, given)| *given) {
             return Err(Error::wrong(format!("`{name}` means nothing to this kind of operation")));
+        }
+        if *in_ms < 0 {
+            return Err(Error::wrong("`in_ms` is a number from 0 on"));
         }
         self.redrive().check()?;
         if canary.is_some_and(|first| first == 0 || first > NAMED as u64) {

@@ -1,13 +1,15 @@
 //! A run over items that are given with it, and no others.
 
-use redrive_core::id::RunId;
+use std::collections::BTreeMap;
+
+use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_engine::admit;
-use redrive_pipeline::{SourceKind, title};
-use redrive_store::NewRun;
+use redrive_pipeline::{Definition, SourceKind, title};
+use redrive_store::{BegunRun, NewRun};
 use serde::Serialize;
 
-use super::answer::HandedIn;
-use super::given::Given;
+use super::answer::{Fate, Handed, HandedIn, Sum};
+use super::given::{Given, Sighted};
 use super::inbox::{HandIn, Inbox, prepare, ready};
 use super::run::note;
 use crate::error::{Error, Result};
@@ -26,8 +28,9 @@ pub struct RunOfItems {
     pub handed: HandedIn,
 }
 
-/// Begins a run over these items: it is closed at once, and finished once they have ended. A pipeline with an inbox has
-/// its standing run take them, which stays open.
+/// Begins a run over these items: it is closed at once, and finished once they have ended. The same items for the same
+/// pipeline are the same run, so that whoever got no answer asks again; `new` begins another. A pipeline with an inbox has its
+/// standing run take them, which stays open.
 ///
 /// # Errors
 /// When there are none, a stage cannot be built, the pipeline makes an index, or the store fails. A run that was begun
@@ -39,7 +42,7 @@ pub async fn run_of_items(
     request: Begin,
 ) -> Result<RunOfItems> {
     floor.require(Role::Operator)?;
-    let Begin { category, priority, keep_passed, .. } = request;
+    let Begin { category, priority, keep_passed, new: another } = request;
     if let Some(category) = &category {
         title(category).map_err(Error::wrong)?;
     }
@@ -60,19 +63,56 @@ pub async fn run_of_items(
     }
     let new = NewRun {
         pipeline: definition.name.clone(),
-        source: NewRun::inbox(hand_in.category.as_deref()),
+        source: NewRun::items(identity(&pipeline.text, hand_in.category.as_deref(), &items)),
         category: hand_in.category.clone(),
         priority: priority.unwrap_or(definition.priority),
         definition: pipeline.text.clone(),
         folder: pipeline.folder.display().to_string(),
     };
-    let items = items.into_iter().map(|given| Given { category: None, ..given }).collect();
+    let items: Vec<Given> = items.into_iter().map(|given| Given { category: None, ..given }).collect();
     let prepared = ready(&*floor.wiring, pipeline, hand_in)?;
-    let row = floor.store.create_run(new, floor.now()).await?;
-    note(floor, &row, true).await?;
+    let BegunRun { row, created } = match another {
+        true => BegunRun { row: floor.store.create_run(new, floor.now()).await?, created: true },
+        false => floor.store.begin_run(new, true, floor.now()).await?,
+    };
+    if !created && !row.is_open() {
+        return Ok(RunOfItems { run: row.id, handed: known(&definition, row.id, &items) });
+    }
+    note(floor, &row, created).await?;
     let handed = Inbox::of_run(floor, prepared, row.id).items(items).await;
     admit::close(&*floor.store, row.id, floor.now()).await?;
     Ok(RunOfItems { run: row.id, handed: handed? })
+}
+
+/// What tells a run over these items from another.
+fn identity(pipeline: &str, category: Option<&str>, items: &[Given]) -> ContentHash {
+    let mut parts: Vec<&[u8]> = vec![pipeline.as_bytes(), category.unwrap_or_default().as_bytes()];
+    for Given { key, payload, .. } in items {
+        parts.push(key.as_deref().unwrap_or_default().as_bytes());
+        parts.push(payload.as_bytes());
+    }
+    ContentHash::of(&parts)
+}
+
+/// A run that was closed has all of its items: it was closed after the last of them.
+fn known(definition: &Definition, run: RunId, items: &[Given]) -> HandedIn {
+    let mut sum = Sum::default();
+    for (line, given) in (1..).zip(items) {
+        let Sighted { key, item, .. } = given.sighted(line, definition.source.key.as_deref());
+        let refused =
+            Handed { line, key, id: None, run: None, category: None, outcome: Fate::Refused, reason: None };
+        sum.list(match item {
+            Err(why) => Handed { reason: Some(why), ..refused },
+            Ok(item) => Handed {
+                key: Some(item.key.to_string()),
+                id: Some(ItemId::derive(run, None, &item.key, item.version())),
+                run: Some(run),
+                outcome: Fate::Known,
+                ..refused
+            },
+        });
+    }
+    sum.told(&definition.name, &BTreeMap::new())
 }
 
 fn refusals(handed: &HandedIn) -> String {

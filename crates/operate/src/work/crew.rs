@@ -82,7 +82,9 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
     let watching = observer.serving(stop.clone());
     let name = format!("pid {}", std::process::id());
     let (store, env) = (floor.store.clone(), floor.env.clone());
-    let pulse = Pulse::begin(store.clone(), env.clone(), name, Vec::new(), request.lease).await?;
+    // Whoever writes just then may take a while, at the beginning as at any time.
+    let patience = RosterSettings::default().patience;
+    let pulse = Pulse::begin_patiently(store.clone(), env.clone(), name, request.lease, patience).await?;
     let beat = tokio::spawn(pulse.clone().beat());
     let settings = RosterSettings {
         filter: WorkFilter { categories: request.categories, pipelines: request.pipelines },

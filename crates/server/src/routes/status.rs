@@ -64,5 +64,5 @@ async fn document(call: Call) -> Result<Reply> {
 }
 
 async fn events(call: Call) -> Result<Reply> {
-    Ok(Reply::stream("text/event-stream", follow(&call.app, call.last_event.as_deref())?))
+    Ok(Reply::stream("text/event-stream", follow(&call.app, call.bearer, call.last_event.as_deref())?))
 }
