@@ -249,7 +249,9 @@ impl RunFilter {
     #[must_use]
     pub fn going_on(new: &NewRun, finished: bool) -> Self {
         let (pipeline, source) = (Some(new.pipeline.clone()), Some(new.source.clone()));
-        Self { pipeline, source, unfinished: !finished, uncancelled: true, unread: new.is_standing() }
+        // A standing run that was closed takes nothing more; one over given items is the same when all of them are in it.
+        let unread = new.is_standing() && !NewRun::is_of_items(&new.source);
+        Self { pipeline, source, unfinished: !finished, uncancelled: true, unread }
     }
 }
 
