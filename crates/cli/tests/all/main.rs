@@ -64,6 +64,8 @@ mod secrets_spelled;
 mod serve;
 mod serve_connections;
 mod serve_edges;
+mod serve_external;
+mod serve_external_ends;
 mod serve_operations;
 mod serve_outbound;
 mod serve_restarts;

@@ -51,6 +51,7 @@ fn every_route_asks_for_a_token_and_a_role() {
     let daemon = Daemon::start(&place, &[]);
     let viewer = token(&place, &["vera", "--role", "viewer"]);
     let operator = token(&place, &["otto", "--role", "operator"]);
+    let worker = token(&place, &["wanda", "--role", "worker"]);
     let json = ("Content-Type", "application/json");
     for (method, path, route) in routes(&daemon) {
         let ask = |headers: &[(&str, &str)]| daemon.ask(&method, &path, headers, "");
@@ -78,11 +79,15 @@ fn every_route_asks_for_a_token_and_a_role() {
             continue;
         }
         let bearer = |token: &str| format!("Bearer {token}");
-        let (viewer, operator) = (bearer(&viewer), bearer(&operator));
+        let (viewer, operator, worker) = (bearer(&viewer), bearer(&operator), bearer(&worker));
         let seen = ask(&[("Authorization", &viewer), json]);
         let changes = method == "POST";
         assert_eq!(seen.status == 403, changes, "{method} {path} as a viewer: {seen:?}");
-        assert_eq!(route["x-least-role"], if changes { "operator" } else { "viewer" }, "{path}");
+        let works = path.starts_with("/v1/work/");
+        let least = if works { "worker" } else if changes { "operator" } else { "viewer" };
+        assert_eq!(route["x-least-role"], least, "{path}");
+        let worked = ask(&[("Authorization", &worker), json]);
+        assert_eq!(worked.status == 403, !works, "{method} {path} as a worker: {worked:?}");
         let acted = ask(&[("Authorization", &operator), json]);
         assert!(![401, 403].contains(&acted.status), "{method} {path} as an operator: {acted:?}");
         for reply in [&seen, &acted] {

@@ -51,7 +51,7 @@ fn shown(reply: &ItemReply) -> String {
 #[test]
 fn a_request_is_one_line_with_the_payload_as_it_was() {
     let items = vec![item("a\n\"b\"", "{\n  \"long\": 123456789012345678901234567890\r\n}")];
-    let request = Request { stage: Arc::from("s\"1"), items, timeout: Duration::from_secs(1) };
+    let request = Request { run: RunId(1), stage: Arc::from("s\"1"), items, timeout: Duration::from_secs(1) };
     let line = String::from_utf8(encode(&request)).unwrap();
     assert!(!line.contains(['\n', '\r']), "{line}");
     assert!(line.contains("123456789012345678901234567890"), "{line}");
@@ -340,7 +340,7 @@ fn what_passes_as_it_is_has_the_verdict_that_stands_in_it() {
     let reply = |payload: &str| decoder.passed_as_it_is(&item("a", payload));
     assert_eq!(
         reply(r#"{"check":"failed"}"#),
-        ItemReply::Judged(redrive_core::verdict::Verdict::Failed, None)
+        ItemReply::Judged(redrive_core::verdict::ItemReply::Failed, None)
     );
     assert_eq!(reply("{}"), ItemReply::Output(None));
     assert!(shown(&reply(r#"{"check":3}"#)).contains("has 3 at"));
