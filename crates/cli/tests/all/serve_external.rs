@@ -5,7 +5,9 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Names, Place, Reply, array, count, key, keys, names, quick_retry, results, text, wait};
+use crate::support::{
+    Daemon, Names, Place, Reply, array, count, key, keys, names, quick_retry, results, text, wait,
+};
 
 /// A place with a pipeline whose one stage external workers do.
 pub fn place() -> Place {
@@ -64,8 +66,15 @@ fn nothing_is_claimed_and_no_attempt_is_counted_while_nobody_asks() {
     assert!(shown.contains(why), "{shown}");
     // Whoever asks is given them, and they are in hand from then on.
     let claim = claim(&daemon, 3, 30_000);
-    assert_eq!((&claim["pipeline"], &claim["stage"], &claim["run"]), (&json!("moods"), &json!("mood"), &json!("r1")));
-    assert_eq!((array(&claim["items"]).len(), &claim["stopping"]), (3, &json!(false)), "no more than was asked for");
+    assert_eq!(
+        (&claim["pipeline"], &claim["stage"], &claim["run"]),
+        (&json!("moods"), &json!("mood"), &json!("r1"))
+    );
+    assert_eq!(
+        (array(&claim["items"]).len(), &claim["stopping"]),
+        (3, &json!(false)),
+        "no more than was asked for"
+    );
     let held = daemon.get("/v1/runs/r1").expect(200).json();
     assert_eq!((count(&held["counts"]["running"]), count(&held["counts"]["waiting"])), (3, 2));
     let heard = complete(&daemon, &claim, "good").expect(200).json();
@@ -165,7 +174,10 @@ struct Python(Child);
 impl Python {
     fn start(file: &std::path::Path, daemon: &Daemon, token: &str) -> Self {
         let mut python = Command::new("python3");
-        python.arg(file).env("REDRIVE_URL", format!("http://{}", daemon.address())).env("REDRIVE_TOKEN", token);
+        python
+            .arg(file)
+            .env("REDRIVE_URL", format!("http://{}", daemon.address()))
+            .env("REDRIVE_TOKEN", token);
         Self(python.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("python3 starts"))
     }
 }
@@ -192,7 +204,8 @@ time.sleep(600)
 #[test]
 fn a_worker_that_is_killed_with_a_batch_in_hand_counts_a_crash_and_others_do_it() {
     let place = place();
-    let token = place.run(&["token", "create", "wanda", "--role", "worker"]).expect(0).stdout.trim().to_owned();
+    let token =
+        place.run(&["token", "create", "wanda", "--role", "worker"]).expect(0).stdout.trim().to_owned();
     let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
     place.write("victim.py", CLAIMS_AND_HANGS);
     hand_in(&daemon, 30);
@@ -210,12 +223,14 @@ fn a_worker_that_is_killed_with_a_batch_in_hand_counts_a_crash_and_others_do_it(
     assert_eq!((done.len(), names(&done)), (30, keys(30)));
     // The dead rise, and are too late.
     let result = json!({"id": held["items"][0]["id"], "output": "victim"});
-    let late = daemon.post_as(&token, "/v1/work/complete", &json!({"lease": held["lease"], "results": [result]}));
+    let late =
+        daemon.post_as(&token, "/v1/work/complete", &json!({"lease": held["lease"], "results": [result]}));
     assert_eq!(late.expect(409).json()["code"], "lease_over");
     assert!(moods(&daemon).values().all(|content| content["mood"] == "heir"));
     let key = text(&held["items"][0]["key"]);
     let life = daemon.get(&format!("/v1/items/{key}/explain")).expect(200).json();
-    let outcomes: Vec<String> = array(&life["attempts"]).iter().map(|attempt| text(&attempt["outcome"])).collect();
+    let outcomes: Vec<String> =
+        array(&life["attempts"]).iter().map(|attempt| text(&attempt["outcome"])).collect();
     assert_eq!(outcomes, ["crashed", "succeeded"]);
     assert!(text(&life["attempts"][0]["message"]).contains("\"victim\" gave no sign of life"), "{life}");
     daemon.stop().expect(0);
@@ -229,17 +244,21 @@ fn the_example_in_python_does_the_work() {
     let place = Place::new();
     std::fs::create_dir(place.path("pipelines")).expect("made");
     std::fs::copy(example.join("pipeline.toml"), place.path("pipelines/moods.toml")).expect("copied");
-    let token = place.run(&["token", "create", "wanda", "--role", "worker"]).expect(0).stdout.trim().to_owned();
+    let token =
+        place.run(&["token", "create", "wanda", "--role", "worker"]).expect(0).stdout.trim().to_owned();
     let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
     let worker = Python::start(&example.join("worker.py"), &daemon, &token);
-    let mut items: Vec<Value> =
-        (0..150).map(|n| json!({"payload": {"id": key(n), "text": if n % 2 == 0 { "Great!" } else { "Meh." }}})).collect();
+    let mut items: Vec<Value> = (0..150)
+        .map(|n| json!({"payload": {"id": key(n), "text": if n % 2 == 0 { "Great!" } else { "Meh." }}}))
+        .collect();
     items.push(json!({"payload": {"id": "empty", "text": " "}}));
     items.push(json!({"payload": {"id": "none"}}));
     items.push(json!({"payload": {"id": "number", "text": 7}}));
     daemon.post("/v1/pipelines/moods/items", &json!({"items": items})).expect(200);
     let report = daemon.until("/v1/runs/r1", |report| {
-        report["counts"]["succeeded"] == 150 && report["counts"]["filtered"] == 1 && report["counts"]["dead"] == 1
+        report["counts"]["succeeded"] == 150
+            && report["counts"]["filtered"] == 1
+            && report["counts"]["dead"] == 1
     });
     assert_eq!(count(&report["attempts"]["crashes"]), 0, "{report}");
     let found = moods(&daemon);

@@ -98,7 +98,9 @@ fn a_clean_stop_lets_work_in_hand_be_completed_and_costs_no_attempt() {
         let waiting = scope.spawn(|| daemon.post("/v1/work/claim", &waits).expect(200).json());
         daemon.until("/v1/workers", |workers| !array(&workers["items"]).is_empty());
         let pid = daemon.pid().to_string();
-        assert!(std::process::Command::new("kill").args(["-s", "TERM", &pid]).status().expect("kill").success());
+        assert!(
+            std::process::Command::new("kill").args(["-s", "TERM", &pid]).status().expect("kill").success()
+        );
         let answered = waiting.join().expect("answered");
         assert_eq!((array(&answered["items"]).len(), &answered["stopping"]), (0, &json!(true)));
     });
@@ -160,7 +162,8 @@ fn a_process_that_nobody_can_ask_says_so_and_does_the_rest() {
     let run = place.start(&["run", "p.toml"]);
     run.until_said("nobody can ask this process");
     place.until_json(&["show", "r1", "--json"], |report| {
-        report["reason"] == "no external worker asks for stage mood" && report["stages"][1]["counts"]["waiting"] == 3
+        report["reason"] == "no external worker asks for stage mood"
+            && report["stages"][1]["counts"]["waiting"] == 3
     });
     run.signal("INT");
     run.finish();

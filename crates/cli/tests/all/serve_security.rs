@@ -84,7 +84,13 @@ fn every_route_asks_for_a_token_and_a_role() {
         let changes = method == "POST";
         assert_eq!(seen.status == 403, changes, "{method} {path} as a viewer: {seen:?}");
         let works = path.starts_with("/v1/work/");
-        let least = if works { "worker" } else if changes { "operator" } else { "viewer" };
+        let least = if works {
+            "worker"
+        } else if changes {
+            "operator"
+        } else {
+            "viewer"
+        };
         assert_eq!(route["x-least-role"], least, "{path}");
         let worked = ask(&[("Authorization", &worker), json]);
         assert_eq!(worked.status == 403, !works, "{method} {path} as a worker: {worked:?}");
