@@ -93,8 +93,8 @@ fn a_clean_stop_lets_work_in_hand_be_completed_and_costs_no_attempt() {
     let mut daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
     hand_in(&daemon, 12);
     let (kept, left) = (claim(&daemon, 4, 30_000), claim(&daemon, 4, 2_000));
+    let waits = json!({"stages": ["other"], "wait_ms": 60_000});
     std::thread::scope(|scope| {
-        let waits = json!({"stages": ["other"], "wait_ms": 60_000});
         let waiting = scope.spawn(|| daemon.post("/v1/work/claim", &waits).expect(200).json());
         daemon.until("/v1/workers", |workers| !array(&workers["items"]).is_empty());
         let pid = daemon.pid().to_string();

@@ -26,6 +26,7 @@ fn replies(answer: &str, items: &[Input]) -> Vec<ItemReply> {
     match decode(fill(answer, items).as_bytes(), items) {
         Reply::Items(replies) => replies,
         Reply::Whole(failure) => panic!("failed as a whole: {failure}"),
+        Reply::Part { .. } => panic!("a part"),
     }
 }
 
