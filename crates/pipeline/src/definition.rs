@@ -194,6 +194,7 @@ impl StageDef {
             StageKind::Http { url, .. } => Some(url),
             StageKind::Embed { model, .. } | StageKind::Chat { model, .. } => Some(&model.base_url),
             StageKind::Command { .. }
+            | StageKind::External { .. }
             | StageKind::EmbedBuiltin { .. }
             | StageKind::Filter { .. }
             | StageKind::Pass

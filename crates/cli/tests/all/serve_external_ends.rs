@@ -161,7 +161,7 @@ fn a_process_that_nobody_can_ask_says_so_and_does_the_rest() {
     assert!(refused.code() != Some(0) && refused.stderr.contains("external workers"), "{}", refused.stderr);
     let run = place.start(&["run", "p.toml"]);
     run.until_said("nobody can ask this process");
-    place.until_json(&["show", "r1", "--json"], |report| {
+    place.until_json(&["show", "r1"], |report| {
         report["reason"] == "no external worker asks for stage mood"
             && report["stages"][1]["counts"]["waiting"] == 3
     });

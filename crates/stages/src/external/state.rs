@@ -220,8 +220,8 @@ impl State {
     /// What a worker that waits was given.
     pub(super) fn take(&mut self, ask: u64, now: Duration) -> Option<Given> {
         let call = self.asks.get(&ask)?.given?;
-        self.asks.remove(&ask);
         let batch = self.batches.get(&call)?;
+        self.asks.remove(&ask);
         Some(Given {
             call,
             place: batch.place.clone(),
@@ -267,9 +267,11 @@ impl State {
         }
     }
 
-    /// A call was broken off.
+    /// A call is over, or was broken off. Whoever was given it and has not taken it yet goes on waiting.
     pub(super) fn lift(&mut self, call: u64) {
         self.batches.remove(&call);
+        let given = self.asks.values_mut().filter(|asking| asking.given == Some(call));
+        given.for_each(|asking| asking.given = None);
     }
 
     fn held(&mut self, lease: &Lease, now: Duration) -> Result<&mut Batch, Refused> {
