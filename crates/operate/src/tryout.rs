@@ -69,7 +69,7 @@ pub struct Tried {
     /// How the attempt ended.
     pub outcome: &'static str,
     /// What the stage found of the item, where it said so.
-    pub verdict: Option<ItemReply>,
+    pub verdict: Option<Verdict>,
     /// How it failed.
     pub failure: Option<FailureView>,
     /// The content that the next stage would get, where it passed.

@@ -227,6 +227,7 @@ fn verdict(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>)
     match kind {
         StageKind::Http { .. }
         | StageKind::Command { .. }
+        | StageKind::External { .. }
         | StageKind::Chat { .. }
         | StageKind::Filter { .. }
         | StageKind::Pass => table.take("verdict").and_then(|node| node.parsed(report, scalar::pointer)),

@@ -84,13 +84,13 @@ impl Script {
 
     /// What a stage finds of some content; most find nothing, and one that knows what it needs no call for never does.
     #[must_use]
-    pub fn verdict(&self, stage: StageNo, payload: &[u8]) -> Option<ItemReply> {
+    pub fn verdict(&self, stage: StageNo, payload: &[u8]) -> Option<Verdict> {
         let way = mix(&[self.seed, 16, u64::from(stage.0)]);
         if !way.is_multiple_of(3) || self.recalls(stage) {
             return None;
         }
         let luck = mix(&[way, mix_bytes(payload)]) % 4;
-        u8::try_from(luck).ok().and_then(ItemReply::from_code)
+        u8::try_from(luck).ok().and_then(Verdict::from_code)
     }
 
     /// Whether the handler of a stage, which leaves content as it is, knows of some that it needs no call.
@@ -259,7 +259,7 @@ impl Script {
         let luck = mix(&[self.seed, 9, mix_bytes(&input.id.0), u64::from(stage.0)]);
         if !self.expands.get(stage.index()).copied().unwrap_or(false) || luck.is_multiple_of(8) {
             let output = self.output(stage, &input.payload);
-            return match self.reply(stage, &input.payload) {
+            return match self.verdict(stage, &input.payload) {
                 Some(verdict) => ItemReply::Judged(verdict, output),
                 None => ItemReply::Output(output),
             };

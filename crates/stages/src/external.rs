@@ -30,11 +30,17 @@ pub struct ExternalHandler {
 
 impl ExternalHandler {
     /// Puts the work of this stage on a board. `output` says where in the payload outputs are put: a JSON pointer; `None`: in
-    /// place of the payload.
+    /// place of the payload. `verdict` says where in the output the verdict stands.
     #[must_use]
-    pub fn new(board: Arc<WorkBoard>, pipeline: &str, stage: &str, output: Option<String>) -> Self {
+    pub fn new(
+        board: Arc<WorkBoard>,
+        pipeline: &str,
+        stage: &str,
+        output: Option<String>,
+        verdict: Option<String>,
+    ) -> Self {
         let place = Arc::new(Place { pipeline: pipeline.into(), stage: stage.into() });
-        let decoder = Arc::new(Decoder { output, ..Decoder::default() });
+        let decoder = Arc::new(Decoder { output, verdict, ..Decoder::default() });
         Self { board, place, decoder }
     }
 }

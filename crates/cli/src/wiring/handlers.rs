@@ -133,7 +133,8 @@ impl Making<'_> {
             StageKind::Command { .. } => self.command(),
             StageKind::External { pipeline, output } => {
                 let board = self.board.clone()?;
-                Ok(Arc::new(ExternalHandler::new(board, pipeline, &self.def.name, output.clone())))
+                let (output, verdict) = (output.clone(), self.def.verdict.clone());
+                Ok(Arc::new(ExternalHandler::new(board, pipeline, &self.def.name, output, verdict)))
             }
             StageKind::Embed { .. } => self.embed(),
             StageKind::EmbedBuiltin { .. } => self.embed_builtin(),

@@ -76,8 +76,8 @@ fn what_is_given_back_costs_nothing_and_what_was_said_before_is_kept() {
         handler.says(1, 3);
         claim(&mut desk, (0..3).map(claimed).collect(), NOW);
         let call = desk.next_calls(NOW).pop().expect("a call");
-        let verdicts = vec![None, Some(Verdict::Output(None)), None];
-        desk.finished(call.id, Reply::Part { verdicts, begun }.into(), NOW);
+        let replies = vec![None, Some(ItemReply::Output(None)), None];
+        desk.finished(call.id, Reply::Part { replies, begun }.into(), NOW);
         let items: Vec<Item> =
             commit(&mut desk).changes.into_iter().map(|change| change.transition.after).collect();
         let passed = |item: &&Item| item.state == State::Succeeded;

@@ -93,7 +93,7 @@ pub(super) struct Given {
 /// What came of something that a worker said.
 pub(super) struct Taken {
     pub(super) accepted: usize,
-    /// Items without a verdict.
+    /// Items without a reply.
     pub(super) left: usize,
     pub(super) standing: Standing,
     pub(super) over: bool,
@@ -376,13 +376,14 @@ impl Batch {
     }
 
     fn left(&self) -> usize {
-        self.replies.iter().filter(|verdict| verdict.is_none()).count()
+        self.replies.iter().filter(|reply| reply.is_none()).count()
     }
 
     /// Takes results; how many. Those of items that have one already change nothing.
     fn hear(&mut self, results: &[Box<serde_json::value::RawValue>]) -> Result<usize, Refused> {
         let said = self.decoder.read_some(results, &self.request.items).map_err(Refused::Wrong)?;
-        let new = |(known, said): &(&Option<ItemReply>, &Option<ItemReply>)| known.is_none() && said.is_some();
+        let new =
+            |(known, said): &(&Option<ItemReply>, &Option<ItemReply>)| known.is_none() && said.is_some();
         let accepted = self.replies.iter().zip(&said).filter(new).count();
         if accepted == 0 && !results.is_empty() {
             return Err(Refused::Gone);
@@ -403,11 +404,11 @@ impl Batch {
     }
 
     /// Every item that nothing was said of ends like this.
-    fn rest(&mut self, verdict: &ItemReply) {
+    fn rest(&mut self, reply: &ItemReply) {
         self.replies
             .iter_mut()
             .filter(|known| known.is_none())
-            .for_each(|known| *known = Some(verdict.clone()));
+            .for_each(|known| *known = Some(reply.clone()));
     }
 
     /// The worker gave no sign of life: whatever it was doing, it did not come to an end.
@@ -420,13 +421,13 @@ impl Batch {
             1 => failed(failure),
             _ => ItemReply::Failed { failure, shared: true },
         };
-        self.rest(&verdict);
+        self.rest(&reply);
         let replies = std::mem::take(&mut self.replies).into_iter().flatten().collect();
         let usage = self.usage.take();
         self.end(Answer { usage, ..Reply::Items(replies).into() });
     }
 
-    /// What has no verdict goes back.
+    /// What has no reply goes back.
     fn give_back(&mut self, begun: bool) {
         let replies = std::mem::take(&mut self.replies);
         let usage = self.usage.take();

@@ -341,7 +341,7 @@ fn what_passes_as_it_is_has_the_verdict_that_stands_in_it() {
     let reply = |payload: &str| decoder.passed_as_it_is(&item("a", payload));
     assert_eq!(
         reply(r#"{"check":"failed"}"#),
-        ItemReply::Judged(redrive_core::verdict::ItemReply::Failed, None)
+        ItemReply::Judged(redrive_core::verdict::Verdict::Failed, None)
     );
     assert_eq!(reply("{}"), ItemReply::Output(None));
     assert!(shown(&reply(r#"{"check":3}"#)).contains("has 3 at"));

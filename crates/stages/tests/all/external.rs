@@ -20,7 +20,7 @@ const ANN: &str = "ann";
 
 fn board() -> (Arc<WorkBoard>, Arc<ExternalHandler>) {
     let board = Arc::new(WorkBoard::new(Arc::new(SystemClock), [7; 32]));
-    let handler = Arc::new(ExternalHandler::new(board.clone(), "moods", "mood", None));
+    let handler = Arc::new(ExternalHandler::new(board.clone(), "moods", "mood", None, None));
     (board, handler)
 }
 
