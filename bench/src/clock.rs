@@ -44,6 +44,11 @@ pub async fn pause(span: Duration) {
     tokio::time::sleep(span).await;
 }
 
+/// Waits, and the thread with it.
+pub fn pause_here(span: Duration) {
+    std::thread::sleep(span);
+}
+
 static LAST: AtomicU64 = AtomicU64::new(0);
 static COMMITS: AtomicU64 = AtomicU64::new(0);
 static WAITING: AtomicU64 = AtomicU64::new(0);

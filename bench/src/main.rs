@@ -81,6 +81,8 @@ enum Command {
     Floor(Common),
     /// The engine beside the floor, taking turns
     Engine(Common),
+    /// External workers over HTTP beside a handler in the process
+    External(Common),
     /// The engine when half of all attempts fail
     Failing(Common),
     /// Items per second over the batch size, with a plot
@@ -136,6 +138,7 @@ fn main() -> ExitCode {
         Command::Calibrate(common) => measure::calibrate::run(&common),
         Command::Floor(common) => measure::floor::run(&common),
         Command::Engine(common) => measure::engine::run(&common),
+        Command::External(common) => measure::external::run(&common),
         Command::Failing(common) => measure::failing::run(&common),
         Command::Batch { common, svg } => measure::batch::run(&common, svg.as_deref()),
         Command::Memory(common) => measure::memory::run(&common),

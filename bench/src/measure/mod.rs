@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod calibrate;
 pub mod engine;
+pub mod external;
 pub mod failing;
 pub mod floor;
 pub mod flow;

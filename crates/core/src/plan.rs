@@ -15,6 +15,8 @@ pub struct Plan {
     stages: Vec<StagePlan>,
     deadline: Option<Duration>,
     grace: Duration,
+    /// Stages that workers outside of the process do; no decision depends on it, but what is told of items that wait.
+    external: Vec<StageNo>,
 }
 
 /// One stage of a [`Plan`].
@@ -62,13 +64,25 @@ impl Plan {
                 assert!(no.index() < stages.len(), "stage {} points outside the plan", stage.name);
             }
         }
-        Self { stages, deadline, grace: Duration::ZERO }
+        Self { stages, deadline, grace: Duration::ZERO, external: Vec::new() }
     }
 
     /// The same plan for a run that was paused for so long: deadlines do not run during a pause.
     #[must_use]
     pub fn with_grace(self, grace: Duration) -> Self {
         Self { grace, ..self }
+    }
+
+    /// The same plan, where workers outside of the process do these stages.
+    #[must_use]
+    pub fn with_external(self, external: Vec<StageNo>) -> Self {
+        Self { external, ..self }
+    }
+
+    /// The stages that workers outside of the process do.
+    #[must_use]
+    pub fn external(&self) -> &[StageNo] {
+        &self.external
     }
 
     /// How long the run was paused: no deadline ran meanwhile.

@@ -11,6 +11,9 @@ use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::Payload;
 use redrive_core::usage::Usage;
 use redrive_store::{RunChange, Store};
+use tokio::sync::Notify;
+
+use crate::receipt::Receipt;
 
 /// Does one stage's work. There is one per stage of a pipeline, shared by all calls.
 ///
@@ -37,10 +40,13 @@ pub trait Handler: Send + Sync {
         Vec::new()
     }
 
-    /// How many calls it can answer at once at present, where that may be less than it was given; `None`: as many as it is asked.
-    fn room(&self) -> Option<usize> {
+    /// What it can take at present, where that may be less than it was given; `None`: as much as it is asked.
+    fn room(&self) -> Option<Room> {
         None
     }
+
+    /// Takes what it rings when it has room again that it had not. Called once for each run that is worked on.
+    fn rings_for_room(&self, _wake: &Arc<Notify>) {}
 
     /// Takes what it may keep facts in that have to outlive the process. Called once, before the first call.
     fn remember(&self, _memory: RunMemory) {}
@@ -52,6 +58,17 @@ pub trait Handler: Send + Sync {
 
     /// Ends whatever the handler keeps running. Called once, when the engine stops.
     async fn close(&self) {}
+}
+
+/// What a handler can take at present.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Calls at once, those under way included; 0: nobody is there to answer one, and nothing is to be taken for it.
+    pub calls: usize,
+    /// Most items of the next call; `None`: as many as the stage's batch has.
+    pub items: Option<usize>,
+    /// There is no room, and will be none in this process.
+    pub never: bool,
 }
 
 /// Facts that a stage found out in a run, and has to know again after a restart and in every other process.
@@ -81,6 +98,8 @@ impl RunMemory {
 /// A batch for a handler.
 #[derive(Debug, Clone)]
 pub struct Request {
+    /// The run of the items.
+    pub run: RunId,
     /// The stage's name.
     pub stage: Arc<str>,
     /// The items; never empty, at most the stage's batch size.
@@ -114,11 +133,13 @@ pub struct Answer {
     pub usage: Option<Usage>,
     /// What the service said about its limits.
     pub limits: Limits,
+    /// Is told when what became of the items is kept, where somebody waits for that.
+    pub receipt: Option<Receipt>,
 }
 
 impl From<Reply> for Answer {
     fn from(reply: Reply) -> Self {
-        Self { reply, usage: None, limits: Limits::default() }
+        Self { reply, usage: None, limits: Limits::default(), receipt: None }
     }
 }
 
@@ -129,4 +150,11 @@ pub enum Reply {
     Items(Vec<ItemReply>),
     /// The call failed as a whole; no item is known to be at fault.
     Whole(Failure),
+    /// What became of some of the items; the others go back as they were, and it costs them nothing.
+    Part {
+        /// A reply for each item that has one, in the order of the request.
+        replies: Vec<Option<ItemReply>>,
+        /// Whether somebody had begun with the others.
+        begun: bool,
+    },
 }

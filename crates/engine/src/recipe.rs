@@ -68,7 +68,21 @@ impl StageWork {
     /// Most calls at a time at present: as many as were asked for, or as the handler has room for.
     #[must_use]
     pub fn at_once(&self) -> usize {
-        self.handler.room().map_or(self.concurrency, |room| self.concurrency.min(room.max(1)))
+        self.handler.room().map_or(self.concurrency, |room| self.concurrency.min(room.calls))
+    }
+
+    /// Most items of the next call, and whether that is for the handler to say: calls under way may then be larger.
+    #[must_use]
+    pub fn call_size(&self) -> (usize, bool) {
+        let batch = self.batch.max(1);
+        let said = self.handler.room().and_then(|room| room.items);
+        said.map_or((batch, false), |items| (items.clamp(1, batch), true))
+    }
+
+    /// Whether there is no room for a call, and will be none in this process.
+    #[must_use]
+    pub fn never_has_room(&self) -> bool {
+        self.handler.room().is_some_and(|room| room.never)
     }
 
     /// Most items that are called for at a time.

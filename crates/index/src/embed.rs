@@ -102,16 +102,21 @@ impl IndexEmbed {
                             Err(failure) => Err(failure),
                         };
                         if let Err(failure) = settled {
-                            return Answer { reply: Reply::Whole(failure), usage, limits };
+                            return Answer { reply: Reply::Whole(failure), usage, limits, receipt: None };
                         }
                     }
                     Reply::Items(replies) => {
                         let text = format!("{} replies for {} texts", replies.len(), ours.len());
                         let failure = Failure::new(Class::Retryable, Kind::Answer, text);
-                        return Answer { reply: Reply::Whole(failure), usage, limits };
+                        return Answer { reply: Reply::Whole(failure), usage, limits, receipt: None };
+                    }
+                    Reply::Part { begun, .. } => {
+                        let replies = vec![None; request.items.len()];
+                        let reply = Reply::Part { replies, begun };
+                        return Answer { reply, usage, limits, receipt: None };
                     }
                     Reply::Whole(failure) => {
-                        return Answer { reply: Reply::Whole(failure), usage, limits };
+                        return Answer { reply: Reply::Whole(failure), usage, limits, receipt: None };
                     }
                 }
             }
@@ -120,7 +125,7 @@ impl IndexEmbed {
             // The end of the other flight closes its bell.
             let _ = bell.changed().await;
         }
-        Answer { reply: Reply::Items(self.replies(&request.items, texts)), usage, limits }
+        Answer { reply: Reply::Items(self.replies(&request.items, texts)), usage, limits, receipt: None }
     }
 
     /// Has the texts embedded that are this call's own.
@@ -137,8 +142,12 @@ impl IndexEmbed {
             let payload = serde_json::to_vec(&serde_json::json!({ "text": text })).unwrap_or_default();
             Some(Input { payload: payload.into(), ..request.items[first].clone() })
         });
-        let request =
-            Request { stage: request.stage.clone(), items: items.collect(), timeout: request.timeout };
+        let request = Request {
+            run: request.run,
+            stage: request.stage.clone(),
+            items: items.collect(),
+            timeout: request.timeout,
+        };
         self.inner.call(request).await
     }
 

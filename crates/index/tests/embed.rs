@@ -86,7 +86,12 @@ fn request(texts: &[&str]) -> Request {
             idempotency_key: "i".into(),
         }
     });
-    Request { stage: "embed".into(), items: items.collect(), timeout: Duration::from_secs(60) }
+    Request {
+        run: redrive_core::id::RunId(1),
+        stage: "embed".into(),
+        items: items.collect(),
+        timeout: Duration::from_secs(60),
+    }
 }
 
 async fn stage(model: Arc<Model>, dimensions: u32) -> (Arc<IndexEmbed>, Arc<MemoryStore>, ModelNo) {

@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::Floor;
 use crate::error::{Error, Result};
 
-/// What somebody may do; each role may do what those before it may.
+/// What somebody may do. Each may do what those before it may, but for a worker, who may do nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
+    /// Claims work of external stages and answers for it, and does nothing else.
+    Worker,
     /// Looks at everything, and changes nothing.
     Viewer,
     /// Hands work over, and acts on runs, items and gates.
@@ -21,12 +23,24 @@ pub enum Role {
 
 impl Role {
     /// Every role, the least first.
-    pub const ALL: [Self; 3] = [Self::Viewer, Self::Operator, Self::Admin];
+    pub const ALL: [Self; 4] = [Self::Worker, Self::Viewer, Self::Operator, Self::Admin];
+
+    /// Whether whoever has it may do what takes this one at least.
+    #[must_use]
+    pub fn may(self, least: Self) -> bool {
+        match (self, least) {
+            (Self::Worker, _) => least == Self::Worker,
+            // Work is done by whoever may hand it over, not by whoever may only look.
+            (_, Self::Worker) => self >= Self::Operator,
+            _ => self >= least,
+        }
+    }
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Worker => "worker",
             Self::Viewer => "viewer",
             Self::Operator => "operator",
             Self::Admin => "admin",
@@ -65,7 +79,7 @@ impl Floor {
     /// When the role does not suffice.
     pub fn require(&self, least: Role) -> Result<()> {
         let Asker { role, .. } = &self.asker;
-        match *role >= least {
+        match role.may(least) {
             true => Ok(()),
             false => Err(Error::forbidden(format!("{role} is not enough for that; it takes {least}"))),
         }

@@ -89,6 +89,11 @@ impl Error {
         Self::new(Kind::Forbidden, message)
     }
 
+    /// It may go well later.
+    pub fn busy(message: impl Into<String>) -> Self {
+        Self::new(Kind::Busy, message).code(Code::Crowded)
+    }
+
     /// The run is paused.
     pub fn paused(message: impl Into<String>) -> Self {
         Self::new(Kind::Paused, message)

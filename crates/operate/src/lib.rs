@@ -32,6 +32,7 @@ pub mod care;
 pub mod catalog;
 pub mod dead;
 mod error;
+pub mod external;
 pub mod gates;
 pub mod index;
 pub mod items;

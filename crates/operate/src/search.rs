@@ -56,7 +56,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use redrive_core::event::ItemReply;
-use redrive_core::id::ItemId;
+use redrive_core::id::{ItemId, RunId};
 use redrive_core::vector::{Quantised, normalise};
 use redrive_engine::handler::{Input, Reply, Request as Call};
 use redrive_index::canonical_root;
@@ -215,9 +215,10 @@ async fn embed(floor: &Floor, collection: &Collection, query: &str) -> Result<Op
         payload: format!("{{\"text\":{text}}}").into_bytes().into(),
         idempotency_key: "query".into(),
     };
-    let call = Call { stage: "search".into(), items: vec![input], timeout: PATIENCE };
+    let call = Call { run: RunId(0), stage: "search".into(), items: vec![input], timeout: PATIENCE };
     let reply = match embedder.call(call).await.reply {
         Reply::Items(mut replies) => replies.pop(),
+        Reply::Part { mut replies, .. } => replies.pop().flatten(),
         Reply::Whole(failure) => return Err(failed(failure.message())),
     };
     match reply {

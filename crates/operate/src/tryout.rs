@@ -18,7 +18,7 @@ use redrive_engine::handler::{Answer, Reply};
 use redrive_engine::source;
 use redrive_engine::tap::{Tap, Wire};
 use redrive_engine::worker::{Halt, Tryout, try_once};
-use redrive_pipeline::StageDef;
+use redrive_pipeline::{StageDef, StageKind};
 use redrive_store::{ClaimedItem, Content};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -147,6 +147,13 @@ pub async fn try_stage(floor: &Floor, pipeline: &Pipeline, stage: &str, with: &W
     floor.require(Role::Operator)?;
     let definition = &pipeline.definition;
     let (no, def) = find(pipeline, stage)?;
+    if matches!(def.kind, StageKind::External { .. }) {
+        return Err(Error::refused(format!(
+            "stage {} is done by external workers: there is nobody to call",
+            def.name
+        ))
+        .hint("start `redrive serve` and have a worker ask for it at /v1/work/claim"));
+    }
     let tap = Arc::new(Tap::default());
     let handler = floor.wiring.tapped_handler(def, &pipeline.folder, tap.clone()).map_err(|problem| {
         let error = Error::wrong(format!("stage {stage}: {problem}"));
@@ -274,6 +281,8 @@ fn failure_of(answer: &Answer) -> Option<Failure> {
             ItemReply::Failed { failure, .. } => Some(failure.clone()),
             _ => None,
         }),
+        // Only work for others is given back, and that is not tried.
+        Reply::Part { .. } => None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use redrive_engine::external::Board;
 use redrive_engine::handler::Handler;
 use redrive_engine::tap::Tap;
 use redrive_pipeline::{ModelDef, StageDef};
@@ -65,6 +66,11 @@ pub trait Wiring: Send + Sync {
     /// # Errors
     /// What is missing, in words.
     fn query_embedder(&self, model: &ServiceModel) -> Result<Arc<dyn Handler>, String>;
+
+    /// Where the work of external stages is put, in a process that has such a place.
+    fn board(&self) -> Option<Arc<dyn Board>> {
+        None
+    }
 
     /// Standard input, where whoever asks has one to be read.
     fn standard_input(&self) -> Option<Box<dyn Read + Send>> {

@@ -194,6 +194,7 @@ impl StageDef {
             StageKind::Http { url, .. } => Some(url),
             StageKind::Embed { model, .. } | StageKind::Chat { model, .. } => Some(&model.base_url),
             StageKind::Command { .. }
+            | StageKind::External { .. }
             | StageKind::EmbedBuiltin { .. }
             | StageKind::Filter { .. }
             | StageKind::Pass
@@ -228,6 +229,7 @@ impl StageDef {
             StageKind::Embed { model, .. } => Some(model.gate("embeddings")),
             StageKind::Chat { model, .. } => Some(model.gate("chat")),
             StageKind::Command { .. }
+            | StageKind::External { .. }
             | StageKind::EmbedBuiltin { .. }
             | StageKind::Filter { .. }
             | StageKind::Pass
@@ -267,6 +269,14 @@ pub enum StageKind {
         max_answer: u64,
         /// The folder it runs in; none for the pipeline file's own.
         cwd: Option<String>,
+        /// JSON pointer at which the output is put into the payload; none replaces the payload.
+        output: Option<String>,
+    },
+    /// Is worked on by whoever asks for it over HTTP.
+    External {
+        /// The name of the pipeline, by which it is asked for.
+        #[serde(skip)]
+        pipeline: String,
         /// JSON pointer at which the output is put into the payload; none replaces the payload.
         output: Option<String>,
     },
@@ -363,6 +373,7 @@ impl StageKind {
         match self {
             Self::Http { .. } => "http",
             Self::Command { .. } => "command",
+            Self::External { .. } => "external",
             Self::Embed { .. } | Self::EmbedBuiltin { .. } => "embed",
             Self::Chat { .. } => "chat",
             Self::Filter { .. } => "filter",

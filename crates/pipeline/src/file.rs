@@ -8,7 +8,7 @@ use redrive_core::order::Order;
 use redrive_core::status::Thresholds;
 use toml::de::DeTable;
 
-use crate::definition::{Definition, Outbound, SourceDef, StageDef};
+use crate::definition::{Definition, Outbound, SourceDef, StageDef, StageKind};
 use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
 use crate::stage::Stages;
@@ -80,6 +80,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let gates = top.take("gate").map_or_else(BTreeMap::new, |node| gates(&node, &stages, report));
     let prices = top.take("price").map_or_else(BTreeMap::new, |node| price::read(&node, report));
     price::apply(&mut stages, &prices);
+    name.iter().for_each(|name| name_external(&mut stages, name));
     top.finish(report);
     Some(Definition {
         name: name?,
@@ -98,6 +99,16 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         prices,
         warnings: Vec::new(),
     })
+}
+
+/// Tells stages that external workers do which pipeline they are of: they are asked for by it.
+fn name_external(stages: &mut [StageDef], name: &str) {
+    for stage in stages {
+        if let StageKind::External { pipeline, .. } = &mut stage.kind {
+            name.clone_into(pipeline);
+        }
+        name_external(&mut stage.children, name);
+    }
 }
 
 /// Whether one of these stages, or of those below them, keeps what it makes in the store's index.

@@ -7,7 +7,8 @@ use crate::problem::Report;
 use crate::reader::{Node, Table};
 use crate::{document, model, scalar, suggest};
 
-const KINDS: [&str; 9] = ["http", "command", "embed", "chat", "filter", "pass", "parse", "upsert", "publish"];
+const KINDS: [&str; 10] =
+    ["http", "command", "external", "embed", "chat", "filter", "pass", "parse", "upsert", "publish"];
 const MAX_ANSWER: u64 = 16 << 20;
 const MAX_ANSWER_MAX: u64 = 1 << 30;
 const ARGUMENTS_MAX: usize = 1_000;
@@ -22,6 +23,7 @@ pub(crate) fn read(
     match word {
         "http" => Some(http(table, report)),
         "command" => Some(command(table, report)),
+        "external" => Some(external(table, report)),
         "embed" => Some(model::embed(table, report)),
         "chat" => Some(model::chat(table, report)),
         "filter" => Some(filter(table, report)),
@@ -111,6 +113,12 @@ fn command(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
         cwd,
         output,
     }
+}
+
+/// The pipeline's name is added when all of it is read.
+fn external(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
+    let output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
+    StageKind::External { pipeline: String::new(), output }
 }
 
 fn filter(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {

@@ -101,6 +101,7 @@ impl Layout<'_, '_, '_> {
             }
             StageKind::Http { .. }
             | StageKind::Command { .. }
+            | StageKind::External { .. }
             | StageKind::Embed { index: false, .. }
             | StageKind::EmbedBuiltin { index: false, .. }
             | StageKind::Chat { .. }

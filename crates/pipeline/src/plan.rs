@@ -3,7 +3,7 @@
 use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::plan::{Plan, StagePlan};
 
-use crate::definition::{Definition, StageDef};
+use crate::definition::{Definition, StageDef, StageKind};
 
 impl Definition {
     /// What decisions need to know of the pipeline.
@@ -11,7 +11,10 @@ impl Definition {
     pub fn plan(&self) -> Plan {
         let mut stages = Vec::new();
         flatten(&self.stages, None, &mut stages);
-        Plan::new(stages, self.deadline)
+        let is_external = |def: &StageDef| matches!(def.kind, StageKind::External { .. });
+        let external = self.all_stages().enumerate().filter(|(_, def)| is_external(def));
+        let external = external.map(|(no, _)| number(no)).collect();
+        Plan::new(stages, self.deadline).with_external(external)
     }
 
     /// The gate of every stage, in the order of the plan.

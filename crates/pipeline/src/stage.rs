@@ -14,6 +14,7 @@ use crate::{document, kind, model, retry, scalar, suggest};
 const FILES_MAX: u32 = 64;
 const BATCH_MAX: u32 = 10_000;
 const EMBED_BATCH: u32 = 64;
+const EXTERNAL_BATCH: u32 = 100;
 const UPSERT_BATCH: u32 = 256;
 const PUBLISH_BATCH: u32 = 64;
 /// OpenAI takes 300,000 tokens in one request; estimates can be a third too low.
@@ -164,6 +165,7 @@ fn batch(kind: Option<&StageKind>, table: &mut Table<'_, '_>, report: &mut Repor
         Some(StageKind::Upsert) => UPSERT_BATCH,
         Some(StageKind::Publish) => PUBLISH_BATCH,
         Some(StageKind::Parse { .. }) => 16,
+        Some(StageKind::External { .. }) => EXTERNAL_BATCH,
         _ => 1,
     };
     let Some(node) = table.take("batch") else { return usual };
@@ -199,7 +201,7 @@ fn usual_concurrency(kind: Option<&StageKind>) -> u32 {
 /// The most tokens of one call, for kinds of which several items go into one.
 fn batch_tokens(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Option<u64> {
     let usual = match kind {
-        StageKind::Http { .. } | StageKind::Command { .. } => None,
+        StageKind::Http { .. } | StageKind::Command { .. } | StageKind::External { .. } => None,
         StageKind::Embed { .. } => Some(EMBED_BATCH_TOKENS),
         StageKind::EmbedBuiltin { .. }
         | StageKind::Chat { .. }
@@ -225,6 +227,7 @@ fn verdict(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>)
     match kind {
         StageKind::Http { .. }
         | StageKind::Command { .. }
+        | StageKind::External { .. }
         | StageKind::Chat { .. }
         | StageKind::Filter { .. }
         | StageKind::Pass => table.take("verdict").and_then(|node| node.parsed(report, scalar::pointer)),

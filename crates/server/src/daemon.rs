@@ -75,6 +75,7 @@ pub struct Daemon {
     address: SocketAddr,
     stop: watch::Sender<Stop>,
     drain: watch::Sender<bool>,
+    close: watch::Sender<bool>,
     work: Option<Serve>,
     secure: bool,
 }
@@ -96,6 +97,7 @@ impl Daemon {
         })?;
         let address = listener.local_addr()?;
         let (drain, draining) = watch::channel(false);
+        let (close, closing) = watch::channel(false);
         let routes = table();
         let process = format!("{:x}", floor.now().0);
         let app = Arc::new(App {
@@ -107,14 +109,14 @@ impl Daemon {
             carrier: Carrier::default(),
             events: Events::new(process),
             followers: Arc::new(Semaphore::new(limits::FOLLOWERS)),
-            draining: draining.clone(),
+            draining,
             working: AtomicBool::new(true),
             floor,
         });
         let (clock, secure) = (app.floor.env.clock.clone(), tls.is_some());
-        let service = Service { router: router(&app, routes), clock, tls, draining };
+        let service = Service { router: router(&app, routes), clock, tls, closing };
         let stop = watch::Sender::new(Stop::No);
-        Ok(Self { app, service, listener, address, stop, drain, work: settings.work, secure })
+        Ok(Self { app, service, listener, address, stop, drain, close, work: settings.work, secure })
     }
 
     /// Where it is reached.
@@ -142,18 +144,21 @@ impl Daemon {
     /// # Errors
     /// When the store fails and stays so.
     pub async fn serve(self, observer: Arc<dyn Observer>) -> Result<Served> {
-        let Self { app, service, listener, stop, drain, work, .. } = self;
+        let Self { app, service, listener, stop, drain, close, work, .. } = self;
         let floor = app.floor.clone();
         let mut beside = JoinSet::new();
         beside.spawn(app.carrier.clone().carry(floor.clone(), app.draining.clone()));
         beside.spawn(app.events.clone().watch(floor.clone(), app.draining.clone()));
         beside.spawn(reload(app.clone()));
+        let board = floor.wiring.board().filter(|_| work.is_some());
+        board.iter().for_each(|board| board.open());
         let door = tokio::spawn(service.listen(listener));
         let mut told = stop.subscribe();
         let drained = async {
             // The sender is kept below, so that this ends by a word only.
             let _ = told.wait_for(|stop| *stop != Stop::No).await;
             drain.send_replace(true);
+            board.iter().for_each(|board| board.drain());
         };
         let working = async {
             let Some(request) = work else { return Ok(None) };
@@ -171,6 +176,8 @@ impl Daemon {
             served.map(Some)
         };
         let ((), served) = tokio::join!(drained, working);
+        // External workers have to be able to say what became of what they had in hand.
+        close.send_replace(true);
         let mut breaks_off = stop.subscribe();
         tokio::select! {
             _ = door => {}

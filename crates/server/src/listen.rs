@@ -35,23 +35,23 @@ pub struct Service {
     pub clock: Arc<dyn Clock>,
     /// TLS, where connections have to begin with it.
     pub tls: Option<TlsAcceptor>,
-    /// Whether the process is told to stop.
-    pub draining: watch::Receiver<bool>,
+    /// Whether no more is answered: the process is told to stop, and what it worked on is recorded.
+    pub closing: watch::Receiver<bool>,
 }
 
 impl Service {
-    /// Takes connections until the process is told to stop, and then waits a while for those that are under way.
+    /// Takes connections until no more is answered, and then waits a while for those that are under way.
     pub async fn listen(mut self, listener: TcpListener) {
         let (places, strangers) = (Arc::new(Semaphore::new(limits::CONNECTIONS)), Strangers::default());
         let mut under_way = JoinSet::new();
-        while !*self.draining.borrow() {
+        while !*self.closing.borrow() {
             while under_way.try_join_next().is_some() {}
             let accepted = tokio::select! {
                 accepted = async {
                     let (stream, _) = listener.accept().await?;
                     Ok::<_, std::io::Error>((stream, place(&places, &strangers).await))
                 } => accepted,
-                _ = self.draining.changed() => continue,
+                _ = self.closing.changed() => continue,
             };
             match accepted {
                 Ok((stream, place)) => {
@@ -99,7 +99,7 @@ impl Service {
     }
 
     async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, seat: Arc<Seat>) {
-        let Self { router, clock, mut draining, .. } = self;
+        let Self { router, clock, mut closing, .. } = self;
         let routes = TowerToHyperService::new(router);
         let routes = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(seat.clone());
@@ -115,7 +115,7 @@ impl Service {
         // What goes wrong on a connection is the affair of whoever made it.
         tokio::select! {
             _ = connection.as_mut() => return,
-            _ = draining.wait_for(|draining| *draining) => connection.as_mut().graceful_shutdown(),
+            _ = closing.wait_for(|closing| *closing) => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }

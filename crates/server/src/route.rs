@@ -136,6 +136,12 @@ impl Route {
         Self { body: Some(shape), body_optional: true, ..self }
     }
 
+    /// The same for whoever has this role at least.
+    #[must_use]
+    pub fn least(self, role: Role) -> Self {
+        Self { role: Some(role), ..self }
+    }
+
     /// The same for anybody.
     #[must_use]
     pub fn for_anybody(self) -> Self {

@@ -93,6 +93,8 @@ met! {
     Timeout = "call timed out",
     /// An answer had the wrong number of replies.
     WrongCount = "wrong number of replies",
+    /// Half of a batch was given back.
+    GivenBack = "half of a batch given back",
     /// A batch failed as a whole and was taken apart.
     Bisection = "bisection",
     /// An item failed alone, so that it is to blame.

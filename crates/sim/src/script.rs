@@ -151,7 +151,15 @@ impl Script {
                     hub.meet(Met::WrongCount);
                     replies.pop();
                 }
-                Reply::Items(replies)
+                if !healed && call % 71 == 7 {
+                    // Somebody else did the work, and is gone with half of it.
+                    hub.meet(Met::GivenBack);
+                    let half = replies.into_iter().enumerate();
+                    let replies = half.map(|(at, reply)| (at % 2 == 1).then_some(reply)).collect();
+                    Reply::Part { replies, begun: true }
+                } else {
+                    Reply::Items(replies)
+                }
             }
         };
         let mut answer = Answer::from(reply);

@@ -193,6 +193,7 @@ pub fn answer(mut answer: Answer, slip: Option<Slip>) -> Answer {
                     })
                     .collect(),
             ),
+            part @ Reply::Part { .. } => part,
         };
     }
     answer

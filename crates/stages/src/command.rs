@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use async_trait::async_trait;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::Payload;
-use redrive_engine::handler::{Answer, Handler, Reply, Request};
+use redrive_engine::handler::{self, Answer, Handler, Reply, Request};
 use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
 use tokio::sync::Semaphore;
 
@@ -350,8 +350,8 @@ impl Handler for CommandHandler {
         usage::of_bytes(payload)
     }
 
-    fn room(&self) -> Option<usize> {
-        Some(self.room.now())
+    fn room(&self) -> Option<handler::Room> {
+        Some(handler::Room { calls: self.room.now().max(1), items: None, never: false })
     }
 
     fn deaths(&self) -> u64 {

@@ -126,7 +126,7 @@ impl HttpHandler {
                 (Reply::Whole(classify::from_status(status, text.as_bytes(), hint.or(resets))), None)
             }
         };
-        Ok(Answer { reply, usage, limits: exchange.limits })
+        Ok(Answer { reply, usage, limits: exchange.limits, receipt: None })
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`http`] | sends a batch by POST; reads at most as much as it may |
 //! | [`openai`] | texts to vectors and prompts to answers, by a service compatible with OpenAI's |
 //! | [`command`] | sends a batch to a long-lived child process, one line each way |
+//! | [`external`] | lays a batch out for workers that ask over HTTP, under a lease |
 //! | [`filter`] | takes items out by a CEL expression |
 //! | [`pass`] | lets every item through |
 //! | `service` | the POST that `http` and `openai` share: limits, hints, faults, bounded answers |
@@ -14,6 +15,7 @@
 //! No handler keeps time and none tries again: the engine drops a call's future when its time is up, and what the
 //! future held (a connection, a child with everything it started) ends with it.
 pub mod command;
+pub mod external;
 pub mod filter;
 pub mod http;
 pub mod openai;
@@ -26,6 +28,7 @@ mod shortage;
 mod usage;
 
 pub use command::{CommandHandler, CommandSpec, RestartBudget};
+pub use external::{ExternalHandler, WorkBoard};
 pub use filter::FilterHandler;
 pub use http::{BodyForm, HttpHandler, HttpSpec};
 pub use openai::{ChatHandler, ChatSpec, EmbedHandler, EmbedSpec, ModelSpec, Price};

@@ -132,19 +132,37 @@ impl Decoder {
         Failure::new(class, kind, self.secrets.clean(message.as_ref(), MAX_MESSAGE))
     }
 
+    /// Reads results of some of these items: a reply for each that has one.
+    ///
+    /// # Errors
+    /// When one of them is of no item among these.
+    pub fn read_some(
+        &self,
+        results: &[Box<RawValue>],
+        items: &[Input],
+    ) -> Result<Vec<Option<ItemReply>>, String> {
+        let results: Vec<&RawValue> = results.iter().map(AsRef::as_ref).collect();
+        let Sorted { said, strays } = sort_out(&results, items);
+        if let Some(first) = strays.first() {
+            let excerpt = self.secrets.clean(first.get().as_bytes(), EXCERPT);
+            return Err(format!("{} of the results are of no item of the batch: {excerpt}", strays.len()));
+        }
+        let replies = said.into_iter().zip(items).map(|(entries, item)| match entries.is_empty() {
+            true => None,
+            false => Some(self.said_of(&entries, item, &[])),
+        });
+        Ok(replies.collect())
+    }
+
+    /// The failure that an `error` names.
+    #[must_use]
+    pub fn read_error(&self, error: &RawValue) -> Failure {
+        self.named(error)
+    }
+
     /// Gives each item what was said of it, and tells whether the answer is to this request only.
     fn assign(&self, results: &[&RawValue], items: &[Input]) -> (Reply, bool) {
-        let places: HashMap<&str, usize> =
-            items.iter().enumerate().map(|(at, item)| (&*item.idempotency_key, at)).collect();
-        let mut said: Vec<Vec<(Entry<'_>, &RawValue)>> = items.iter().map(|_| Vec::new()).collect();
-        let mut strays = Vec::new();
-        for raw in results {
-            let entry = Entry::read(raw);
-            match entry.and_then(|entry| Some((*places.get(&*entry.id()?)?, entry))) {
-                Some((at, entry)) => said[at].push((entry, raw)),
-                None => strays.push(*raw),
-            }
-        }
+        let Sorted { said, strays } = sort_out(results, items);
         if let Some(first) = strays.first() {
             // What else is in it may be a content, and the log has none.
             let id = Entry::read(first).and_then(|entry| entry.id());
@@ -152,12 +170,23 @@ impl Decoder {
             tracing::warn!(strays = strays.len(), first, "the answer has results for no item of the request");
         }
         let in_step = strays.is_empty() && said.iter().all(|entries| entries.len() < 2);
-        let replies = said.into_iter().zip(items).map(|(entries, item)| match entries.as_slice() {
-            [] => failed(self.left_out(&strays)),
+        let replies = said.iter().zip(items).map(|(entries, item)| self.said_of(entries, item, &strays));
+        (Reply::Items(replies.collect()), in_step)
+    }
+
+    /// What the results that name an item come to.
+    fn said_of(&self, entries: &[(Entry<'_>, &RawValue)], item: &Input, strays: &[&RawValue]) -> ItemReply {
+        match entries {
+            [] => failed(self.left_out(strays)),
             [(entry, raw)] => self.reply(entry, raw, item),
             [_, (_, second), ..] => failed(self.broken("has this item twice", second.get().as_bytes())),
-        });
-        (Reply::Items(replies.collect()), in_step)
+        }
+    }
+
+    /// The reply to an item that an answer leaves out.
+    #[must_use]
+    pub fn nothing_said(&self) -> ItemReply {
+        failed(self.left_out(&[]))
     }
 
     fn left_out(&self, strays: &[&RawValue]) -> Failure {
@@ -187,6 +216,26 @@ impl Decoder {
             Err(wrong) => failed(self.failure(Class::Final, Kind::Input, wrong)),
         }
     }
+}
+
+/// Results by the item they are of, and those that are of none.
+struct Sorted<'a> {
+    said: Vec<Vec<(Entry<'a>, &'a RawValue)>>,
+    strays: Vec<&'a RawValue>,
+}
+
+fn sort_out<'a>(results: &[&'a RawValue], items: &[Input]) -> Sorted<'a> {
+    let places: HashMap<&str, usize> =
+        items.iter().enumerate().map(|(at, item)| (&*item.idempotency_key, at)).collect();
+    let mut sorted = Sorted { said: items.iter().map(|_| Vec::new()).collect(), strays: Vec::new() };
+    for raw in results {
+        let entry = Entry::read(raw);
+        match entry.and_then(|entry| Some((*places.get(&*entry.id()?)?, entry))) {
+            Some((at, entry)) => sorted.said[at].push((entry, *raw)),
+            None => sorted.strays.push(*raw),
+        }
+    }
+    sorted
 }
 
 /// An item failed by its own fault.

@@ -112,6 +112,8 @@ pub enum TokenCommand {
 /// What somebody may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RoleName {
+    /// Claims work of external stages, and does nothing else
+    Worker,
     /// Looks at everything
     Viewer,
     /// Hands work over, and acts on runs, items and gates
@@ -124,6 +126,7 @@ impl TokenCommand {
     /// Who a token is made for.
     pub fn new_token(name: String, role: RoleName, payloads_hidden: bool) -> NewToken {
         let role = match role {
+            RoleName::Worker => Role::Worker,
             RoleName::Viewer => Role::Viewer,
             RoleName::Operator => Role::Operator,
             RoleName::Admin => Role::Admin,

@@ -174,6 +174,13 @@ impl Observer for Watching {
                 note(&format!("warning: {why}; what was read of it before is done"));
                 return;
             }
+            Notice::NobodyCanAsk { stages } => {
+                note(&format!(
+                    "external workers do {}, and nobody can ask this process for it: what comes there waits for a `redrive serve` of this store",
+                    stages.join(" and ")
+                ));
+                return;
+            }
             Notice::Unworkable { run, why } => {
                 note(&format!(
                     "warning: run {run} cannot be worked on here, and is left alone for a while: {why}"

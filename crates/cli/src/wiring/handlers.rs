@@ -5,7 +5,8 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use redrive_engine::env::system_now;
+use redrive_engine::env::{SystemClock, secret, system_now};
+use redrive_engine::external::Board;
 use redrive_engine::handler::Handler;
 use redrive_engine::tap::Tap;
 use redrive_index::{IndexEmbed, ParseHandler, PublishHandler, UpsertHandler};
@@ -13,8 +14,8 @@ use redrive_operate::Wiring;
 use redrive_operate::index::{IndexTarget, ServiceModel};
 use redrive_pipeline::{Body, ModelDef, StageDef, StageKind};
 use redrive_stages::{
-    BodyForm, CommandHandler, CommandSpec, FilterHandler, HttpHandler, HttpSpec, Outbound, PassHandler,
-    Reach, RestartBudget,
+    BodyForm, CommandHandler, CommandSpec, ExternalHandler, FilterHandler, HttpHandler, HttpSpec, Outbound,
+    PassHandler, Reach, RestartBudget, WorkBoard,
 };
 
 use super::program::{command_folder, find_program};
@@ -26,10 +27,12 @@ const DEATHS: u32 = 10;
 /// Makes handlers for the stages of pipelines.
 pub struct Handlers {
     outbound: Arc<Outbound>,
+    /// Where the work of external stages is put, or why there is no such place.
+    board: Result<Arc<WorkBoard>, String>,
 }
 
 impl Handlers {
-    /// Makes ready for services that are reached by TLS.
+    /// Makes ready for services that are reached by TLS, and for external workers.
     pub fn new() -> Self {
         Self::calling(Outbound::default())
     }
@@ -37,12 +40,19 @@ impl Handlers {
     /// The same, with a word on who may be called.
     pub fn calling(outbound: Outbound) -> Self {
         redrive_stages::install_tls();
-        Self { outbound: Arc::new(outbound) }
+        let key = secret().map_err(|error| format!("the system gives no random bits: {error}"));
+        let board = key.map(|key| Arc::new(WorkBoard::new(Arc::new(SystemClock), key)));
+        Self { outbound: Arc::new(outbound), board }
     }
 
     /// Whom a stage may call.
     fn reach(&self, outbound: redrive_pipeline::Outbound) -> Reach {
         Reach { outbound: self.outbound.clone(), public_only: outbound == redrive_pipeline::Outbound::Public }
+    }
+
+    fn making<'a>(&'a self, def: &'a StageDef, folder: &'a Path) -> Making<'a> {
+        let reach = self.reach(def.outbound);
+        Making { def, folder, target: None, reach, tap: None, board: &self.board }
     }
 }
 
@@ -53,7 +63,7 @@ impl Wiring for Handlers {
         folder: &Path,
         index: Option<&IndexTarget>,
     ) -> Result<Arc<dyn Handler>, String> {
-        Making { def: stage, folder, target: index, reach: self.reach(stage.outbound), tap: None }.handler()
+        Making { target: index, ..self.making(stage, folder) }.handler()
     }
 
     fn tapped_handler(
@@ -62,8 +72,7 @@ impl Wiring for Handlers {
         folder: &Path,
         tap: Arc<Tap>,
     ) -> Result<Arc<dyn Handler>, String> {
-        let reach = self.reach(stage.outbound);
-        Making { def: stage, folder, target: None, reach, tap: Some(tap) }.handler()
+        Making { tap: Some(tap), ..self.making(stage, folder) }.handler()
     }
 
     fn check_filter(&self, keep: &str) -> Result<(), String> {
@@ -96,6 +105,10 @@ impl Wiring for Handlers {
         Ok(Arc::new(redrive_stages::EmbedHandler::new(spec, Arc::new(system_now))?))
     }
 
+    fn board(&self) -> Option<Arc<dyn Board>> {
+        self.board.as_ref().ok().map(|board| board.clone() as Arc<dyn Board>)
+    }
+
     fn standard_input(&self) -> Option<Box<dyn Read + Send>> {
         Some(Box::new(std::io::stdin()))
     }
@@ -110,6 +123,7 @@ struct Making<'a> {
     reach: Reach,
     /// Where somebody looks on.
     tap: Option<Arc<Tap>>,
+    board: &'a Result<Arc<WorkBoard>, String>,
 }
 
 impl Making<'_> {
@@ -117,6 +131,11 @@ impl Making<'_> {
         match &self.def.kind {
             StageKind::Http { .. } => self.http(),
             StageKind::Command { .. } => self.command(),
+            StageKind::External { pipeline, output } => {
+                let board = self.board.clone()?;
+                let (output, verdict) = (output.clone(), self.def.verdict.clone());
+                Ok(Arc::new(ExternalHandler::new(board, pipeline, &self.def.name, output, verdict)))
+            }
             StageKind::Embed { .. } => self.embed(),
             StageKind::EmbedBuiltin { .. } => self.embed_builtin(),
             StageKind::Parse { .. } => self.parse(),

@@ -57,13 +57,13 @@ pub fn floor_to_look(url: &str, env: Env, asker: Asker) -> Result<Floor, Error> 
     if !is_missing(&store_path(url)?) {
         return floor_to_read(url, env, asker);
     }
-    let store = Arc::new(MemoryStore::new());
-    Ok(Floor { store: store.clone(), index: store, env, asker, wiring: Arc::new(Handlers::new()) })
+    let (store, wiring) = (Arc::new(MemoryStore::new()), Arc::new(Handlers::new()));
+    Ok(Floor { store: store.clone(), index: store, env, asker, wiring })
 }
 
 fn floor(store: SqliteStore, env: Env, asker: Asker) -> Floor {
-    let store = Arc::new(store);
-    Floor { store: store.clone(), index: store, env, asker, wiring: Arc::new(Handlers::new()) }
+    let (store, wiring) = (Arc::new(store), Arc::new(Handlers::new()));
+    Floor { store: store.clone(), index: store, env, asker, wiring }
 }
 
 fn there(url: &str) -> Result<PathBuf, Error> {

@@ -67,6 +67,8 @@ mod serve_edges;
 mod serve_hostile;
 mod serve_load;
 mod serve_numbers;
+mod serve_external;
+mod serve_external_ends;
 mod serve_operations;
 mod serve_outbound;
 mod serve_restarts;

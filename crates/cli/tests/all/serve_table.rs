@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 
 use self::Way::{Events, Json, Lines};
-use self::Who::{Anybody, Operator, Viewer};
+use self::Who::{Anybody, Operator, Viewer, Worker};
 use crate::support::daemon::TOKEN;
 use crate::support::{Daemon, Place, Reply};
 
@@ -15,8 +15,21 @@ use crate::support::{Daemon, Place, Reply};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Anybody,
+    Worker,
     Viewer,
     Operator,
+}
+
+impl Who {
+    /// Whether somebody of this role may ask for what takes at least that. Who works looks at nothing, and who looks does no work.
+    fn may(self, least: Self) -> bool {
+        match least {
+            Anybody => true,
+            Worker => self != Viewer,
+            Viewer => self != Worker,
+            Operator => self == Operator,
+        }
+    }
 }
 
 /// How an answer comes.
@@ -71,6 +84,10 @@ const TABLE: &[Row] = &[
     ("GET", "/v1/search", Viewer, Json),
     ("GET", "/v1/stats", Viewer, Json),
     ("GET", "/v1/stuck", Viewer, Json),
+    ("POST", "/v1/work/claim", Worker, Json),
+    ("POST", "/v1/work/complete", Worker, Json),
+    ("POST", "/v1/work/fail", Worker, Json),
+    ("POST", "/v1/work/heartbeat", Worker, Json),
     ("GET", "/v1/workers", Viewer, Json),
 ];
 
@@ -81,6 +98,7 @@ fn told(document: &Value) -> BTreeSet<(String, String, Option<Who>, Option<Way>)
         for (method, route) in methods.as_object().expect("methods") {
             let who = match (route["x-least-role"].as_str(), route["security"] == json!([])) {
                 (None, true) => Some(Anybody),
+                (Some("worker"), false) => Some(Worker),
                 (Some("viewer"), false) => Some(Viewer),
                 (Some("operator"), false) => Some(Operator),
                 _ => None,
@@ -166,6 +184,7 @@ fn every_route_asks_for_a_token_and_a_role() {
     let daemon = Daemon::start(&place, &[]);
     let viewer = token(&place, &["vera", "--role", "viewer"]);
     let operator = token(&place, &["otto", "--role", "operator"]);
+    let worker = token(&place, &["wanda", "--role", "worker"]);
     for (method, path, who, way) in TABLE {
         let (path, asked) = (filled(path), format!("{method} {path}"));
         let ask = |headers: &[(&str, &str)]| daemon.ask(method, &path, headers, "");
@@ -189,12 +208,13 @@ fn every_route_asks_for_a_token_and_a_role() {
                 assert_eq!(begun(&daemon, &path, token), (200, "text/event-stream".to_owned()), "{asked}");
             }
             assert_eq!(begun(&daemon, &path, "wrong").0, 401);
+            assert_eq!(begun(&daemon, &path, &worker).0, 403);
             continue;
         }
-        for (token, role) in [(&*viewer, Viewer), (&*operator, Operator)] {
+        for (token, role) in [(&*worker, Worker), (&*viewer, Viewer), (&*operator, Operator)] {
             let bearer = format!("Bearer {token}");
             let reply = ask(&[("Authorization", &bearer), ("Content-Type", "application/json")]);
-            assert_eq!(reply.status == 403, role < *who, "{asked} as a {role:?}: {reply:?}");
+            assert_eq!(reply.status == 403, !role.may(*who), "{asked} as a {role:?}: {reply:?}");
             assert_ne!(reply.status, 401, "{asked}");
             assert_protected(&reply, &asked);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::plan::Plan;
-use redrive_core::status::{Counts, Left, RunStatus, Standing, Thresholds, run_status};
+use redrive_core::status::{Control, Counts, Left, RunStatus, Standing, Thresholds, run_status};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{NextDue, Result, RunRow, Store, WorkerRow};
@@ -32,7 +32,7 @@ pub struct RunReport {
     pub priority: i32,
     /// How it stands.
     pub status: RunStatus,
-    /// Why it is paused.
+    /// Why it is paused, or does not go on.
     pub reason: Option<String>,
     /// Its own items by state.
     pub counts: Counts,
@@ -171,7 +171,8 @@ async fn read_report(
 ) -> Result<RunReport> {
     let (counters, workers) = (store.counters(row.id).await?, store.workers().await?);
     let next_due = store.next_due(row.id).await?;
-    let seen = Seen { counters: &counters, workers: &workers, next_due };
+    let unasked = unasked(store, row, plan, &counters, now).await?;
+    let seen = Seen { counters: &counters, workers: &workers, next_due, unasked: unasked.as_deref() };
     Ok(report(row, plan, thresholds, left, seen, now))
 }
 
@@ -215,7 +216,9 @@ pub async fn run_reports(
     let mut reports = Vec::with_capacity(runs.len());
     for (row, plan, thresholds) in runs {
         let next_due = store.next_due(row.id).await?;
-        let seen = Seen { counters: counters.of(row.id), workers: &workers, next_due };
+        let counters = counters.of(row.id);
+        let unasked = unasked(store, row, plan, counters, now).await?;
+        let seen = Seen { counters, workers: &workers, next_due, unasked: unasked.as_deref() };
         reports.push(report(row, plan, *thresholds, None, seen, now));
     }
     Ok(reports)
@@ -227,6 +230,28 @@ struct Seen<'a> {
     counters: &'a [Counter],
     workers: &'a [WorkerRow],
     next_due: NextDue,
+    /// The stage that external workers do and that none asks for.
+    unasked: Option<&'a str>,
+}
+
+/// The first stage that external workers do where items are due and none is in hand: whoever asked would have one.
+async fn unasked(
+    store: &dyn Store,
+    row: &RunRow,
+    plan: &Plan,
+    counters: &[Counter],
+    now: Timestamp,
+) -> Result<Option<String>> {
+    if plan.external().is_empty() || row.finished_at.is_some() || row.control != Control::Go {
+        return Ok(None);
+    }
+    let dues = store.due_by_stage(row.id).await?;
+    let idle = |no: StageNo| {
+        counts(counters, |at| at == no).running == 0
+            && dues.iter().any(|due| due.stage == no && due.at <= now)
+    };
+    let first = plan.external().iter().find(|no| idle(**no));
+    Ok(first.and_then(|no| plan.stage(*no)).map(|stage| stage.name.clone()))
 }
 
 fn report(
@@ -237,7 +262,7 @@ fn report(
     seen: Seen<'_>,
     now: Timestamp,
 ) -> RunReport {
-    let Seen { counters, workers, next_due: NextDue { at: next_due, any_fresh } } = seen;
+    let Seen { counters, workers, next_due: NextDue { at: next_due, any_fresh }, unasked } = seen;
     let own = own_counts(counters, plan);
     let all = counts(counters, |_| true);
     let (at_work, gone) = at_work(workers, row.id, now);
@@ -260,7 +285,10 @@ fn report(
         category: row.spec.category.clone(),
         priority: row.spec.priority,
         status,
-        reason: row.reason.clone(),
+        reason: row
+            .reason
+            .clone()
+            .or_else(|| unasked.map(|stage| format!("no external worker asks for stage {stage}"))),
         verdicts: verdicts(counters, own.succeeded, |stage| is_own(plan, stage)),
         counts: own,
         attempts: attempts(counters, |_| true),

@@ -73,7 +73,7 @@ impl PlaceSet {
             let places = handlers.entry(key(work)).or_default();
             let passes = desk.passes_at_once(stage, wish.now).unwrap_or(usize::MAX);
             places.at_once = work.at_once().min(passes);
-            let batch = work.batch.max(1);
+            let (batch, _) = work.call_size();
             let most = wish.few.map_or(usize::MAX, |few| few / batch + 1);
             let wanted = if wish.later || wish.quiet.contains(&stage) { 0 } else { desk.could_use(stage) };
             let more = wanted.div_ceil(batch).min(most);

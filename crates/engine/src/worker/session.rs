@@ -86,6 +86,7 @@ impl Session {
     /// When the store fails and stays so for longer than the settings' patience.
     pub async fn work(self, run: RunRow) -> Result<Ending, Error> {
         let Self { store, recipe, env, settings, wake, admitting, stop, among } = self;
+        recipe.stages.iter().for_each(|work| work.handler.rings_for_room(&wake));
         let (pulse, beat) = match &among {
             Some(among) => (among.pulse.clone(), None),
             None => {

@@ -191,7 +191,11 @@ fn what_a_call_consumed_is_divided_among_its_items() {
     let call = desk.next_calls(NOW).remove(0);
     let usage = Usage { tokens_in: 400, tokens_out: 41, nano_usd: Some(7) };
     let reply = Reply::Items(vec![ItemReply::Output(None); 2]);
-    desk.finished(call.id, Answer { reply, usage: Some(usage), limits: Limits::default() }, NOW);
+    desk.finished(
+        call.id,
+        Answer { reply, usage: Some(usage), limits: Limits::default(), receipt: None },
+        NOW,
+    );
     let commit = commit(&mut desk);
     let parts: Vec<Usage> = commit
         .changes

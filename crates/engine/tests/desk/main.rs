@@ -2,6 +2,7 @@
 
 mod calls;
 mod gates;
+mod room;
 mod shared;
 
 use std::collections::BTreeMap;

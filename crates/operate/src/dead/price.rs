@@ -121,6 +121,7 @@ fn is_free(kind: &StageKind) -> bool {
         | StageKind::Publish => true,
         StageKind::Http { .. }
         | StageKind::Command { .. }
+        | StageKind::External { .. }
         | StageKind::Embed { .. }
         | StageKind::Chat { .. } => false,
     }

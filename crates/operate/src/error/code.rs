@@ -46,6 +46,12 @@ pub enum Code {
     PipelineNotFound,
     /// There is more of it than is taken.
     TooLarge,
+    /// As many as may do that at a time do so already.
+    Crowded,
+    /// The lease was not made for whoever shows it.
+    LeaseForeign,
+    /// The work is not held under the lease any more.
+    LeaseOver,
     /// How things stand does not allow what was asked.
     Refused,
     /// The run has ended.
@@ -84,7 +90,7 @@ pub enum Code {
 
 impl Code {
     /// Every code.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 40] = [
         Self::Usage,
         Self::InvalidRequest,
         Self::InvalidPipeline,
@@ -105,6 +111,9 @@ impl Code {
         Self::OperationNotFound,
         Self::PipelineNotFound,
         Self::TooLarge,
+        Self::Crowded,
+        Self::LeaseForeign,
+        Self::LeaseOver,
         Self::Refused,
         Self::RunFinished,
         Self::RunCancelled,

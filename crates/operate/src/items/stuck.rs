@@ -197,6 +197,11 @@ impl Look<'_> {
                 Some(format!("redrive gates resume {}", gate.name)),
             );
         }
+        let is_external =
+            |definition: redrive_pipeline::Definition| definition.plan().external().contains(&item.stage);
+        if definition_of(row).is_some_and(is_external) {
+            return ("no external worker asks for its stage".to_owned(), None);
+        }
         match self.nobody(row) {
             true => (format!("nobody works on run {run}"), Some(format!("redrive resume {run}"))),
             false => ("others go first, or its stage has no place free".to_owned(), None),

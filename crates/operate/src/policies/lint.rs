@@ -187,6 +187,7 @@ fn passing<'a>(path: &'a str, stage: &'a StageDef) -> Passing<'a> {
         StageKind::Embed { model, .. } => (None, model.max_item_tokens),
         StageKind::Http { .. }
         | StageKind::Command { .. }
+        | StageKind::External { .. }
         | StageKind::EmbedBuiltin { .. }
         | StageKind::Parse { .. }
         | StageKind::Upsert

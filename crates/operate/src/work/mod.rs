@@ -109,6 +109,11 @@ pub enum Notice {
         /// Why.
         why: String,
     },
+    /// Stages that external workers do, who cannot ask this process: what comes to these waits for a daemon.
+    NobodyCanAsk {
+        /// Their names.
+        stages: Vec<String>,
+    },
     /// The source keeps changing; the next run takes in what is not there yet.
     SourceKeepsChanging,
     /// The source cannot be looked at again; what was read of it before is done.
@@ -171,6 +176,11 @@ pub async fn work(
     let Work { row, mut recipe, source, part } = work;
     recipe.plan = recipe.plan.with_grace(paused(&row));
     let recipe = Arc::new(recipe);
+    let stages = recipe.plan.stages().zip(&recipe.stages).filter(|(_, work)| work.never_has_room());
+    let stages: Vec<String> = stages.map(|((_, stage), _)| stage.name.clone()).collect();
+    if !stages.is_empty() {
+        observer.notice(&Notice::NobodyCanAsk { stages });
+    }
     let (stop, stopped) = watch::channel(Stop::No);
     let watching = observer.begins(UnderWay {
         store: floor.store.clone(),

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use redrive_engine::external::Board;
 use redrive_engine::handler::Handler;
 use redrive_engine::recipe::Recipe;
 use redrive_pipeline::{ModelDef, StageDef, StageKind};
@@ -95,6 +96,10 @@ impl Wiring for SharedHandlers {
 
     fn query_embedder(&self, model: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
         self.inner.query_embedder(model)
+    }
+
+    fn board(&self) -> Option<Arc<dyn Board>> {
+        self.inner.board()
     }
 
     fn standard_input(&self) -> Option<Box<dyn Read + Send>> {

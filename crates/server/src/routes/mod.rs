@@ -9,6 +9,7 @@ mod policies;
 mod reports;
 mod runs;
 mod status;
+mod work;
 
 use crate::route::Route;
 
@@ -24,6 +25,7 @@ pub fn table() -> Vec<Route> {
         pipelines::routes(),
         policies::routes(),
         reports::routes(),
+        work::routes(),
     ]
     .concat()
 }

@@ -262,7 +262,7 @@ impl Oracle {
                     _ => None,
                 })
                 .collect(),
-            Reply::Items(_) => Vec::new(),
+            Reply::Items(_) | Reply::Part { .. } => Vec::new(),
         };
         let quota = failures.iter().any(|failure| class(failure) == Class::Quota);
         let view = self.gates.views.entry((slot, at)).or_default();

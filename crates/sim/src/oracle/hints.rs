@@ -43,7 +43,7 @@ impl Oracle {
         // One of a few items of a batch waits by its policy.
         let told = match &answer.reply {
             Reply::Whole(failure) => hint(failure),
-            Reply::Items(_) => None,
+            Reply::Items(_) | Reply::Part { .. } => None,
         };
         for &(item, attempt) in items {
             match told {

@@ -119,7 +119,7 @@ impl ChatHandler {
             Ok(bytes) => self.answer(&bytes, item),
             Err(failure) => (Reply::Whole(failure), asked.usage),
         };
-        Answer { reply, usage, limits: asked.limits }
+        Answer { reply, usage, limits: asked.limits, receipt: None }
     }
 
     /// What is said to the model about an item.

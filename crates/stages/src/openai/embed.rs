@@ -101,7 +101,7 @@ impl EmbedHandler {
             }
             Err(failure) => Reply::Whole(failure),
         };
-        Answer { reply, usage, limits: asked.limits }
+        Answer { reply, usage, limits: asked.limits, receipt: None }
     }
 
     /// The text of an item, where there is one that can be sent.

@@ -86,7 +86,7 @@ impl Decoder {
     }
 
     /// The failure that the handler itself named.
-    fn named(&self, error: &RawValue) -> Failure {
+    pub(super) fn named(&self, error: &RawValue) -> Failure {
         let value: serde_json::Value = serde_json::from_str(error.get()).unwrap_or_default();
         let class = value.get("class").and_then(|class| class.as_str()).unwrap_or_default();
         let message = match value.get("message") {

@@ -26,6 +26,7 @@ fn replies(answer: &str, items: &[Input]) -> Vec<ItemReply> {
     match decode(fill(answer, items).as_bytes(), items) {
         Reply::Items(replies) => replies,
         Reply::Whole(failure) => panic!("failed as a whole: {failure}"),
+        Reply::Part { .. } => panic!("a part"),
     }
 }
 
@@ -51,7 +52,7 @@ fn shown(reply: &ItemReply) -> String {
 #[test]
 fn a_request_is_one_line_with_the_payload_as_it_was() {
     let items = vec![item("a\n\"b\"", "{\n  \"long\": 123456789012345678901234567890\r\n}")];
-    let request = Request { stage: Arc::from("s\"1"), items, timeout: Duration::from_secs(1) };
+    let request = Request { run: RunId(1), stage: Arc::from("s\"1"), items, timeout: Duration::from_secs(1) };
     let line = String::from_utf8(encode(&request)).unwrap();
     assert!(!line.contains(['\n', '\r']), "{line}");
     assert!(line.contains("123456789012345678901234567890"), "{line}");

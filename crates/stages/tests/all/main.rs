@@ -4,6 +4,7 @@ mod chat;
 mod command;
 mod command_ends;
 mod embed;
+mod external;
 mod http;
 mod http_calls;
 mod model_server;

@@ -16,7 +16,12 @@ use crate::support::item;
 pub fn batch(payloads: &[&str]) -> Request {
     let key = |at: usize| char::from(b'a' + u8::try_from(at).unwrap()).to_string();
     let items = payloads.iter().enumerate().map(|(at, payload)| item(&key(at), payload)).collect();
-    Request { stage: Arc::from("test"), items, timeout: Duration::from_secs(60) }
+    Request {
+        run: redrive_core::id::RunId(1),
+        stage: Arc::from("test"),
+        items,
+        timeout: Duration::from_secs(60),
+    }
 }
 
 /// A request with an item for each text.

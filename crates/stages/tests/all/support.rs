@@ -21,7 +21,7 @@ pub fn item(key: &str, payload: &str) -> Input {
 /// A request with an item for each key.
 pub fn request(keys: &[&str]) -> Request {
     let items = keys.iter().map(|key| item(key, r#"{"n":1}"#)).collect();
-    Request { stage: Arc::from("test"), items, timeout: Duration::from_secs(60) }
+    Request { run: RunId(1), stage: Arc::from("test"), items, timeout: Duration::from_secs(60) }
 }
 
 /// Puts the ids of these items into a text, for `@key`.
@@ -37,6 +37,7 @@ pub fn shown(answer: &Answer) -> Vec<String> {
     match &answer.reply {
         Reply::Whole(failure) => vec![format!("whole {failure}")],
         Reply::Items(replies) => replies.iter().map(reply).collect(),
+        Reply::Part { replies, .. } => replies.iter().flatten().map(reply).collect(),
     }
 }
 

@@ -76,6 +76,9 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
                 let place = wiring::command_folder(cwd.as_deref(), folder);
                 findings.extend(look_at_command(&what, command, &place));
             }
+            StageKind::External { .. } => {
+                findings.push(good(&what, "external workers do it; they ask `redrive serve` for it"));
+            }
             StageKind::Filter { keep } => findings.push(good(&what, keep.as_str())),
             StageKind::EmbedBuiltin { .. }
             | StageKind::Parse { .. }

@@ -36,6 +36,7 @@ use std::path::{Path, PathBuf};
 const LEFT_OUT: &[&str] = &[
     "README.md: runs everything, this test too",
     "docs/agents.md: the settings of a client, which is another program",
+    "docs/external-workers.md: the page plays it in the background, with the port it has here",
     "docs/first-run.md: installs the program, which takes minutes",
     "docs/indexing.md: needs Ollama, and a key of OpenAI",
     "docs/state-machine.md: a diagram, which crates/core/tests/state_diagram.rs draws and compares",

@@ -73,6 +73,11 @@ impl Daemon {
         &mut self.started
     }
 
+    /// Its number among the processes.
+    pub fn pid(&self) -> u32 {
+        self.started.pid()
+    }
+
     /// Asks, and reads the whole answer.
     pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");

@@ -240,6 +240,11 @@ impl Started {
         assert!(sent.expect("kill is everywhere").success());
     }
 
+    /// Its number among the processes.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Writes to its standard input.
     pub fn say(&mut self, text: &str) {
         let stdin = self.child.stdin.as_mut().expect("open");

@@ -94,7 +94,7 @@ fn waiting(
     stage: &str,
     (due, cause): (Timestamp, Option<Cause>),
 ) -> String {
-    let Around { row, gate, crew, now, .. } = *around;
+    let Around { row, plan, gate, crew, now } = *around;
     match row.control {
         Control::Go => {}
         Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
@@ -108,6 +108,12 @@ fn waiting(
     }
     if let Some(gate) = gate.filter(|gate| gate.state != "open") {
         return at_gate(stage, gate);
+    }
+    if due <= now && plan.external().contains(&item.stage) {
+        return format!(
+            "It is due at {stage}, and no external worker asks for it: `POST /v1/work/claim` at a `redrive serve` of this store takes it. \
+             Waiting spends no attempt."
+        );
     }
     if due <= now && !crew.may_take(row.id) {
         let run = row.id;

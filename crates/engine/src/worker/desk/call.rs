@@ -14,7 +14,7 @@ use redrive_core::usage::Usage;
 use redrive_store::ClaimedItem;
 
 use super::gates::sign_of;
-use super::{Call, CallId, Desk, OpenCall, Ready};
+use super::{Call, CallId, Desk, Ended, OpenCall, Ready};
 use crate::handler::{Answer, Input, Reply, Request};
 
 /// An item that was turned away so often without a hint is no longer taken for one among many.
@@ -47,6 +47,7 @@ impl Desk {
                     permit,
                     failed: 0,
                     turned_away: false,
+                    receipt: None,
                 };
                 calls.push(self.hand_out(open));
             }
@@ -70,7 +71,7 @@ impl Desk {
             .ask_gate(stage, |gate| (gate.is_trying_out(now), gate.most_tokens()))
             .unwrap_or((false, None));
         let most_tokens = most_tokens.into_iter().chain(work.batch_tokens).min();
-        let most = self.batch_size(stage).limit(work.batch);
+        let most = self.batch_size(stage).limit(work.batch).min(work.call_size().0);
         let desk = self.stages.get(stage.index())?;
         let places = if self.among_others { self.places_held(stage) } else { usize::MAX };
         if desk.calling >= work.at_once().min(places) {
@@ -111,6 +112,7 @@ impl Desk {
         });
         let name = plan.map_or("", |plan| &plan.name);
         let request = Request {
+            run: self.run,
             stage: Arc::from(name),
             timeout: timeout.max().unwrap_or(Duration::from_secs(60)),
             items: asked.map(|claimed| input(claimed, name)).collect(),
@@ -124,7 +126,8 @@ impl Desk {
     pub fn finished(&mut self, id: CallId, answer: Answer, now: Timestamp) {
         let Some(mut open) = self.calls.remove(&id) else { return };
         let asked = open.asked.len();
-        let Answer { reply, usage, limits } = answer;
+        let Answer { reply, usage, limits, receipt } = answer;
+        open.receipt = receipt;
         let tokens = usage.as_ref().map(Usage::tokens);
         if let Some(usage) = usage {
             open.spend(usage);
@@ -134,7 +137,8 @@ impl Desk {
                 let sign = self.sign_of_items(&open, &replies);
                 let lesson = Lesson { sign: sign_ref(sign.as_ref()), tokens, limits };
                 self.teach(open.stage, open.permit, &lesson, now);
-                self.take_replies(&mut open, replies, sign.is_some(), now);
+                let said = open.asked.clone().zip(replies).collect();
+                self.take_replies(&mut open, said, sign.is_some(), now);
                 if let Some(bisect) = &mut open.bisect {
                     bisect.passed();
                 }
@@ -146,6 +150,13 @@ impl Desk {
             }
             Reply::Whole(failure) => {
                 self.whole_failed(&mut open, &failure, Lesson { sign: Sign::Neutral, tokens, limits }, now);
+            }
+            Reply::Part { replies, begun } => {
+                let said = open.asked.clone().zip(replies).filter_map(|(at, said)| Some((at, said?)));
+                self.take_replies(&mut open, said.collect(), false, now);
+                // A part of a batch was begun with before.
+                let begun = begun || open.bisect.is_some();
+                return self.give_up(open, if begun { &Event::Interrupted } else { &Event::Released });
             }
         }
         open.permit = None;
@@ -173,11 +184,11 @@ impl Desk {
     fn take_replies(
         &mut self,
         open: &mut OpenCall,
-        replies: Vec<ItemReply>,
+        replies: Vec<(usize, ItemReply)>,
         dependency: bool,
         now: Timestamp,
     ) {
-        for (at, reply) in open.asked.clone().zip(replies) {
+        for (at, reply) in replies {
             let reply = match reply {
                 ItemReply::Failed { failure, shared } => {
                     self.failed(open, at, failure, shared, dependency, now)
@@ -350,7 +361,7 @@ impl Desk {
 
     fn end(&mut self, open: &mut OpenCall, at: usize, event: Event) {
         if let Some(ready) = open.members.get_mut(at).and_then(Option::take) {
-            self.ended.push_back(ready.ended(event));
+            self.ended.push_back(Ended { receipt: open.receipt.clone(), ..ready.ended(event) });
         }
     }
 

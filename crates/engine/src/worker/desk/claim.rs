@@ -60,7 +60,13 @@ impl Desk {
         if self.halt.is_some() {
             return 0;
         }
-        work.capacity().saturating_sub(desk.ready.len() + desk.items_calling)
+        match work.call_size() {
+            (size, true) => {
+                let free = work.at_once().saturating_sub(desk.calling);
+                free.saturating_mul(size).saturating_sub(desk.ready.len())
+            }
+            (_, false) => work.capacity().saturating_sub(desk.ready.len() + desk.items_calling),
+        }
     }
 
     /// How many items can be called for soon, as far as the stage's gate goes.

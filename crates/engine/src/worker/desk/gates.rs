@@ -11,6 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{GateRow, Result};
 
 use super::{Desk, OpenCall};
+use crate::recipe::StageWork;
 use crate::worker::gate_set::GateSet;
 
 /// Items that were fetched wait this long for a gate; when it is closed for longer they are given back.
@@ -19,8 +20,8 @@ const HOLD: Duration = Duration::from_secs(1);
 /// Why nothing can be started at a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blocked {
-    /// The gate.
-    pub gate: Arc<str>,
+    /// The gate; `None`: there is nobody here who could be called.
+    pub gate: Option<Arc<str>>,
     /// When it opens; `None`: when somebody acts.
     pub until: Option<Timestamp>,
     /// Why somebody has to act.
@@ -163,6 +164,7 @@ impl Desk {
     pub(super) fn leave_closed_gates(&mut self, now: Timestamp) {
         let recipe = self.recipe.clone();
         for (stage, _) in recipe.plan.stages() {
+            self.leave_without_room(stage);
             let stands = self.ask_gate(stage, |gate| (gate.closed_until(now), gate.opens_at(1, now)));
             let Some((closed, opens)) = stands else { continue };
             if closed.is_none() && opens.is_some_and(|opens| opens > now.after(HOLD * 5)) {
@@ -181,6 +183,16 @@ impl Desk {
         }
     }
 
+    /// Gives back what waits for room that somebody had asked to be filled, and who is gone.
+    fn leave_without_room(&mut self, stage: StageNo) {
+        let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else {
+            return;
+        };
+        if work.handler.room().is_some_and(|room| room.calls == 0) && !desk.ready.is_empty() {
+            self.release_waiting(stage);
+        }
+    }
+
     /// When something may be started that a gate holds up now.
     #[must_use]
     pub fn opens_at(&self, now: Timestamp) -> Option<Timestamp> {
@@ -196,9 +208,12 @@ impl Desk {
         self.recipe.plan.stages().filter_map(|(stage, _)| held_up(stage)).min()
     }
 
-    /// Why nothing can be started at a stage, if a gate keeps it from that.
+    /// Why nothing can be started at a stage, if a gate keeps it from that or nobody in this process will ever answer.
     #[must_use]
     pub fn blocked(&self, stage: StageNo, now: Timestamp) -> Option<Blocked> {
+        if self.recipe.work(stage).is_some_and(StageWork::never_has_room) {
+            return Some(Blocked { gate: None, until: None, needs_somebody: None });
+        }
         let at = self.place_of_gate(stage)?;
         let gates = self.gates.lock();
         let desk = gates.at(at)?;
@@ -209,7 +224,7 @@ impl Desk {
             None => NeedsSomebody::Outage(format!("gate {}: {why}", desk.name)),
         });
         Some(Blocked {
-            gate: desk.name.clone(),
+            gate: Some(desk.name.clone()),
             until: Some(until).filter(|until| *until < Timestamp::MAX),
             needs_somebody,
         })

@@ -29,6 +29,7 @@ use redrive_core::usage::Usage;
 use redrive_store::{Change, ClaimedItem, Result, RunRow};
 
 use crate::handler::Request;
+use crate::receipt::Receipt;
 use crate::recipe::{Recipe, StageWork};
 use crate::shared;
 use crate::worker::gate_set::GateSet;
@@ -122,6 +123,8 @@ struct OpenCall {
     failed: u32,
     /// It was being taken apart, and a part was turned away.
     turned_away: bool,
+    /// Is told when what became of the items is kept.
+    receipt: Option<Receipt>,
 }
 
 impl OpenCall {
@@ -141,7 +144,7 @@ struct Ready {
 
 impl Ready {
     fn ended(self, event: Event) -> Ended {
-        Ended { claimed: self.claimed, event, usage: self.spent }
+        Ended { claimed: self.claimed, event, usage: self.spent, receipt: None }
     }
 }
 
@@ -150,11 +153,12 @@ struct Ended {
     claimed: ClaimedItem,
     event: Event,
     usage: Option<Usage>,
+    receipt: Option<Receipt>,
 }
 
 impl Ended {
     fn new(claimed: ClaimedItem, event: Event) -> Self {
-        Self { claimed, event, usage: None }
+        Self { claimed, event, usage: None, receipt: None }
     }
 }
 
@@ -162,6 +166,7 @@ impl Ended {
 struct Sent {
     change: Change,
     claimed: ClaimedItem,
+    receipt: Option<Receipt>,
 }
 
 impl Desk {
@@ -224,8 +229,10 @@ impl Desk {
     #[must_use]
     pub fn places_held(&self, stage: StageNo) -> usize {
         let (Some(desk), Some(work)) = (self.stages.get(stage.index()), self.work(stage)) else { return 0 };
-        let batches = (desk.ready.len() + desk.items_calling).div_ceil(work.batch.max(1));
-        batches.max(desk.calling)
+        match work.call_size() {
+            (size, true) => desk.calling + desk.ready.len().div_ceil(size),
+            (size, false) => (desk.ready.len() + desk.items_calling).div_ceil(size).max(desk.calling),
+        }
     }
 
     /// The clock was put back: what is known about the sizes of batches holds from now on.
@@ -320,13 +327,18 @@ impl Desk {
 
     /// Breaks off a batch: what is left of it goes back without having spent anything.
     fn break_off(&mut self, open: OpenCall) {
+        self.give_up(open, &Event::Interrupted);
+    }
+
+    /// Closes a batch: what is left of it ends like this.
+    fn give_up(&mut self, open: OpenCall, event: &Event) {
         if let Some(desk) = self.stages.get_mut(open.stage.index()) {
             desk.calling -= 1;
             desk.items_calling -= open.members.len();
         }
         self.broken_off(open.stage, open.permit);
         let left = open.members.into_iter().flatten();
-        self.ended.extend(left.map(|ready| ready.ended(Event::Interrupted)));
+        self.ended.extend(left.map(|ready| ready.ended(event.clone())));
     }
 
     /// Takes no more work: what is not started is given back, what runs may finish.

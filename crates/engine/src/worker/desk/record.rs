@@ -49,7 +49,7 @@ impl Desk {
     }
 
     fn decide(&mut self, ended: Ended, at: Moment) {
-        let Ended { claimed, event, usage } = ended;
+        let Ended { claimed, event, usage, receipt } = ended;
         if let Event::Finished(ItemReply::Failed { failure, .. }) = &event
             && self.recipe.reclassified(&claimed.item, failure).class == Class::Quota
         {
@@ -74,7 +74,8 @@ impl Desk {
                     output = Some(OutputKey::expansion(claimed.item.id, claimed.item.stage));
                 }
                 self.observe(&transition);
-                self.in_commit.push(Sent { change: Change { output, ..Change::from(transition) }, claimed });
+                let change = Change { output, ..Change::from(transition) };
+                self.in_commit.push(Sent { change, claimed, receipt });
             }
             // A held item can end in every way the desk knows; anything else is a mistake that must not be hidden.
             Err(illegal) => tracing::error!(%illegal, "an outcome could not be decided"),
@@ -147,9 +148,11 @@ impl Desk {
             journal::run_halted(self.run, control, &why);
         }
         for (sent, applied) in self.in_commit.iter().zip(applied) {
-            if *applied == Applied::Done {
+            let is_kept = *applied == Applied::Done;
+            if is_kept {
                 journal::committed(&self.plan, &sent.change.transition);
             }
+            sent.receipt.iter().for_each(|receipt| receipt.ended(is_kept));
         }
         self.budget_sent = None;
         self.in_commit.clear();

@@ -9,6 +9,7 @@ use redrive_store::{Change, Commit, Error, Pause, Retired, RunChange, RunEnd, Ru
 
 use super::{Ending, WorkerLoop};
 use crate::crash;
+use crate::recipe::StageWork;
 use crate::worker::desk::{Blocked, Desk, Halt, NeedsSomebody};
 use crate::worker::driver::{Driver, Part, Step};
 
@@ -135,7 +136,7 @@ impl<D: Driver> WorkerLoop<D> {
 
     /// The gates that keep every item of the run that could go on from doing so; `None` when one could.
     async fn all_blocked(&self, now: Timestamp) -> Result<Option<Vec<Blocked>>, Error> {
-        if self.recipe.gates.is_empty() {
+        if self.recipe.gates.is_empty() && !self.recipe.stages.iter().any(StageWork::never_has_room) {
             return Ok(None);
         }
         let waiting = Metric::State(StateKind::Waiting);
