@@ -51,6 +51,8 @@ pub const POINTS: &[&str] = &[
     "import.after_page",
     "prune.opened",
     "prune.after_page",
+    "schedule.decided",
+    "schedule.begun",
     "sqlite.before_begin",
     "sqlite.before_commit",
     "sqlite.after_commit",

@@ -13,6 +13,7 @@ use redrive_store::RunRow;
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::lines::Lines;
+use crate::schedules::{KnownZone, UNKNOWN_HINT};
 use crate::wiring::Wiring;
 
 /// Most bytes of a pipeline file. What is read may be a pipe or a device, whose length nobody knows before.
@@ -98,7 +99,8 @@ impl Pipeline {
     }
 }
 
-/// What is wrong with the expressions of a pipeline, which only whoever wires it can read; `file` is what it is told for.
+/// What is wrong with the expressions of a pipeline, which only whoever wires it can read, and with its time zone, which
+/// only this machine knows; `file` is what it is told for.
 #[must_use]
 pub fn wrong_expressions(
     wiring: &dyn Wiring,
@@ -123,6 +125,13 @@ pub fn wrong_expressions(
         })
     });
     let mut wrong: Vec<Problem> = wrong.collect();
+    let zone = definition.schedule.as_ref().map(|rule| KnownZone::find(&rule.time_zone));
+    if let Some(Err(message)) = zone {
+        let key = "schedule.time_zone".to_owned();
+        let line = lines.line(&key).unwrap_or(1);
+        let hint = Some(UNKNOWN_HINT.to_owned());
+        wrong.push(Problem { file: file.to_owned(), line, key, message, hint });
+    }
     wrong.sort_by_key(|problem| problem.line);
     wrong
 }

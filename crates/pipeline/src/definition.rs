@@ -8,6 +8,7 @@ use redrive_core::gate::GateSpec;
 use redrive_core::order::Order;
 use redrive_core::plan::ChildFailure;
 use redrive_core::policy::Policy;
+use redrive_core::schedule::Rule;
 use redrive_core::status::Thresholds;
 use serde::Serialize;
 
@@ -37,6 +38,8 @@ pub struct Definition {
     pub thresholds: Thresholds,
     /// How much failure stops a run; none is off.
     pub budget: Option<BudgetSpec>,
+    /// When a daemon begins a run by itself; none where it does not.
+    pub schedule: Option<Rule>,
     /// The stages in order, at least one.
     pub stages: Vec<StageDef>,
     /// Gates by name. A stage may name a gate that is not listed: it has the defaults.

@@ -31,6 +31,7 @@ mod reader;
 mod retry;
 mod run;
 mod scalar;
+mod schedule;
 mod source;
 mod stage;
 mod suggest;

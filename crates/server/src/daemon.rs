@@ -24,6 +24,7 @@ use crate::limits;
 use crate::listen::Service;
 use crate::openapi;
 use crate::routes::table;
+use crate::scheduler;
 use crate::tls::Certificate;
 use crate::tokens::Tokens;
 
@@ -148,6 +149,7 @@ impl Daemon {
         beside.spawn(app.carrier.clone().carry(floor.clone(), app.draining.clone()));
         beside.spawn(app.events.clone().watch(floor.clone(), app.draining.clone()));
         beside.spawn(reload(app.clone()));
+        beside.spawn(scheduler::watch(app.clone()));
         let door = tokio::spawn(service.listen(listener));
         let mut told = stop.subscribe();
         let drained = async {

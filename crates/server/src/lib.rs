@@ -23,6 +23,7 @@ mod reply;
 mod route;
 mod routes;
 mod seats;
+mod scheduler;
 mod streams;
 mod tls;
 mod tokens;

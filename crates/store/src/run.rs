@@ -378,6 +378,19 @@ impl GroupNote {
     }
 }
 
+/// What the daemons of a store have to remember together, under a name: how far a schedule is, or what was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Memo {
+    /// Its name.
+    pub name: String,
+    /// Its change number, from 1.
+    pub rev: i64,
+    /// What is remembered, as text; whoever has the name knows its form.
+    pub state: String,
+    /// When it was last written.
+    pub updated_at: Timestamp,
+}
+
 /// A gate as it is kept: what workers and processes share about one dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateRow {
