@@ -19,6 +19,7 @@
 //! | find passages, read on around one | [`search`], [`passages`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
 //! | the pipelines of a folder, which may change at any time | [`catalog`] |
+//! | what a daemon forgets by itself, and when | [`retention`] |
 //! | what a daemon begins by itself, and when | [`schedules`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //! | the shapes of all answers | [`schemas`] |
@@ -44,6 +45,7 @@ pub mod pipelines;
 pub mod policies;
 pub mod reports;
 pub mod results;
+pub mod retention;
 pub mod runs;
 pub mod schedules;
 pub mod schemas;

@@ -40,6 +40,8 @@ pub struct Definition {
     pub budget: Option<BudgetSpec>,
     /// When a daemon begins a run by itself; none where it does not.
     pub schedule: Option<Rule>,
+    /// What a daemon forgets by itself.
+    pub retention: RetentionDef,
     /// The stages in order, at least one.
     pub stages: Vec<StageDef>,
     /// Gates by name. A stage may name a gate that is not listed: it has the defaults.
@@ -84,6 +86,19 @@ impl Outbound {
             _ => None,
         }
     }
+}
+
+/// How long what has ended is kept; none is for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetentionDef {
+    /// Finished runs without dead items, after their end.
+    pub runs: Option<Duration>,
+    /// Finished runs with dead items, after their end.
+    pub runs_with_dead: Option<Duration>,
+    /// Dead items, after their death.
+    pub dead: Option<Duration>,
+    /// Items that succeeded or were filtered, after that.
+    pub succeeded: Option<Duration>,
 }
 
 /// Where items come from.

@@ -13,7 +13,7 @@ use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
 use crate::stage::Stages;
 use crate::suggest;
-use crate::{gate, layout, price, run, scalar, schedule, source};
+use crate::{gate, layout, price, retention, run, scalar, schedule, source};
 
 /// Largest file that is read.
 const FILE_MAX: usize = 4 * 1024 * 1024;
@@ -66,6 +66,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         None => Some(SourceDef::default()),
     };
     let schedule = top.take("schedule").and_then(|node| schedule::read(&node, source.as_ref(), report));
+    let retention = top.take("retention").map(|node| retention::read(&node, report)).unwrap_or_default();
     let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
     let mut reader = Stages::new(deadline, outbound.unwrap_or_default());
     let mut stages = match top.take("stage") {
@@ -95,6 +96,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         thresholds: Thresholds { whole: indexes(&stages), ..thresholds },
         budget,
         schedule,
+        retention,
         stages,
         gates,
         prices,

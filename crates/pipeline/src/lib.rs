@@ -28,6 +28,7 @@ mod plan;
 mod price;
 mod problem;
 mod reader;
+mod retention;
 mod retry;
 mod run;
 mod scalar;
@@ -37,8 +38,8 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, LineFormat, ModelDef, Outbound, PriceDef, SourceDef, SourceKind, StageDef,
-    StageKind,
+    Body, Definition, FilesDef, LineFormat, ModelDef, Outbound, PriceDef, RetentionDef, SourceDef, SourceKind,
+    StageDef, StageKind,
 };
 pub use file::parse;
 pub use problem::Problem;

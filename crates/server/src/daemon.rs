@@ -20,6 +20,7 @@ use crate::carrier::Carrier;
 use crate::door::router;
 use crate::events::Events;
 use crate::guard::Hosts;
+use crate::keeper;
 use crate::limits;
 use crate::listen::Service;
 use crate::openapi;
@@ -150,6 +151,7 @@ impl Daemon {
         beside.spawn(app.events.clone().watch(floor.clone(), app.draining.clone()));
         beside.spawn(reload(app.clone()));
         beside.spawn(scheduler::watch(app.clone()));
+        beside.spawn(keeper::watch(app.clone()));
         let door = tokio::spawn(service.listen(listener));
         let mut told = stop.subscribe();
         let drained = async {

@@ -14,6 +14,7 @@ mod daemon;
 mod door;
 mod events;
 mod guard;
+mod keeper;
 mod limits;
 mod listen;
 mod openapi;

@@ -45,14 +45,14 @@ fn words(schedules: &[ScheduleView], screen: &Screen) -> String {
         let last = schedule.last.as_ref();
         let run = last.and_then(|last| last.run).map_or_else(|| "-".to_owned(), |run| run.to_string());
         table.row([
-            schedule.pipeline.clone().into(),
-            schedule.cron.clone().into(),
-            schedule.time_zone.clone().into(),
-            schedule.next.first().map_or_else(|| "-".to_owned(), |at| screen.times.say(at)).into(),
-            last.map_or_else(|| "-".to_owned(), |last| screen.times.say_happened(&last.at)).into(),
-            run.into(),
-            count(schedule.times_fired).into(),
-            count(schedule.times_skipped).into(),
+            schedule.pipeline.clone(),
+            schedule.cron.clone(),
+            schedule.time_zone.clone(),
+            schedule.next.first().map_or_else(|| "-".to_owned(), |at| screen.times.say(at)),
+            last.map_or_else(|| "-".to_owned(), |last| screen.times.say_happened(&last.at)),
+            run,
+            count(schedule.times_fired),
+            count(schedule.times_skipped),
         ]);
     }
     let mut text = table.on(screen);

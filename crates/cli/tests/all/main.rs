@@ -68,6 +68,7 @@ mod serve_operations;
 mod serve_outbound;
 mod serve_restarts;
 mod serve_retries;
+mod serve_retention;
 mod serve_schedules;
 mod serve_security;
 mod shortage;
