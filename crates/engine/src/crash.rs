@@ -51,6 +51,8 @@ pub const POINTS: &[&str] = &[
     "import.after_page",
     "prune.opened",
     "prune.after_page",
+    "notify.decided",
+    "notify.handed_over",
     "schedule.decided",
     "schedule.begun",
     "sqlite.before_begin",

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::Floor;
 use crate::error::{Code, Error, Result};
+use crate::notices::refuse_targets;
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
 use crate::schedules::ScheduleView;
 use crate::wiring::Wiring;
@@ -218,6 +219,7 @@ fn read(wiring: &dyn Wiring, path: &Path) -> Result<Pipeline> {
     if !crate::index::makes_index(&pipeline.definition) {
         recipe(wiring, &pipeline.definition, &pipeline.folder, None)?;
     }
+    refuse_targets(wiring, &pipeline)?;
     Ok(pipeline)
 }
 

@@ -19,6 +19,7 @@
 //! | find passages, read on around one | [`search`], [`passages`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
 //! | the pipelines of a folder, which may change at any time | [`catalog`] |
+//! | who is told when something happens | [`notices`] |
 //! | what a daemon forgets by itself, and when | [`retention`] |
 //! | what a daemon begins by itself, and when | [`schedules`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
@@ -38,6 +39,7 @@ pub mod gates;
 pub mod index;
 pub mod items;
 mod lines;
+pub mod notices;
 pub mod operations;
 pub mod overview;
 pub mod passages;

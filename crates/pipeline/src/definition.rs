@@ -42,6 +42,8 @@ pub struct Definition {
     pub schedule: Option<Rule>,
     /// What a daemon forgets by itself.
     pub retention: RetentionDef,
+    /// Who is told when something happens.
+    pub notify: Vec<NotifyDef>,
     /// The stages in order, at least one.
     pub stages: Vec<StageDef>,
     /// Gates by name. A stage may name a gate that is not listed: it has the defaults.
@@ -99,6 +101,71 @@ pub struct RetentionDef {
     pub dead: Option<Duration>,
     /// Items that succeeded or were filtered, after that.
     pub succeeded: Option<Duration>,
+}
+
+/// Somebody who is told when something happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotifyDef {
+    /// What is told.
+    pub on: Vec<NotifyOn>,
+    /// Who is told.
+    pub target: NotifyTarget,
+    /// So many dead items within [`NotifyDef::dead_within`] are told of; default 10.
+    pub dead_count: u32,
+    /// The span of that; default 1 h.
+    pub dead_within: Duration,
+    /// How long an item may be due before that is told; default 10 min.
+    pub starved_after: Duration,
+}
+
+/// What can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotifyOn {
+    /// A run has ended.
+    RunEnded,
+    /// A run was paused, by whatever.
+    RunPaused,
+    /// Many items have died of late.
+    DeadGrowth,
+    /// Items are due for long, and nobody takes them.
+    Starved,
+    /// A gate waits for somebody.
+    GatePaused,
+}
+
+impl NotifyOn {
+    /// Everything that can be told.
+    pub const ALL: [Self; 5] =
+        [Self::RunEnded, Self::RunPaused, Self::DeadGrowth, Self::Starved, Self::GatePaused];
+
+    /// The name used in pipeline files and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RunEnded => "run.ended",
+            Self::RunPaused => "run.paused",
+            Self::DeadGrowth => "dead.growth",
+            Self::Starved => "items.starved",
+            Self::GatePaused => "gate.paused",
+        }
+    }
+}
+
+/// Who is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotifyTarget {
+    /// Whoever listens there, by a webhook.
+    Url {
+        /// Where, by POST.
+        url: String,
+        /// The environment variable with the secret it is signed with; none does not sign.
+        secret_env: Option<String>,
+    },
+    /// A program that speaks the handler protocol.
+    Command {
+        /// Program and arguments.
+        command: Vec<String>,
+    },
 }
 
 /// Where items come from.
@@ -270,6 +337,9 @@ pub enum StageKind {
         headers: BTreeMap<String, String>,
         /// Headers whose values are read from environment variables: header to variable.
         header_env: BTreeMap<String, String>,
+        /// The environment variable with the secret that a webhook is signed with; none does not sign.
+        #[serde(skip)]
+        secret_env: Option<String>,
         /// Largest answer in bytes; default 16 MiB.
         max_answer: u64,
         /// JSON pointer at which the output is put into the payload; none replaces the payload.
@@ -442,4 +512,6 @@ pub enum Body {
     Protocol,
     /// The bare payload of one item.
     Payload,
+    /// The same, and of the answer only its status is of interest: the payload stays as it is.
+    Webhook,
 }

@@ -13,7 +13,7 @@ use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
 use crate::stage::Stages;
 use crate::suggest;
-use crate::{gate, layout, price, retention, run, scalar, schedule, source};
+use crate::{gate, layout, notify, price, retention, run, scalar, schedule, source};
 
 /// Largest file that is read.
 const FILE_MAX: usize = 4 * 1024 * 1024;
@@ -67,6 +67,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     };
     let schedule = top.take("schedule").and_then(|node| schedule::read(&node, source.as_ref(), report));
     let retention = top.take("retention").map(|node| retention::read(&node, report)).unwrap_or_default();
+    let notify = top.take("notify").map(|node| notify::read(&node, report)).unwrap_or_default();
     let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
     let mut reader = Stages::new(deadline, outbound.unwrap_or_default());
     let mut stages = match top.take("stage") {
@@ -97,6 +98,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         budget,
         schedule,
         retention,
+        notify,
         stages,
         gates,
         prices,

@@ -24,6 +24,7 @@ mod gate;
 mod kind;
 mod layout;
 mod model;
+mod notify;
 mod plan;
 mod price;
 mod problem;
@@ -38,8 +39,8 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, LineFormat, ModelDef, Outbound, PriceDef, RetentionDef, SourceDef, SourceKind,
-    StageDef, StageKind,
+    Body, Definition, FilesDef, LineFormat, ModelDef, NotifyDef, NotifyOn, NotifyTarget, Outbound, PriceDef,
+    RetentionDef, SourceDef, SourceKind, StageDef, StageKind,
 };
 pub use file::parse;
 pub use problem::Problem;

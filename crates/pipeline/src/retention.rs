@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(read(""), Ok(RetentionDef::default()));
         let all =
             "[retention]\nruns = \"30d\"\nruns_with_dead = \"90days\"\ndead = \"14d\"\nsucceeded = \"7d\"\n";
-        let day = |n| Some(Duration::from_secs(n * 86_400));
+        let day = |n: u64| Some(Duration::from_secs(n * 86_400));
         let expected =
             RetentionDef { runs: day(30), runs_with_dead: day(90), dead: day(14), succeeded: day(7) };
         assert_eq!(read(all), Ok(expected));

@@ -26,6 +26,7 @@ use crate::listen::Service;
 use crate::openapi;
 use crate::routes::table;
 use crate::scheduler;
+use crate::teller;
 use crate::tls::Certificate;
 use crate::tokens::Tokens;
 
@@ -152,6 +153,7 @@ impl Daemon {
         beside.spawn(reload(app.clone()));
         beside.spawn(scheduler::watch(app.clone()));
         beside.spawn(keeper::watch(app.clone()));
+        beside.spawn(teller::watch(app.clone()));
         let door = tokio::spawn(service.listen(listener));
         let mut told = stop.subscribe();
         let drained = async {

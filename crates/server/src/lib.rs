@@ -23,9 +23,10 @@ mod problem;
 mod reply;
 mod route;
 mod routes;
-mod seats;
 mod scheduler;
+mod seats;
 mod streams;
+mod teller;
 mod tls;
 mod tokens;
 

@@ -13,9 +13,10 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard,
     Damage, DamagedItem, Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery,
-    ItemRev, KeptFact, KeptOutput, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
-    Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue,
-    Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    ItemRev, KeptFact, KeptOutput, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned,
+    Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot,
+    StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery,
+    WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};

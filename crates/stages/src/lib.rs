@@ -24,6 +24,7 @@ pub mod secrets;
 mod service;
 mod shortage;
 mod usage;
+mod webhook;
 
 pub use command::{CommandHandler, CommandSpec, RestartBudget};
 pub use filter::FilterHandler;

@@ -55,6 +55,15 @@ impl NewRun {
         source.strip_prefix(INBOX).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     }
 
+    /// What the names of pipelines of Redrive's own begin with: their items are messages to somebody.
+    pub const INTERNAL: &str = "redrive.notify.";
+
+    /// Whether it is of Redrive's own making.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.pipeline.starts_with(Self::INTERNAL)
+    }
+
     /// Whether it stands: its source is not read, but items are handed to it.
     #[must_use]
     pub fn is_standing(&self) -> bool {

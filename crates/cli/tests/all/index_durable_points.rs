@@ -14,7 +14,7 @@ use redrive_engine::crash::POINTS;
 const FILES: usize = 12;
 
 /// What indexing never comes to: it writes no results, takes nothing from an inbox, and no operator acts. The lease is renewed every few seconds.
-const ELSEWHERE: [&str; 25] = [
+const ELSEWHERE: [&str; 27] = [
     "inbox.begun",
     "inbox.before_submit",
     "inbox.after_submit",
@@ -38,6 +38,8 @@ const ELSEWHERE: [&str; 25] = [
     "import.after_page",
     "prune.opened",
     "prune.after_page",
+    "notify.decided",
+    "notify.handed_over",
     "schedule.decided",
     "schedule.begun",
 ];

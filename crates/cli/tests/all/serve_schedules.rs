@@ -128,7 +128,7 @@ fn a_time_at_which_the_run_goes_on_is_skipped_or_waits() {
         let daemon = start(&place, &[]);
         until(&place, |schedule| schedule["overlap"] == overlap);
         at(&clock, THREE + SECOND);
-        server.until_open(1);
+        server.until_open(5);
         at(&clock, THREE + DAY + SECOND);
         let busy = until(&place, |schedule| {
             array(&schedule["waiting"]).len() == waiting
@@ -190,6 +190,7 @@ fn what_cannot_be_begun_is_told_and_what_is_wrong_names_file_line_and_key() {
     assert_eq!(problem["key"], "schedule.time_zone");
     assert_eq!(problem["message"], "time zone \"Europe/Berln\" is not known on this machine");
     assert_eq!(listed["items"][0]["schedule"]["time_zone"], "UTC");
+    place.write("pipelines/in.jsonl", samples(5));
     let ran = place.run(&["run", "pipelines/p.toml"]).expect(2);
     assert!(ran.stderr.contains("schedule.time_zone") && ran.stderr.contains("p.toml:"), "{}", ran.stderr);
     // A pipeline that has no schedule any more is not listed.

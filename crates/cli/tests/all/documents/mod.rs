@@ -38,6 +38,7 @@ const LEFT_OUT: &[&str] = &[
     "docs/agents.md: the settings of a client, which is another program",
     "docs/first-run.md: installs the program, which takes minutes",
     "docs/indexing.md: needs Ollama, and a key of OpenAI",
+    "docs/notifications.md: the shape of a message, with made-up figures",
     "docs/state-machine.md: a diagram, which crates/core/tests/state_diagram.rs draws and compares",
 ];
 
