@@ -11,6 +11,7 @@ mod dead_letter;
 mod gate;
 mod index;
 mod lease;
+mod memo;
 mod operations;
 mod oracle;
 mod outbox;
@@ -107,6 +108,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         gates_are_judged_one_after_the_other, answers_come_in_the_order_given_and_gates_by_name,
         odd_names_are_names_of_their_own, many_gates_and_large_states_come_back, rivals_for_one_gate_have_one_winner,
         gates_outlive_the_runs_that_used_them;
+    memo: a_memo_changes_under_its_change_number, a_memo_that_says_nothing_is_forgotten, memos_are_found_by_the_beginning_of_their_names,
+        rivals_for_one_memo_have_one_winner;
     usage: usage_comes_back_with_the_attempt, a_turned_away_item_is_kept_as_decided, usage_is_counted_per_stage,
         a_stale_attempt_consumes_nothing, sums_of_usage_stop_at_the_largest_number, a_purge_leaves_what_was_consumed,
         a_pruned_run_leaves_no_counters_of_usage;

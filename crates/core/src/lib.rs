@@ -27,6 +27,7 @@ pub mod policy;
 pub mod pool;
 pub mod reading;
 pub mod redact;
+pub mod schedule;
 pub mod status;
 pub mod tally;
 pub mod time;

@@ -11,7 +11,9 @@ use serde::Serialize;
 
 use crate::Floor;
 use crate::error::{Code, Error, Result};
+use crate::notices::refuse_targets;
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
+use crate::schedules::ScheduleView;
 use crate::wiring::Wiring;
 
 /// Most files of a folder that are looked at.
@@ -65,6 +67,8 @@ pub struct PipelineView {
     pub stages: Vec<String>,
     /// Since when the version that is in force is.
     pub since: Option<String>,
+    /// How its schedule stands; `null` where it has none.
+    pub schedule: Option<ScheduleView>,
     /// What is wrong with the version that is in the file now; `null` where that is in force.
     pub problem: Option<Error>,
 }
@@ -166,7 +170,19 @@ impl Catalog {
         })
     }
 
-    /// Lists the files of the folder.
+    /// The versions that are in force.
+    #[must_use]
+    pub fn in_force(&self) -> Vec<Arc<Pipeline>> {
+        self.lock().values().filter_map(|file| file.good.clone()).collect()
+    }
+
+    /// Whether something is wrong with a file of the folder.
+    #[must_use]
+    pub fn has_problems(&self) -> bool {
+        self.lock().values().any(|file| file.problem.is_some())
+    }
+
+    /// Lists the files of the folder; how their schedules stand is in the store.
     #[must_use]
     pub fn list(&self) -> PipelineList {
         let view = |(path, file): (&PathBuf, &File)| {
@@ -180,6 +196,7 @@ impl Catalog {
                     .map(|good| good.stages.iter().map(|stage| stage.name.clone()).collect())
                     .unwrap_or_default(),
                 since: file.since.clone(),
+                schedule: None,
                 problem: file.problem.clone(),
             }
         };
@@ -202,6 +219,7 @@ fn read(wiring: &dyn Wiring, path: &Path) -> Result<Pipeline> {
     if !crate::index::makes_index(&pipeline.definition) {
         recipe(wiring, &pipeline.definition, &pipeline.folder, None)?;
     }
+    refuse_targets(wiring, &pipeline)?;
     Ok(pipeline)
 }
 

@@ -19,6 +19,9 @@
 //! | find passages, read on around one | [`search`], [`passages`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
 //! | the pipelines of a folder, which may change at any time | [`catalog`] |
+//! | who is told when something happens | [`notices`] |
+//! | what a daemon forgets by itself, and when | [`retention`] |
+//! | what a daemon begins by itself, and when | [`schedules`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //! | the shapes of all answers | [`schemas`] |
 //!
@@ -37,6 +40,7 @@ pub mod gates;
 pub mod index;
 pub mod items;
 mod lines;
+pub mod notices;
 pub mod operations;
 pub mod overview;
 pub mod passages;
@@ -44,7 +48,9 @@ pub mod pipelines;
 pub mod policies;
 pub mod reports;
 pub mod results;
+pub mod retention;
 pub mod runs;
+pub mod schedules;
 pub mod schemas;
 pub mod search;
 pub mod sources;

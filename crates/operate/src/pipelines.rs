@@ -8,11 +8,12 @@ use redrive_engine::handler::Handler;
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_index::ParseHandler;
 use redrive_pipeline::{Definition, Outbound, Problem, StageDef, StageKind};
-use redrive_store::RunRow;
+use redrive_store::{NewRun, RunRow};
 
 use crate::error::{Code, Error, Result};
 use crate::index::IndexTarget;
 use crate::lines::Lines;
+use crate::schedules::{KnownZone, UNKNOWN_HINT};
 use crate::wiring::Wiring;
 
 /// Most bytes of a pipeline file. What is read may be a pipe or a device, whose length nobody knows before.
@@ -44,6 +45,7 @@ impl Pipeline {
         let definition = parse(&text, &name)?;
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = std::fs::canonicalize(folder.unwrap_or(Path::new(".")))?;
+        refuse_own_name(&text, &definition, &name)?;
         Ok(Self { text, definition, folder, file: name })
     }
 }
@@ -70,12 +72,20 @@ impl Pipeline {
                 (parse(&guarded, &file)?, guarded)
             }
         };
+        refuse_own_name(&text, &definition, &file)?;
         for stage in definition.all_stages() {
             wiring.check_outbound(stage).map_err(|why| {
                 Error::forbidden(format!("stage {} names {why}", stage.name))
                     .hint("put the pipeline into the folder of --pipelines, or start the server with --allow-outbound")
             })?;
         }
+        Ok(Self { text, definition, folder, file })
+    }
+
+    /// A pipeline that Redrive itself has written.
+    pub(crate) fn internal(text: String, folder: PathBuf) -> Result<Self> {
+        let file = "the pipeline".to_owned();
+        let definition = parse(&text, &file)?;
         Ok(Self { text, definition, folder, file })
     }
 
@@ -98,7 +108,21 @@ impl Pipeline {
     }
 }
 
-/// What is wrong with the expressions of a pipeline, which only whoever wires it can read; `file` is what it is told for.
+/// Refuses a name that only pipelines of Redrive's own have.
+fn refuse_own_name(text: &str, definition: &Definition, file: &str) -> Result<()> {
+    let own = NewRun::INTERNAL.trim_end_matches('.');
+    if definition.name != own && !definition.name.starts_with(NewRun::INTERNAL) {
+        return Ok(());
+    }
+    let key = "name".to_owned();
+    let line = Lines::of(text).line(&key).unwrap_or(1);
+    let message = format!("names that begin with {own} are Redrive's own");
+    let hint = Some("choose another name".to_owned());
+    Err(problems_in(file, vec![Problem { file: file.to_owned(), line, key, message, hint }]))
+}
+
+/// What is wrong with the expressions of a pipeline, which only whoever wires it can read, and with its time zone, which
+/// only this machine knows; `file` is what it is told for.
 #[must_use]
 pub fn wrong_expressions(
     wiring: &dyn Wiring,
@@ -123,6 +147,13 @@ pub fn wrong_expressions(
         })
     });
     let mut wrong: Vec<Problem> = wrong.collect();
+    let zone = definition.schedule.as_ref().map(|rule| KnownZone::find(&rule.time_zone));
+    if let Some(Err(message)) = zone {
+        let key = "schedule.time_zone".to_owned();
+        let line = lines.line(&key).unwrap_or(1);
+        let hint = Some(UNKNOWN_HINT.to_owned());
+        wrong.push(Problem { file: file.to_owned(), line, key, message, hint });
+    }
     wrong.sort_by_key(|problem| problem.line);
     wrong
 }

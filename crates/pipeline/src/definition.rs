@@ -8,6 +8,7 @@ use redrive_core::gate::GateSpec;
 use redrive_core::order::Order;
 use redrive_core::plan::ChildFailure;
 use redrive_core::policy::Policy;
+use redrive_core::schedule::Rule;
 use redrive_core::status::Thresholds;
 use serde::Serialize;
 
@@ -37,6 +38,12 @@ pub struct Definition {
     pub thresholds: Thresholds,
     /// How much failure stops a run; none is off.
     pub budget: Option<BudgetSpec>,
+    /// When a daemon begins a run by itself; none where it does not.
+    pub schedule: Option<Rule>,
+    /// What a daemon forgets by itself.
+    pub retention: RetentionDef,
+    /// Who is told when something happens.
+    pub notify: Vec<NotifyDef>,
     /// The stages in order, at least one.
     pub stages: Vec<StageDef>,
     /// Gates by name. A stage may name a gate that is not listed: it has the defaults.
@@ -81,6 +88,84 @@ impl Outbound {
             _ => None,
         }
     }
+}
+
+/// How long what has ended is kept; none is for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetentionDef {
+    /// Finished runs without dead items, after their end.
+    pub runs: Option<Duration>,
+    /// Finished runs with dead items, after their end.
+    pub runs_with_dead: Option<Duration>,
+    /// Dead items, after their death.
+    pub dead: Option<Duration>,
+    /// Items that succeeded or were filtered, after that.
+    pub succeeded: Option<Duration>,
+}
+
+/// Somebody who is told when something happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotifyDef {
+    /// What is told.
+    pub on: Vec<NotifyOn>,
+    /// Who is told.
+    pub target: NotifyTarget,
+    /// So many dead items within [`NotifyDef::dead_within`] are told of; default 10.
+    pub dead_count: u32,
+    /// The span of that; default 1 h.
+    pub dead_within: Duration,
+    /// How long an item may be due before that is told; default 10 min.
+    pub starved_after: Duration,
+}
+
+/// What can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotifyOn {
+    /// A run has ended.
+    RunEnded,
+    /// A run was paused, by whatever.
+    RunPaused,
+    /// Many items have died of late.
+    DeadGrowth,
+    /// Items are due for long, and nobody takes them.
+    Starved,
+    /// A gate waits for somebody.
+    GatePaused,
+}
+
+impl NotifyOn {
+    /// Everything that can be told.
+    pub const ALL: [Self; 5] =
+        [Self::RunEnded, Self::RunPaused, Self::DeadGrowth, Self::Starved, Self::GatePaused];
+
+    /// The name used in pipeline files and messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RunEnded => "run.ended",
+            Self::RunPaused => "run.paused",
+            Self::DeadGrowth => "dead.growth",
+            Self::Starved => "items.starved",
+            Self::GatePaused => "gate.paused",
+        }
+    }
+}
+
+/// Who is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotifyTarget {
+    /// Whoever listens there, by a webhook.
+    Url {
+        /// Where, by POST.
+        url: String,
+        /// The environment variable with the secret it is signed with; none does not sign.
+        secret_env: Option<String>,
+    },
+    /// A program that speaks the handler protocol.
+    Command {
+        /// Program and arguments.
+        command: Vec<String>,
+    },
 }
 
 /// Where items come from.
@@ -254,6 +339,9 @@ pub enum StageKind {
         headers: BTreeMap<String, String>,
         /// Headers whose values are read from environment variables: header to variable.
         header_env: BTreeMap<String, String>,
+        /// The environment variable with the secret that a webhook is signed with; none does not sign.
+        #[serde(skip)]
+        secret_env: Option<String>,
         /// Largest answer in bytes; default 16 MiB.
         max_answer: u64,
         /// JSON pointer at which the output is put into the payload; none replaces the payload.
@@ -435,4 +523,6 @@ pub enum Body {
     Protocol,
     /// The bare payload of one item.
     Payload,
+    /// The same, and of the answer only its status is of interest: the payload stays as it is.
+    Webhook,
 }

@@ -13,7 +13,7 @@ use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
 use crate::stage::Stages;
 use crate::suggest;
-use crate::{gate, layout, price, run, scalar, source};
+use crate::{gate, layout, notify, price, retention, run, scalar, schedule, source};
 
 /// Largest file that is read.
 const FILE_MAX: usize = 4 * 1024 * 1024;
@@ -65,6 +65,9 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         Some(node) => source::read(&node, report),
         None => Some(SourceDef::default()),
     };
+    let schedule = top.take("schedule").and_then(|node| schedule::read(&node, source.as_ref(), report));
+    let retention = top.take("retention").map(|node| retention::read(&node, report)).unwrap_or_default();
+    let notify = top.take("notify").map(|node| notify::read(&node, report)).unwrap_or_default();
     let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
     let mut reader = Stages::new(deadline, outbound.unwrap_or_default());
     let mut stages = match top.take("stage") {
@@ -94,6 +97,9 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         // A file whose passages are not all there is not in the index as it should be.
         thresholds: Thresholds { whole: indexes(&stages), ..thresholds },
         budget,
+        schedule,
+        retention,
+        notify,
         stages,
         gates,
         prices,

@@ -53,8 +53,15 @@ fn http(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
     let body = table.take("body").and_then(|node| body(&node, report)).unwrap_or_default();
     let (headers, header_env) = headers(table, report);
     let max_answer = max_answer(table, MAX_ANSWER, report);
-    let output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
-    StageKind::Http { url, body, headers, header_env, max_answer, output }
+    let (mut secret_env, mut output) = (None, None);
+    if body == Body::Webhook {
+        table.refuse(&["output"], "a webhook leaves the payload as it is", "leave it out", report);
+        secret_env = table.take("secret_env").and_then(|node| node.parsed(report, scalar::variable));
+    } else {
+        table.refuse(&["secret_env"], "unknown key", "it belongs to body = \"webhook\"", report);
+        output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
+    }
+    StageKind::Http { url, body, headers, header_env, secret_env, max_answer, output }
 }
 
 /// The headers of every request: fixed ones, and those that are read from variables.
@@ -147,9 +154,10 @@ fn body(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Body> {
     match node.string(report)? {
         "protocol" => Some(Body::Protocol),
         "payload" => Some(Body::Payload),
+        "webhook" => Some(Body::Webhook),
         word => {
-            let message = format!("expected \"protocol\" or \"payload\", found {word:?}");
-            node.fail_with(report, message, suggest::hint(word, &["protocol", "payload"]));
+            let message = format!("expected \"protocol\", \"payload\" or \"webhook\", found {word:?}");
+            node.fail_with(report, message, suggest::hint(word, &["protocol", "payload", "webhook"]));
             None
         }
     }
@@ -172,7 +180,7 @@ fn header_table(
     headers
 }
 
-fn arguments(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Vec<String>> {
+pub(crate) fn arguments(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Vec<String>> {
     if node.as_str().is_some() {
         let hint = "write program and arguments apart: command = [\"python3\", \"stage.py\"]";
         node.fail_with(report, "expected an array, found a string", hint);

@@ -24,20 +24,23 @@ mod gate;
 mod kind;
 mod layout;
 mod model;
+mod notify;
 mod plan;
 mod price;
 mod problem;
 mod reader;
+mod retention;
 mod retry;
 mod run;
 mod scalar;
+mod schedule;
 mod source;
 mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, LineFormat, ModelDef, Outbound, PriceDef, SourceDef, SourceKind, StageDef,
-    StageKind,
+    Body, Definition, FilesDef, LineFormat, ModelDef, NotifyDef, NotifyOn, NotifyTarget, Outbound, PriceDef,
+    RetentionDef, SourceDef, SourceKind, StageDef, StageKind,
 };
 pub use file::parse;
 pub use problem::Problem;

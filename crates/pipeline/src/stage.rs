@@ -171,11 +171,11 @@ fn batch(kind: Option<&StageKind>, table: &mut Table<'_, '_>, report: &mut Repor
     let Some(node) = table.take("batch") else { return usual };
     let batch = node.count(report, BATCH_MAX).unwrap_or(usual);
     match kind {
-        Some(StageKind::Http { body: Body::Payload, .. }) if batch > 1 => node.fail_with(
-            report,
-            "body = \"payload\" carries one item",
-            "use batch = 1 or body = \"protocol\"",
-        ),
+        Some(StageKind::Http { body: body @ (Body::Payload | Body::Webhook), .. }) if batch > 1 => {
+            let word = if *body == Body::Payload { "payload" } else { "webhook" };
+            let message = format!("body = \"{word}\" carries one item");
+            node.fail_with(report, message, "use batch = 1 or body = \"protocol\"");
+        }
         Some(StageKind::Parse { .. }) if batch > FILES_MAX => node.fail_with(
             report,
             format!("more than the {FILES_MAX} files that one call may have"),

@@ -20,10 +20,13 @@ use crate::carrier::Carrier;
 use crate::door::router;
 use crate::events::Events;
 use crate::guard::Hosts;
+use crate::keeper;
 use crate::limits;
 use crate::listen::Service;
 use crate::openapi;
 use crate::routes::table;
+use crate::scheduler;
+use crate::teller;
 use crate::tls::Certificate;
 use crate::tokens::Tokens;
 
@@ -152,6 +155,9 @@ impl Daemon {
         beside.spawn(reload(app.clone()));
         let board = floor.wiring.board().filter(|_| work.is_some());
         board.iter().for_each(|board| board.open());
+        beside.spawn(scheduler::watch(app.clone()));
+        beside.spawn(keeper::watch(app.clone()));
+        beside.spawn(teller::watch(app.clone()));
         let door = tokio::spawn(service.listen(listener));
         let mut told = stop.subscribe();
         let drained = async {

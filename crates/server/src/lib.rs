@@ -14,6 +14,7 @@ mod daemon;
 mod door;
 mod events;
 mod guard;
+mod keeper;
 mod limits;
 mod listen;
 mod openapi;
@@ -22,8 +23,10 @@ mod problem;
 mod reply;
 mod route;
 mod routes;
+mod scheduler;
 mod seats;
 mod streams;
+mod teller;
 mod tls;
 mod tokens;
 

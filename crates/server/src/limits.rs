@@ -28,6 +28,14 @@ pub const EVENT_EVERY: Duration = Duration::from_millis(250);
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often the folder of pipelines is looked at.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(1);
+/// How often schedules are looked at.
+pub const SCHEDULE_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether something is kept no longer.
+pub const FORGET_EVERY: Duration = Duration::from_secs(10);
+/// How often it is looked whether something is to be told, where somebody wrote something.
+pub const TELL_EVERY: Duration = Duration::from_secs(1);
+/// How often that is looked at, whether or not somebody wrote something.
+pub const TELL_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
 /// How often operations are looked for that nobody carries on.
 pub const CARRY_EVERY: Duration = Duration::from_secs(1);
 /// How long an operation has to be left alone before it is taken for abandoned: whoever does it writes with every page.

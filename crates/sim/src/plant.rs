@@ -16,7 +16,7 @@ use redrive_core::verdict::Verdicts;
 use redrive_store::{
     Applied, BegunRun, Change, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard,
     Damage, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact,
-    KeptOutput, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
+    KeptOutput, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
     Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue,
     Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
@@ -393,6 +393,14 @@ impl Store for Planted {
             }
         }
         self.inner.save_gates(gates).await
+    }
+
+    async fn memos(&self, beginning: String) -> Result<Vec<Memo>> {
+        self.inner.memos(beginning).await
+    }
+
+    async fn save_memo(&self, memo: Memo) -> Result<Applied> {
+        self.inner.save_memo(memo).await
     }
 
     async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {

@@ -13,9 +13,10 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard,
     Damage, DamagedItem, Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery,
-    ItemRev, KeptFact, KeptOutput, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
-    Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue,
-    Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    ItemRev, KeptFact, KeptOutput, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned,
+    Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot,
+    StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery,
+    WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -428,6 +429,14 @@ impl Store for FaultyStore {
 
     async fn gates(&self) -> Result<Vec<GateRow>> {
         self.read(self.inner.gates()).await
+    }
+
+    async fn memos(&self, beginning: String) -> Result<Vec<Memo>> {
+        self.read(self.inner.memos(beginning)).await
+    }
+
+    async fn save_memo(&self, memo: Memo) -> Result<Applied> {
+        self.write(Verb::Other, "save_memo", self.inner.save_memo(memo), |_, _, _| Ok(())).await
     }
 
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>> {

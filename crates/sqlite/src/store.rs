@@ -13,9 +13,9 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error,
     GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, KeptOutput,
-    NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange, RunCounters,
-    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
-    Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
+    RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit,
+    Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -25,8 +25,8 @@ use crate::open::{self, Missing};
 use crate::options::{FaultHook, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
-    claim, copy, counter, damage, gate, history, item, note, operation, outbox, output, prune, purge, query,
-    run, scrub, submit, tombstone, turn, work, worker,
+    claim, copy, counter, damage, gate, history, item, memo, note, operation, outbox, output, prune, purge,
+    query, run, scrub, submit, tombstone, turn, work, worker,
 };
 use crate::way::{Way, file_number, file_stamp};
 use crate::writer::{Refused, Writer, transact};
@@ -424,6 +424,14 @@ impl Store for SqliteStore {
 
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>> {
         self.write(gates.len(), move |tx| gate::save(tx, &gates)).await
+    }
+
+    async fn memos(&self, beginning: String) -> Result<Vec<Memo>> {
+        self.read(move |conn| memo::beginning(conn, &beginning)).await
+    }
+
+    async fn save_memo(&self, row: Memo) -> Result<Applied> {
+        self.write(1, move |tx| memo::save(tx, &row)).await
     }
 
     async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {

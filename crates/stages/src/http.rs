@@ -8,15 +8,18 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::classify;
+use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::tap::Tap;
+use reqwest::header::HeaderMap;
 
 use crate::outbound::Reach;
 use crate::protocol;
 use crate::service::{self, Fault, Now, Service, ServiceSpec};
 use crate::usage;
+use crate::webhook::{self, Signer};
 
 /// What the body of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,6 +29,8 @@ pub enum BodyForm {
     Protocol,
     /// The payload of the one item; the answer's body is its output.
     Payload,
+    /// The payload of the one item, which stays as it is: a success is all that is asked for.
+    Webhook,
 }
 
 /// How a service is asked.
@@ -39,6 +44,8 @@ pub struct HttpSpec {
     pub headers: Vec<(String, String)>,
     /// Headers whose values are secret, already read from where they are kept.
     pub secret_headers: Vec<(String, String)>,
+    /// What webhooks are signed with, as Standard Webhooks writes it; `None`: they are not.
+    pub signing_secret: Option<String>,
     /// Most bytes of an answer.
     pub max_answer: usize,
     /// Where in the payload the output is put: a JSON pointer. `None`: in place of the payload.
@@ -63,6 +70,7 @@ impl HttpSpec {
             body: BodyForm::Protocol,
             headers: Vec::new(),
             secret_headers: Vec::new(),
+            signing_secret: None,
             max_answer: 16 << 20,
             output: None,
             verdict: None,
@@ -78,6 +86,8 @@ impl HttpSpec {
 pub struct HttpHandler {
     service: Service,
     body: BodyForm,
+    signer: Option<Signer>,
+    now: Now,
 }
 
 impl HttpHandler {
@@ -90,7 +100,7 @@ impl HttpHandler {
             url: service::address("url", &spec.url)?,
             headers: &spec.headers,
             secret_headers: &spec.secret_headers,
-            secret: None,
+            secret: spec.signing_secret.as_deref(),
             max_answer: spec.max_answer,
             output: spec.output,
             verdict: spec.verdict,
@@ -99,22 +109,29 @@ impl HttpHandler {
             reach: spec.reach,
             tap: spec.tap,
         };
-        Ok(Self { service: Service::new(service, now)?, body: spec.body })
+        let signer = spec.signing_secret.as_deref().map(Signer::new).transpose()?;
+        Ok(Self { service: Service::new(service, now.clone())?, body: spec.body, signer, now })
     }
 
     async fn ask(&self, request: &Request) -> Result<Answer, Failure> {
         let body = match (self.body, request.items.as_slice()) {
             (BodyForm::Protocol, _) => protocol::encode(request),
-            (BodyForm::Payload, [item]) => item.payload.to_vec(),
-            (BodyForm::Payload, items) => {
-                let text = format!("body = \"payload\" takes one item, not {}; set batch = 1", items.len());
+            (BodyForm::Payload | BodyForm::Webhook, [item]) => item.payload.to_vec(),
+            (BodyForm::Payload | BodyForm::Webhook, items) => {
+                let text = format!("such a body takes one item, not {}; set batch = 1", items.len());
                 return Err(Failure::new(Class::Final, Kind::Input, text));
             }
         };
-        let exchange = self.service.post(body, &request.items.iter().collect::<Vec<_>>()).await;
+        let more = match (self.body, request.items.as_slice()) {
+            (BodyForm::Webhook, [item]) => webhook::headers(item, (self.now)(), &body, self.signer.as_ref()),
+            _ => HeaderMap::new(),
+        };
+        let items = request.items.iter().collect::<Vec<_>>();
+        let exchange = self.service.post_with(body, &items, more).await;
         let decoder = &self.service.decoder;
         let (reply, usage) = match (exchange.result, self.body, request.items.as_slice()) {
             (Ok(bytes), BodyForm::Payload, [item]) => (decoder.read_bare(&bytes, item), None),
+            (Ok(_), BodyForm::Webhook, _) => (Reply::Items(vec![ItemReply::Output(None)]), None),
             (Ok(bytes), ..) => {
                 let decoded = decoder.read(&bytes, &request.items);
                 (decoded.reply, decoded.usage)

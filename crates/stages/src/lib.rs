@@ -26,6 +26,7 @@ pub mod secrets;
 mod service;
 mod shortage;
 mod usage;
+mod webhook;
 
 pub use command::{CommandHandler, CommandSpec, RestartBudget};
 pub use external::{ExternalHandler, WorkBoard};

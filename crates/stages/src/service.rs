@@ -135,6 +135,11 @@ impl Service {
 
     /// Sends a body on behalf of these items, and reads what comes back.
     pub(crate) async fn post(&self, body: Vec<u8>, items: &[&Input]) -> Exchange {
+        self.post_with(body, items, HeaderMap::new()).await
+    }
+
+    /// The same with headers of this call alone.
+    pub(crate) async fn post_with(&self, body: Vec<u8>, items: &[&Input], more: HeaderMap) -> Exchange {
         if let Some(why) = &self.refused {
             let failure = fault::of_reach(why, &self.target, &self.decoder);
             return Exchange { limits: Limits::default(), result: Err(Fault::Failed(failure)) };
@@ -147,6 +152,7 @@ impl Service {
             .client
             .post(self.url.clone())
             .headers(self.headers.clone())
+            .headers(more)
             .header(IDEMPOTENCY_KEY, key)
             .body(body);
         let response = match post.send().await {

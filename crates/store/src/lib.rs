@@ -27,8 +27,8 @@ pub use request::{
     KeptOutput, OutputKey, Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
-    BegunRun, ControlChange, GateRow, GroupNote, HANDED_OVER, NewRun, NewWorker, Operation, OperationKind,
-    OperationState, Pause, Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
+    BegunRun, ControlChange, GateRow, GroupNote, HANDED_OVER, Memo, NewRun, NewWorker, Operation,
+    OperationKind, OperationState, Pause, Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};
 pub use work::{Has, OpenRun, RunState, WorkFilter, WorkList, WorkPosition, WorkQuery};

@@ -55,6 +55,15 @@ impl NewRun {
         source.strip_prefix(INBOX).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     }
 
+    /// What the names of pipelines of Redrive's own begin with: their items are messages to somebody.
+    pub const INTERNAL: &str = "redrive.notify.";
+
+    /// Whether it is of Redrive's own making.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.pipeline.starts_with(Self::INTERNAL)
+    }
+
     /// Whether it stands: its source is not read, but items are handed to it.
     #[must_use]
     pub fn is_standing(&self) -> bool {
@@ -376,6 +385,19 @@ impl GroupNote {
     pub fn is_empty(&self) -> bool {
         self.note.is_empty() && self.acknowledged_at.is_none()
     }
+}
+
+/// What the daemons of a store have to remember together, under a name: how far a schedule is, or what was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Memo {
+    /// Its name.
+    pub name: String,
+    /// Its change number, from 1.
+    pub rev: i64,
+    /// What is remembered, as text; whoever has the name knows its form.
+    pub state: String,
+    /// When it was last written.
+    pub updated_at: Timestamp,
 }
 
 /// A gate as it is kept: what workers and processes share about one dependency.

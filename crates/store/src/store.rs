@@ -21,7 +21,7 @@ use crate::request::{
     Scrub, Scrubbed, Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
-    BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
+    BegunRun, GateRow, GroupNote, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
     WorkerRow,
 };
 use crate::work::{WorkList, WorkQuery};
@@ -156,6 +156,12 @@ pub trait Store: Send + Sync {
     /// Writes gates, each only if it still has the change number it was read with (0: there is none yet); that number
     /// then grows by one.
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>>;
+
+    /// Reads the memos whose names begin so, by name.
+    async fn memos(&self, beginning: String) -> Result<Vec<Memo>>;
+    /// Writes a memo if it still has the change number it was read with (0: there is none yet); that number then grows by
+    /// one. One that says nothing is forgotten.
+    async fn save_memo(&self, memo: Memo) -> Result<Applied>;
 
     /// Has facts kept from now on, whoever writes, each in the transaction of what it tells of. Returns the store's name: the
     /// proposed one, unless it has one.

@@ -207,6 +207,8 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<GatesCommand>,
     },
+    /// List the schedules that daemons look after: next times, last firing, what was skipped and why
+    Schedules,
     /// A provider that misbehaves on purpose, by a seeded plan: rehearse an outage before it happens
     Rehearse(RehearseArgs),
     /// Look at dead items, send them back, or remove them

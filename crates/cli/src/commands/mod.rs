@@ -25,6 +25,7 @@ mod rehearse;
 mod results;
 mod run;
 mod runs;
+mod schedules;
 mod schema;
 mod search;
 mod serve;
@@ -89,6 +90,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Stats(args) => stats::stats(&context, &args.into()).await,
         Command::Check { run } => check::check(&context, run).await,
         Command::Gates { command } => gates::gates(&context, command).await,
+        Command::Schedules => schedules::schedules(&context).await,
         Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
         Command::Dead(command) => dead::dead(&context, command).await,
         Command::Policy(command) => policy::run(&context, command).await,

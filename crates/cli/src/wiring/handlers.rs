@@ -170,16 +170,20 @@ impl Making<'_> {
     }
 
     fn http(&self) -> Result<Arc<dyn Handler>, String> {
-        let StageKind::Http { url, body, headers, header_env, max_answer, output } = &self.def.kind else {
+        let StageKind::Http { url, body, headers, header_env, secret_env, max_answer, output } =
+            &self.def.kind
+        else {
             return Err(other_kind());
         };
         let spec = HttpSpec {
             body: match body {
                 Body::Protocol => BodyForm::Protocol,
                 Body::Payload => BodyForm::Payload,
+                Body::Webhook => BodyForm::Webhook,
             },
             headers: headers.clone().into_iter().collect(),
             secret_headers: secret_headers(header_env)?,
+            signing_secret: secret_env.as_deref().map(signing_secret).transpose()?,
             max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
             output: output.clone(),
             verdict: self.def.verdict.clone(),
@@ -379,6 +383,10 @@ fn model(def: &ModelDef, concurrency: usize) -> Result<redrive_stages::ModelSpec
 }
 
 /// Headers with their values read from the environment.
+fn signing_secret(variable: &str) -> Result<String, String> {
+    std::env::var(variable).map_err(|_| format!("secret_env: the environment variable {variable} is not set"))
+}
+
 fn secret_headers(header_env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, String> {
     let read = |(name, variable): (&String, &String)| {
         let value = std::env::var(variable)

@@ -14,7 +14,7 @@ use redrive_engine::crash::POINTS;
 const FILES: usize = 12;
 
 /// What indexing never comes to: it writes no results, takes nothing from an inbox, and no operator acts. The lease is renewed every few seconds.
-const ELSEWHERE: [&str; 23] = [
+const ELSEWHERE: [&str; 27] = [
     "inbox.begun",
     "inbox.before_submit",
     "inbox.after_submit",
@@ -38,6 +38,10 @@ const ELSEWHERE: [&str; 23] = [
     "import.after_page",
     "prune.opened",
     "prune.after_page",
+    "notify.decided",
+    "notify.handed_over",
+    "schedule.decided",
+    "schedule.begun",
 ];
 /// What only a process comes to that finds the work of a killed one.
 const AFTER_A_KILL: [&str; 2] = ["reap.before_commit", "reap.after_commit"];

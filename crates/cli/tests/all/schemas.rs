@@ -267,6 +267,7 @@ fn gates_and_inboxes_are_told_as_is_written_down() {
             ("gates pause", &["gates", "pause", &gate], 0),
             ("gates resume", &["gates", "resume", &gate], 0),
             ("gates reset", &["gates", "reset", &gate], 0),
+            ("schedules", &["schedules"], 0),
             ("submit items", &["submit", "box.toml", "--items", "in.jsonl"], 0),
             ("show", &["show", "r2"], 0),
             ("submit", &["submit", "other.toml"], 0),

@@ -25,7 +25,7 @@ pub use gates::{change_gate, resume_gates};
 pub use import::Import;
 pub use kill::{kill, live_descendants};
 pub use pause::pause;
-pub use prune::{Forget, prune};
+pub use prune::{Forget, prune, prune_of};
 pub use purge::purge;
 pub use reconfigure::{Again, Reconfigure, Way, reconfigure, see_again, would_go_again};
 pub use redrive::{Preview, Redrive, preview, redrive};
@@ -189,6 +189,10 @@ pub async fn go_on(
         Request::Prune(request) => {
             let asked_at = row.created_at;
             prune::go_on(store, request.before(asked_at), request, row, env).await?.1
+        }
+        Request::PruneOf { pipeline, forget } => {
+            let before = forget.before(row.created_at);
+            prune::go_on_of(store, &pipeline, before, forget, row, env).await?
         }
         Request::Import { .. } => close(store, row, env.clock.now()).await?,
     };

@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
+use redrive_core::id::RunId;
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{Operation, Prune, Pruned, Result, Store};
+use redrive_store::{Operation, Prune, Pruned, Result, RunFilter, Store};
 use serde::{Deserialize, Serialize};
 
 use super::{Done, Request, close, is_open, open};
+use crate::counts::{CountersOf, counts};
 use crate::crash;
 use crate::env::Env;
 use crate::maintain::prunable;
 
 /// Items of a page.
 const PAGE: usize = 2_000;
+/// Runs that are looked at in one go.
+const RUNS: usize = 500;
 
 /// Which runs to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,4 +80,71 @@ pub(super) async fn go_on(
         env.progress.reached(operation.changed, Some(all));
     }
     Ok((total, close(store, operation, env.clock.now()).await?))
+}
+
+/// Forgets runs of one pipeline that finished long ago, page by page, as [`prune`] does. Where there is none, nothing is
+/// written.
+///
+/// # Errors
+/// When the store fails; what went before is gone.
+pub async fn prune_of(
+    store: &dyn Store,
+    pipeline: &str,
+    request: Forget,
+    actor: &str,
+    env: &Env,
+) -> Result<Option<Done>> {
+    let now = env.clock.now();
+    if old_runs(store, pipeline, request.before(now), request.with_dead).await?.is_empty() {
+        return Ok(None);
+    }
+    let asked = Request::PruneOf { pipeline: pipeline.to_owned(), forget: request };
+    let operation = open(store, &asked, actor, now).await?;
+    go_on_of(store, pipeline, request.before(now), request, operation, env).await.map(Some)
+}
+
+/// Does the pages of an operation on one pipeline that are left.
+pub(super) async fn go_on_of(
+    store: &dyn Store,
+    pipeline: &str,
+    finished_before: Timestamp,
+    request: Forget,
+    mut operation: Operation,
+    env: &Env,
+) -> Result<Done> {
+    for run in old_runs(store, pipeline, finished_before, request.with_dead).await? {
+        let page = Prune { finished_before, with_dead: request.with_dead, only: Some(run), limit: PAGE };
+        let mut more = true;
+        while more && is_open(store, operation.id).await? {
+            operation.updated_at = env.clock.now();
+            let gone = store.prune(page, Some(operation.clone())).await?;
+            crash::point("prune.after_page");
+            operation.changed += gone.items;
+            more = gone.more;
+        }
+    }
+    close(store, operation, env.clock.now()).await
+}
+
+/// The runs of a pipeline that are old enough, oldest first; those with dead items where they are meant, too.
+async fn old_runs(
+    store: &dyn Store,
+    pipeline: &str,
+    finished_before: Timestamp,
+    with_dead: bool,
+) -> Result<Vec<RunId>> {
+    let filter = RunFilter { pipeline: Some(pipeline.to_owned()), ..RunFilter::default() };
+    let (mut found, mut last) = (Vec::new(), None);
+    loop {
+        let page = store.runs(filter.clone(), last, RUNS).await?;
+        let Some(oldest) = page.last() else { break };
+        last = Some(oldest.id);
+        let old = page.iter().filter(|row| row.finished_at.is_some_and(|at| at < finished_before));
+        let old: Vec<RunId> = old.map(|row| row.id).collect();
+        let counters = CountersOf::read(store, old.clone()).await?;
+        found
+            .extend(old.into_iter().filter(|run| with_dead || counts(counters.of(*run), |_| true).dead == 0));
+    }
+    found.reverse();
+    Ok(found)
 }

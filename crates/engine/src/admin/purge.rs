@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use redrive_core::id::ItemSeq;
-use redrive_core::item::{Item, State};
+use redrive_core::item::{Item, State, StateKind};
 use redrive_store::{ItemFilter, ItemQuery, ItemRev, Operation, Result, Store};
 
 use super::{Done, PAGE, Request, close, count_dead, dead, is_open, next_page, open};
 use crate::crash;
 use crate::env::Env;
 
-/// Removes dead items, page by page. The same request after a crash goes on where it was.
+/// Removes dead items, or those in the state that the filter names, page by page. The same request after a crash goes on where it was.
 ///
 /// # Errors
 /// When the store fails; the pages before stay done.
@@ -26,8 +26,11 @@ pub(super) async fn go_on(
     mut operation: Operation,
     env: &Env,
 ) -> Result<Done> {
-    let all = operation.changed + operation.skipped + count_dead(store, filter).await?;
-    let mut query = ItemQuery { filter: dead(filter), after: operation.after, limit: PAGE };
+    let of_dead = filter.state.is_none_or(|state| state == StateKind::Dead);
+    let left = if of_dead { Some(count_dead(store, filter).await?) } else { None };
+    let all = left.map(|left| operation.changed + operation.skipped + left);
+    let meant = if of_dead { dead(filter) } else { filter.clone() };
+    let mut query = ItemQuery { filter: meant, after: operation.after, limit: PAGE };
     let mut again = operation.after.is_some();
     loop {
         let page = store.items(query.clone()).await?;
@@ -45,7 +48,7 @@ pub(super) async fn go_on(
         query.limit = next_page(query.limit);
         operation.after = Some(last);
         purge_page(store, &page, &mut operation, env).await?;
-        env.progress.reached(operation.changed + operation.skipped, Some(all));
+        env.progress.reached(operation.changed + operation.skipped, all);
     }
     close(store, operation, env.clock.now()).await
 }

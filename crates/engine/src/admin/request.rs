@@ -40,6 +40,13 @@ pub enum Request {
     },
     /// Forgets old finished runs.
     Prune(Forget),
+    /// The same of one pipeline.
+    PruneOf {
+        /// Which.
+        pipeline: String,
+        /// Which of its runs.
+        forget: Forget,
+    },
 }
 
 impl Request {
@@ -53,7 +60,7 @@ impl Request {
             Self::Retry(_) => OperationKind::Retry,
             Self::Rerun(_) => OperationKind::Rerun,
             Self::Import { .. } => OperationKind::Import,
-            Self::Prune(_) => OperationKind::Prune,
+            Self::Prune(_) | Self::PruneOf { .. } => OperationKind::Prune,
         }
     }
 
@@ -135,6 +142,10 @@ mod tests {
             }),
             Request::Import { from: "edited.jsonl".to_owned() },
             Request::Prune(Forget { older_than_ms: 86_400_000, with_dead: true }),
+            Request::PruneOf {
+                pipeline: "a".to_owned(),
+                forget: Forget { older_than_ms: 86_400_000, with_dead: false },
+            },
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use redrive_core::item::StateKind;
 use redrive_engine::admin::{Forget, Redrive, Request, Rerun, Retry};
 use redrive_store::{ItemFilter, Operation};
 
@@ -35,15 +36,18 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
             parts.push(format!("from stage {}", runs.stage_name(*run, *stage).await?));
             parts
         }
-        Request::Prune(Forget { older_than_ms, with_dead }) => {
-            let span = Duration::from_millis(*older_than_ms);
-            let mut parts = vec![format!("runs that finished more than {} s before", span.as_secs())];
-            parts.extend(with_dead.then(|| "with dead items, too".to_owned()));
-            parts
-        }
+        Request::Prune(forget) => forgotten("runs", forget),
+        Request::PruneOf { pipeline, forget } => forgotten(&format!("runs of {pipeline}"), forget),
         Request::Import { from } => vec![format!("from {from}")],
     };
     Ok(parts.join(", "))
+}
+
+fn forgotten(what: &str, forget: &Forget) -> Vec<String> {
+    let span = Duration::from_millis(forget.older_than_ms);
+    let mut parts = vec![format!("{what} that finished more than {} s before", span.as_secs())];
+    parts.extend(forget.with_dead.then(|| "with dead items, too".to_owned()));
+    parts
 }
 
 /// What a filter says; `all` where it says nothing.
@@ -56,6 +60,8 @@ async fn filtered(runs: &Runs<'_>, filter: &ItemFilter, all: &str) -> Result<Vec
             parts.push(format!("stage {}", runs.stage_name(run, stage).await?));
         }
     }
+    let state = filter.state.filter(|state| *state != StateKind::Dead);
+    parts.extend(state.map(|state| state.name().to_owned()));
     parts.extend(filter.class.map(|class| format!("class {}", class.name())));
     parts.extend(filter.reason.map(|reason| format!("reason {}", reason.name())));
     parts.extend(filter.group.as_ref().map(|group| format!("group {group}")));

@@ -154,6 +154,7 @@ async fn rows(floor: &Floor, request: &Look) -> Result<Vec<RunRow>> {
     ended.sort_by_key(|row| std::cmp::Reverse((row.finished_at.unwrap_or(row.created_at), row.id)));
     ended.truncate(request.ended);
     rows.extend(ended);
+    rows.retain(|row| !row.spec.is_internal());
     Ok(rows)
 }
 

@@ -49,7 +49,7 @@ impl<'a> Runs<'a> {
     pub async fn find(&self, run: Option<RunId>) -> Result<KnownRun> {
         let row = match run {
             Some(run) => self.store.run(run).await?,
-            None => self.store.runs(RunFilter::default(), None, 1).await?.into_iter().next(),
+            None => self.newest().await?,
         };
         let row = row.ok_or_else(|| {
             let (what, hint) = match run {
@@ -63,6 +63,19 @@ impl<'a> Runs<'a> {
         let definition = pipelines::parse(&row.spec.definition, &format!("the pipeline of {}", row.id))?;
         let plan = definition.plan();
         Ok(KnownRun { row, definition, plan })
+    }
+
+    /// The newest run that somebody began.
+    async fn newest(&self) -> Result<Option<RunRow>> {
+        let (mut before, mut limit) = (None, 1);
+        loop {
+            let page = self.store.runs(RunFilter::default(), before, limit).await?;
+            let Some(last) = page.last().map(|row| row.id) else { return Ok(None) };
+            if let Some(row) = page.into_iter().find(|row| !row.spec.is_internal()) {
+                return Ok(Some(row));
+            }
+            (before, limit) = (Some(last), PAGE);
+        }
     }
 
     /// A run whose pipeline can still be read; `None` when there is none, or it cannot.

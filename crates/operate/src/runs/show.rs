@@ -4,7 +4,7 @@ use redrive_core::id::RunId;
 use redrive_core::status::{Counts, RunStatus};
 use redrive_core::time::Timestamp;
 use redrive_engine::report::{RunReport, run_report, run_reports};
-use redrive_store::{RunFilter, RunRow};
+use redrive_store::{NewRun, RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::{KnownRun, Runs};
@@ -20,7 +20,8 @@ const PAGE: usize = 200;
 /// Which runs to list.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct List {
-    /// Only runs of this pipeline.
+    /// Only runs of this pipeline. Those of Redrive's own are listed where they are asked for: `redrive.notify` means all
+    /// of them.
     pub pipeline: Option<String>,
     /// Only runs that stand like one of these; empty: however they stand.
     #[serde(default)]
@@ -58,7 +59,9 @@ pub struct RunList {
 /// When the store fails.
 pub async fn list(floor: &Floor, request: &List) -> Result<RunList> {
     let (now, limit) = (floor.now(), request.limit.min(MOST));
-    let filter = RunFilter { pipeline: request.pipeline.clone(), ..RunFilter::default() };
+    let all_internal = request.pipeline.as_deref() == NewRun::INTERNAL.strip_suffix('.');
+    let pipeline = request.pipeline.clone().filter(|_| !all_internal);
+    let filter = RunFilter { pipeline: pipeline.clone(), ..RunFilter::default() };
     let since = request.within_ms.map(|span| Timestamp(now.0.saturating_sub(span)));
     let (mut runs, mut before) = (Vec::new(), request.before);
     while runs.len() < limit {
@@ -67,6 +70,7 @@ pub async fn list(floor: &Floor, request: &List) -> Result<RunList> {
         let mut page = floor.store.runs(filter.clone(), before, wanted).await?;
         let Some(last) = page.last().map(|row| row.id) else { break };
         before = Some(last);
+        page.retain(|row| pipeline.is_some() || row.spec.is_internal() == all_internal);
         page.retain(|row| since.is_none_or(|since| row.finished_at.is_none_or(|ended| ended >= since)));
         let reports = reports(floor, page, now).await?;
         let stands =

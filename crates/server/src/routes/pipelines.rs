@@ -1,5 +1,6 @@
 //! Pipelines of the folder, and items for their standing runs.
 
+use redrive_operate::schedules;
 use redrive_operate::submit::{self, HandIn, Inbox};
 use redrive_operate::{Error, Result};
 use serde::Deserialize;
@@ -15,7 +16,12 @@ const MOST_ITEMS: usize = 10_000;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/pipelines", "Lists the pipelines of the folder.", Shape::Json("pipeline_list"), list),
+        Route::get(
+            "/v1/pipelines",
+            "Lists the pipelines of the folder, with how their schedules stand.",
+            Shape::Json("pipeline_list"),
+            list,
+        ),
         Route::post(
             "/v1/pipelines/{pipeline}/items",
             "Hands items to the standing runs of a pipeline; what is known by its key is not admitted twice.",
@@ -27,7 +33,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 async fn list(call: Call) -> Result<Reply> {
-    Reply::json(&call.app.catalog.list())
+    Reply::json(&schedules::with_schedules(&call.floor, &call.app.catalog).await?)
 }
 
 /// Items that are handed in.

@@ -25,7 +25,7 @@ use crate::request::{
     Scrub, Scrubbed, Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
-    BegunRun, GateRow, GroupNote, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
+    BegunRun, GateRow, GroupNote, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
     WorkerRow,
 };
 use crate::work::{WorkList, WorkQuery};
@@ -274,6 +274,16 @@ impl Store for MemoryStore {
 
     async fn save_gates(&self, gates: Vec<GateRow>) -> Result<Vec<Applied>> {
         Ok(self.change()?.save_gates(gates))
+    }
+
+    async fn memos(&self, beginning: String) -> Result<Vec<Memo>> {
+        let state = self.lock();
+        let named = state.memos.values().filter(|memo| memo.name.starts_with(&beginning));
+        Ok(named.cloned().collect())
+    }
+
+    async fn save_memo(&self, memo: Memo) -> Result<Applied> {
+        Ok(self.change()?.save_memo(memo))
     }
 
     async fn keep_facts(&self, proposed: StoreId) -> Result<StoreId> {

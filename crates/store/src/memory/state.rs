@@ -14,7 +14,7 @@ use crate::request::{Applied, KeptOutput, OutputKey};
 use crate::rule::operation::saved_state;
 use crate::rule::run::{ChangedRun, begun_reading, changed_run};
 use crate::run::{
-    GateRow, NewRun, NewWorker, Operation, Pause, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+    GateRow, Memo, NewRun, NewWorker, Operation, Pause, Retired, RunChange, RunFilter, RunRow, WorkerRow,
 };
 use crate::{Error, Result};
 
@@ -34,6 +34,7 @@ pub(super) struct State {
     pub(super) operations: BTreeMap<OperationId, Operation>,
     pub(super) group_notes: BTreeMap<String, crate::run::GroupNote>,
     pub(super) gates: BTreeMap<String, GateRow>,
+    pub(super) memos: BTreeMap<String, Memo>,
     pub(super) index: super::index::Kept,
     pub(super) tombstones: BTreeMap<ItemSeq, Tombstone>,
     next_run: i64,
@@ -186,6 +187,19 @@ impl State {
             return Applied::Stale;
         }
         self.gates.insert(gate.name.clone(), GateRow { rev: rev + 1, ..gate });
+        Applied::Done
+    }
+
+    pub(super) fn save_memo(&mut self, memo: Memo) -> Applied {
+        let rev = self.memos.get(&memo.name).map_or(0, |kept| kept.rev);
+        if rev != memo.rev {
+            return Applied::Stale;
+        }
+        if memo.state.is_empty() {
+            self.memos.remove(&memo.name);
+        } else {
+            self.memos.insert(memo.name.clone(), Memo { rev: rev + 1, ..memo });
+        }
         Applied::Done
     }
 

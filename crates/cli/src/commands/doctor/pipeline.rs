@@ -64,9 +64,9 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
     for stage in definition.all_stages() {
         let what = format!("stage {}", stage.name);
         match &stage.kind {
-            StageKind::Http { url, header_env, .. } => {
+            StageKind::Http { url, header_env, secret_env, .. } => {
                 findings.push(reach(&what, url));
-                findings.extend(unset(&what, header_env.values()));
+                findings.extend(unset(&what, header_env.values().chain(secret_env)));
             }
             StageKind::Embed { model, .. } | StageKind::Chat { model, .. } => {
                 findings.push(reach(&what, &model.base_url));

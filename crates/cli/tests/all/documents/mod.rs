@@ -39,6 +39,7 @@ const LEFT_OUT: &[&str] = &[
     "docs/external-workers.md: the page plays it in the background, with the port it has here",
     "docs/first-run.md: installs the program, which takes minutes",
     "docs/indexing.md: needs Ollama, and a key of OpenAI",
+    "docs/notifications.md: the shape of a message, with made-up figures",
     "docs/state-machine.md: a diagram, which crates/core/tests/state_diagram.rs draws and compares",
 ];
 
