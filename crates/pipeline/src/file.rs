@@ -11,9 +11,10 @@ use toml::de::DeTable;
 use crate::definition::{Definition, Outbound, SourceDef, StageDef};
 use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
+use crate::run::RunDef;
 use crate::stage::Stages;
 use crate::suggest;
-use crate::{gate, layout, price, run, scalar, source};
+use crate::{gate, layout, price, rule, run, scalar, source};
 
 /// Largest file that is read.
 const FILE_MAX: usize = 4 * 1024 * 1024;
@@ -65,7 +66,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         Some(node) => source::read(&node, report),
         None => Some(SourceDef::default()),
     };
-    let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
+    let RunDef { thresholds, budget, max_dead } = run::read(top.take("run").as_ref(), report);
     let mut reader = Stages::new(deadline, outbound.unwrap_or_default());
     let mut stages = match top.take("stage") {
         Some(node) => reader.list(&node, report),
@@ -80,6 +81,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let gates = top.take("gate").map_or_else(BTreeMap::new, |node| gates(&node, &stages, report));
     let prices = top.take("price").map_or_else(BTreeMap::new, |node| price::read(&node, report));
     price::apply(&mut stages, &prices);
+    let rules = top.take("rule").map_or_else(Vec::new, |node| rule::read(&node, &stages, report));
     top.finish(report);
     Some(Definition {
         name: name?,
@@ -93,9 +95,11 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         // A file whose passages are not all there is not in the index as it should be.
         thresholds: Thresholds { whole: indexes(&stages), ..thresholds },
         budget,
+        max_dead,
         stages,
         gates,
         prices,
+        rules,
         warnings: Vec::new(),
     })
 }

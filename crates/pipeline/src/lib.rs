@@ -29,6 +29,7 @@ mod price;
 mod problem;
 mod reader;
 mod retry;
+mod rule;
 mod run;
 mod scalar;
 mod source;
@@ -36,8 +37,8 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, LineFormat, ModelDef, Outbound, PriceDef, SourceDef, SourceKind, StageDef,
-    StageKind,
+    Body, Definition, FilesDef, LineFormat, ModelDef, Outbound, PriceDef, RuleDef, SourceDef, SourceKind,
+    StageDef, StageKind, When,
 };
 pub use file::parse;
 pub use problem::Problem;

@@ -28,9 +28,5 @@ pub const EVENT_EVERY: Duration = Duration::from_millis(250);
 pub const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How often the folder of pipelines is looked at.
 pub const RELOAD_EVERY: Duration = Duration::from_secs(1);
-/// How often operations are looked for that nobody carries on.
-pub const CARRY_EVERY: Duration = Duration::from_secs(1);
-/// How long an operation has to be left alone before it is taken for abandoned: whoever does it writes with every page.
-pub const ABANDONED: Duration = Duration::from_secs(10);
 /// How long the store may take to say that it is there.
 pub const READY_WITHIN: Duration = Duration::from_secs(2);
