@@ -159,6 +159,7 @@ pub fn recipe(shape: Shape, handler: &Arc<dyn Handler>) -> Result<Recipe, Failur
         order: Order::Oldest,
         share: Order::DEFAULT_SHARE,
         budget: None,
+        max_dead: None,
         thresholds: Thresholds::default(),
     })
 }

@@ -11,6 +11,7 @@ mod dead_letter;
 mod gate;
 mod index;
 mod lease;
+mod members;
 mod memo;
 mod operations;
 mod oracle;
@@ -104,6 +105,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,
         a_run_is_done_when_its_source_was_read_and_nothing_is_left,
         an_unfinished_run_is_begun_once, a_standing_run_that_was_closed_is_not_gone_on_with;
+    members: a_frozen_operation_has_its_items, what_an_operation_sent_back_is_written_with_it,
+        rivals_for_one_turn_of_an_actor_have_one_winner, items_of_operations_that_ended_long_ago_are_forgotten;
     gate: a_new_gate_is_written_once, a_gate_changes_under_its_change_number, a_gate_that_is_not_there_is_not_changed,
         gates_are_judged_one_after_the_other, answers_come_in_the_order_given_and_gates_by_name,
         odd_names_are_names_of_their_own, many_gates_and_large_states_come_back, rivals_for_one_gate_have_one_winner,

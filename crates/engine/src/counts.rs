@@ -1,6 +1,7 @@
 //! Counters of a run, put together.
 
 use redrive_core::id::{RunId, StageNo};
+use redrive_core::item::StateKind;
 use redrive_core::plan::Plan;
 use redrive_core::status::Counts;
 use redrive_core::tally::{Counter, Metric};
@@ -71,4 +72,14 @@ pub async fn live_items(store: &dyn Store, run: RunId) -> Result<u64> {
 /// Counts of the run's own items, those that were not expanded from another.
 pub(crate) fn own_counts(counters: &[Counter], plan: &Plan) -> Counts {
     counts(counters, |stage| is_own(plan, stage))
+}
+
+/// How many items of a run are dead.
+///
+/// # Errors
+/// When the store fails.
+pub async fn dead_items(store: &dyn Store, run: RunId) -> Result<u64> {
+    let counters = store.counters(run).await?;
+    let dead = counters.iter().filter(|counter| counter.metric == Metric::State(StateKind::Dead));
+    Ok(dead.map(|counter| u64::try_from(counter.n).unwrap_or(0)).sum())
 }

@@ -34,6 +34,8 @@ pub struct Recipe {
     pub share: f64,
     /// How much failure is too much; `None`: none is.
     pub budget: Option<BudgetSpec>,
+    /// Most dead items before nothing more is begun; `None`: any number.
+    pub max_dead: Option<u64>,
     /// From which share of success on a run counts as what.
     pub thresholds: Thresholds,
 }

@@ -109,6 +109,7 @@ fn recipe(stages: Vec<(StagePlan, fn() -> ItemReply)>) -> Recipe {
         order: Order::Oldest,
         share: 0.0,
         budget: None,
+        max_dead: None,
         thresholds: Thresholds::default(),
     }
 }

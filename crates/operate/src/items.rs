@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::{Code, Error, Result};
+use crate::operations::Doomed;
 use crate::runs::Runs;
 use crate::{Floor, Role};
 
@@ -244,6 +245,11 @@ async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
     let known = runs.find(Some(item.run)).await?;
     let gate = known.definition.gate_names().into_iter().nth(item.stage.index()).flatten();
     let mut life = tell_life(store, &known.row, &item, &known.plan, gate.as_deref(), &floor.env).await?;
+    if let Some(at) = Doomed::of(store).await?.at(store, &item).await? {
+        life.now.push_str(&format!(
+            " It is to be purged at {at}; `redrive dead operations` lists who asked for that."
+        ));
+    }
     if floor.asker.payloads_hidden {
         life.item.payload = None;
     }

@@ -1,11 +1,16 @@
 //! Operations on many items: who asked for what, and how far it is.
 
+mod carrier;
 mod carry;
+mod doomed;
+mod items;
+mod rules;
+mod set;
 mod start;
 mod words;
 
 use redrive_core::id::OperationId;
-use redrive_engine::admin;
+use redrive_engine::admin::{self, Request, Tally};
 use redrive_store::{Operation, OperationKind, OperationState};
 use serde::Serialize;
 
@@ -13,7 +18,12 @@ use crate::error::{Code, Error, Result};
 use crate::runs::Runs;
 use crate::{Floor, Role};
 
+pub use carrier::Carrier;
 pub use carry::{abandoned, carry_on};
+pub(crate) use doomed::Doomed;
+pub use items::{ItemsOf, OperationItem, OperationItems, items};
+pub use rules::apply as apply_rules;
+pub use set::{Through, start_frozen, work_through};
 pub use start::{Start, StartKind, Started, start};
 
 /// Most operations of a list.
@@ -50,10 +60,25 @@ pub struct OperationView {
     pub created_at: String,
     /// When it last went on.
     pub updated_at: String,
+    /// Nothing is removed before this time, and stopping the operation undoes it; `null` where it cannot be undone.
+    pub undo_until: Option<String>,
+    /// Why it was stopped, where nobody did; `null` otherwise.
+    pub stopped: Option<String>,
+    /// What became of its items; `null` in a list.
+    pub outcomes: Option<Tally>,
+    /// Dead items that are like those of its set and died after it was frozen; `null` in a list, and without a set.
+    pub late: Option<u64>,
 }
 
 impl OperationView {
     fn new(operation: Operation, asked: String) -> Self {
+        let (undo_until, stopped) = match Request::of(&operation) {
+            Ok(Request::PurgeSet(set)) => {
+                (set.at.filter(|_| operation.state == OperationState::Open).map(|at| at.to_string()), None)
+            }
+            Ok(Request::RedriveSet(set)) => (None, set.stopped),
+            Ok(_) | Err(_) => (None, None),
+        };
         let Operation {
             id,
             kind,
@@ -67,8 +92,22 @@ impl OperationView {
             updated_at,
             ..
         } = operation;
-        let (created_at, updated_at) = (created_at.to_string(), updated_at.to_string());
-        Self { id, kind, state, actor, request, asked, changed, skipped, created_at, updated_at }
+        Self {
+            id,
+            kind,
+            state,
+            actor,
+            request,
+            asked,
+            changed,
+            skipped,
+            created_at: created_at.to_string(),
+            updated_at: updated_at.to_string(),
+            undo_until,
+            stopped,
+            outcomes: None,
+            late: None,
+        }
     }
 }
 
@@ -92,7 +131,14 @@ pub async fn list(floor: &Floor, limit: usize) -> Result<OperationList> {
 /// # Errors
 /// When there is none, or the store fails.
 pub async fn show(floor: &Floor, operation: OperationId) -> Result<OperationView> {
-    view(floor, floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?).await
+    let row = floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?;
+    let (request, frozen_at) = (Request::of(&row).ok(), row.created_at);
+    let mut view = view(floor, row).await?;
+    view.outcomes = Some(admin::tally(&*floor.store, operation).await?);
+    if let Some(filters) = request.as_ref().and_then(Request::set) {
+        view.late = Some(admin::late(&*floor.store, filters, frozen_at).await?);
+    }
+    Ok(view)
 }
 
 async fn view(floor: &Floor, operation: Operation) -> Result<OperationView> {
@@ -106,7 +152,7 @@ fn unknown(operation: OperationId) -> Error {
         .hint("`redrive dead operations` lists them")
 }
 
-/// Stops an operation after the page it is at.
+/// Stops an operation after the page it is at. One that has a time to be undone in has done nothing yet.
 ///
 /// # Errors
 /// When it is not under way, or the store fails.

@@ -271,6 +271,7 @@ pub(crate) fn recipe_with(
         order: definition.order,
         share: definition.retry_share,
         budget: definition.budget.clone(),
+        max_dead: definition.max_dead,
         thresholds: definition.thresholds,
     })
 }

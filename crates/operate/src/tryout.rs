@@ -335,7 +335,7 @@ fn follows(
         pauses_run: match halt {
             Some(Halt::Quota(why) | Halt::Outage(why)) => Some(why.clone()),
             Some(Halt::Budget(breach)) => Some(breach.to_string()),
-            Some(Halt::Asked(_) | Halt::Outdated | Halt::Stopping) | None => None,
+            Some(Halt::Asked(_) | Halt::DeadLetters { .. } | Halt::Outdated | Halt::Stopping) | None => None,
         },
     }
 }

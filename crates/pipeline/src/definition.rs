@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use redrive_core::budget::BudgetSpec;
+use redrive_core::failure::Class;
 use redrive_core::gate::GateSpec;
+use redrive_core::item::DeadReason;
 use redrive_core::order::Order;
 use redrive_core::plan::ChildFailure;
 use redrive_core::policy::Policy;
@@ -44,14 +46,48 @@ pub struct Definition {
     pub retention: RetentionDef,
     /// Who is told when something happens.
     pub notify: Vec<NotifyDef>,
+    /// Most dead items of a run before it is paused and takes no more; none is without limit.
+    pub max_dead: Option<u64>,
     /// The stages in order, at least one.
     pub stages: Vec<StageDef>,
     /// Gates by name. A stage may name a gate that is not listed: it has the defaults.
     pub gates: BTreeMap<String, GateSpec>,
     /// What models cost, by the model's name. Stages know the price of their own model.
     pub prices: BTreeMap<String, PriceDef>,
+    /// Dead items that are sent back without somebody asking.
+    pub rules: Vec<RuleDef>,
     /// What is valid and probably not meant.
     pub warnings: Vec<Problem>,
+}
+
+/// Dead items that are sent back without somebody asking. What is given must hold of an item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleDef {
+    /// Its name, unique in the pipeline.
+    pub name: String,
+    /// When.
+    pub when: When,
+    /// Whose last failure has this class.
+    pub class: Option<Class>,
+    /// Dead for this reason.
+    pub reason: Option<DeadReason>,
+    /// At this stage.
+    pub stage: Option<String>,
+    /// Whose key or last failure contains this text.
+    pub text: Option<String>,
+    /// At most so many an hour.
+    pub at_most: u64,
+    /// So many go first, and the others only when all of these have passed.
+    pub canary: Option<u64>,
+}
+
+/// When a rule holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum When {
+    /// This gate is open again after the item died.
+    GateOpen(String),
+    /// The stage it died at is configured otherwise than when it did.
+    ConfigurationChanged,
 }
 
 impl Definition {

@@ -11,9 +11,10 @@ use toml::de::DeTable;
 use crate::definition::{Definition, Outbound, SourceDef, StageDef, StageKind};
 use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
+use crate::run::RunDef;
 use crate::stage::Stages;
 use crate::suggest;
-use crate::{gate, layout, notify, price, retention, run, scalar, schedule, source};
+use crate::{gate, layout, notify, price, retention, rule, run, scalar, schedule, source};
 
 /// Largest file that is read.
 const FILE_MAX: usize = 4 * 1024 * 1024;
@@ -68,7 +69,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let schedule = top.take("schedule").and_then(|node| schedule::read(&node, source.as_ref(), report));
     let retention = top.take("retention").map(|node| retention::read(&node, report)).unwrap_or_default();
     let notify = top.take("notify").map(|node| notify::read(&node, report)).unwrap_or_default();
-    let (thresholds, budget) = run::read(top.take("run").as_ref(), report);
+    let RunDef { thresholds, budget, max_dead } = run::read(top.take("run").as_ref(), report);
     let mut reader = Stages::new(deadline, outbound.unwrap_or_default());
     let mut stages = match top.take("stage") {
         Some(node) => reader.list(&node, report),
@@ -84,6 +85,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let prices = top.take("price").map_or_else(BTreeMap::new, |node| price::read(&node, report));
     price::apply(&mut stages, &prices);
     name.iter().for_each(|name| name_external(&mut stages, name));
+    let rules = top.take("rule").map_or_else(Vec::new, |node| rule::read(&node, &stages, report));
     top.finish(report);
     Some(Definition {
         name: name?,
@@ -100,9 +102,11 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         schedule,
         retention,
         notify,
+        max_dead,
         stages,
         gates,
         prices,
+        rules,
         warnings: Vec::new(),
     })
 }

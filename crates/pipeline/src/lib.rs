@@ -31,6 +31,7 @@ mod problem;
 mod reader;
 mod retention;
 mod retry;
+mod rule;
 mod run;
 mod scalar;
 mod schedule;
@@ -40,7 +41,7 @@ mod suggest;
 
 pub use definition::{
     Body, Definition, FilesDef, LineFormat, ModelDef, NotifyDef, NotifyOn, NotifyTarget, Outbound, PriceDef,
-    RetentionDef, SourceDef, SourceKind, StageDef, StageKind,
+    RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
 };
 pub use file::parse;
 pub use problem::Problem;

@@ -9,11 +9,19 @@ use crate::reader::{Node, join};
 /// Most finished items that a budget looks back on.
 const WINDOW_MAX: u32 = 1_000_000;
 
+/// What the table says.
+pub(crate) struct RunDef {
+    pub(crate) thresholds: Thresholds,
+    pub(crate) budget: Option<BudgetSpec>,
+    pub(crate) max_dead: Option<u64>,
+}
+
 /// Reads the table; everything in it has a default.
-pub(crate) fn read(node: Option<&Node<'_, '_>>, report: &mut Report<'_>) -> (Thresholds, Option<BudgetSpec>) {
+pub(crate) fn read(node: Option<&Node<'_, '_>>, report: &mut Report<'_>) -> RunDef {
     let defaults = (Thresholds::default(), Some(BudgetSpec::default()));
-    let Some(node) = node else { return defaults };
-    let Some(mut table) = node.table(report) else { return defaults };
+    let usual = RunDef { thresholds: defaults.0, budget: defaults.1.clone(), max_dead: None };
+    let Some(node) = node else { return usual };
+    let Some(mut table) = node.table(report) else { return usual };
     let completed = table.take("completed_at");
     let partial = table.take("partial_at");
     let thresholds = Thresholds {
@@ -43,8 +51,9 @@ pub(crate) fn read(node: Option<&Node<'_, '_>>, report: &mut Report<'_>) -> (Thr
             None
         }
     };
+    let max_dead = table.take("max_dead").and_then(|node| node.count(report, u32::MAX)).map(u64::from);
     table.finish(report);
-    (thresholds, budget)
+    RunDef { thresholds, budget, max_dead }
 }
 
 fn budget(node: &Node<'_, '_>, thresholds: Thresholds, report: &mut Report<'_>) -> BudgetSpec {

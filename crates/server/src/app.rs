@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_operate::catalog::Catalog;
+use redrive_operate::operations::Carrier;
 use redrive_operate::{Asker, Floor};
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
-use crate::carrier::Carrier;
 use crate::events::Events;
 use crate::guard::Hosts;
 use crate::tokens::Tokens;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redrive_engine::report::RunReport;
 use redrive_engine::worker::Stop;
 use redrive_operate::catalog::{Catalog, Reloaded};
+use redrive_operate::operations::Carrier;
 use redrive_operate::work::{self, Notice, Observer, Serve, Served, UnderWay};
 use redrive_operate::{Error, Floor, Result};
 use tokio::net::TcpListener;
@@ -16,7 +17,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::app::App;
-use crate::carrier::Carrier;
 use crate::door::router;
 use crate::events::Events;
 use crate::guard::Hosts;
@@ -167,7 +167,8 @@ impl Daemon {
             board.iter().for_each(|board| board.drain());
         };
         let working = async {
-            let Some(request) = work else { return Ok(None) };
+            // Operations are carried on above, whether or not anything is worked on.
+            let Some(request) = work.map(|work| Serve { carry: false, ..work }) else { return Ok(None) };
             let crew = Arc::new(Crew { inner: observer, stop: stop.subscribe() });
             let served = work::serve(&floor, request, crew).await;
             app.working.store(false, Ordering::Relaxed);

@@ -9,7 +9,6 @@
 
 mod app;
 mod call;
-mod carrier;
 mod daemon;
 mod door;
 mod events;

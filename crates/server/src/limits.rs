@@ -36,9 +36,5 @@ pub const FORGET_EVERY: Duration = Duration::from_secs(10);
 pub const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How often that is looked at, whether or not somebody wrote something.
 pub const TELL_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
-/// How often operations are looked for that nobody carries on.
-pub const CARRY_EVERY: Duration = Duration::from_secs(1);
-/// How long an operation has to be left alone before it is taken for abandoned: whoever does it writes with every page.
-pub const ABANDONED: Duration = Duration::from_secs(10);
 /// How long the store may take to say that it is there.
 pub const READY_WITHIN: Duration = Duration::from_secs(2);

@@ -173,6 +173,7 @@ impl Operator {
             before: before.iter().map(mark).collect(),
             anew: anew.iter().filter_map(mark).collect(),
             can_reread: rng.permille(700),
+            dead: rng.permille(300).then(ItemFilter::default),
         }
     }
 

@@ -15,10 +15,11 @@ use redrive_core::time::Timestamp;
 use redrive_core::verdict::Verdicts;
 use redrive_store::{
     Applied, BegunRun, Change, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard,
-    Damage, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact,
-    KeptOutput, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
-    Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue,
-    Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Damage, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev,
+    KeptFact, KeptOutput, Member, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune,
+    Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled,
+    Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList,
+    WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -359,6 +360,19 @@ impl Store for Planted {
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {
         self.inner.save_operation(operation).await
+    }
+
+    async fn freeze(&self, freeze: Freeze) -> Result<Option<OperationId>> {
+        self.inner.freeze(freeze).await
+    }
+
+    async fn members(
+        &self,
+        operation: OperationId,
+        after: Option<ItemSeq>,
+        limit: usize,
+    ) -> Result<Vec<Member>> {
+        self.inner.members(operation, after, limit).await
     }
 
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {

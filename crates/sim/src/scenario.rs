@@ -126,6 +126,7 @@ impl Scenario {
             order: *rng.pick(&[Order::Oldest, Order::FreshFirst, Order::RetryFirst]),
             share: *rng.pick(&[0.0, 0.1, 0.2, 0.2, 0.34, 0.5, 1.0]),
             budget: rng.permille(400).then(|| draw_budget(&rng)),
+            max_dead: None,
             thresholds: Thresholds::default(),
         };
         let roster = mix(&[seed, 17]).is_multiple_of(3);

@@ -122,7 +122,7 @@ impl Slip {
 /// The recipe as a worker with this mistake has it.
 #[must_use]
 pub fn recipe(true_one: &Arc<Recipe>, slip: Option<Slip>) -> Arc<Recipe> {
-    let Recipe { plan, stages, gates, order, share, budget, thresholds } = &**true_one;
+    let Recipe { plan, stages, gates, order, share, budget, max_dead, thresholds } = &**true_one;
     let (mut stages, mut gates) = (stages.clone(), gates.clone());
     match slip {
         Some(Slip::TooMany) => gates.iter_mut().for_each(|gate| gate.spec.max_concurrency += 8),
@@ -152,6 +152,7 @@ pub fn recipe(true_one: &Arc<Recipe>, slip: Option<Slip>) -> Arc<Recipe> {
         order: *order,
         share: *share,
         budget: budget.clone(),
+        max_dead: *max_dead,
         thresholds: *thresholds,
     })
 }

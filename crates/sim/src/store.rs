@@ -12,11 +12,11 @@ use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard,
-    Damage, DamagedItem, Error, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery,
-    ItemRev, KeptFact, KeptOutput, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned,
-    Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot,
-    StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery,
-    WorkerRow,
+    Damage, DamagedItem, Error, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter,
+    ItemQuery, ItemRev, KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey,
+    Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed,
+    Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList,
+    WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -405,6 +405,19 @@ impl Store for FaultyStore {
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {
         self.write(Verb::Other, "save_op", self.inner.save_operation(operation), |_, _, _| Ok(())).await
+    }
+
+    async fn freeze(&self, freeze: Freeze) -> Result<Option<OperationId>> {
+        self.write(Verb::Other, "freeze", self.inner.freeze(freeze), |_, _, _| Ok(())).await
+    }
+
+    async fn members(
+        &self,
+        operation: OperationId,
+        after: Option<ItemSeq>,
+        limit: usize,
+    ) -> Result<Vec<Member>> {
+        self.read(self.inner.members(operation, after, limit)).await
     }
 
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {

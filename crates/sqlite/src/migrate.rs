@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 16, sql: include_str!("../migrations/0016_operators.sql") },
     Migration { number: 17, sql: include_str!("../migrations/0017_groups.sql") },
     Migration { number: 18, sql: include_str!("../migrations/0018_verdicts_and_pauses.sql") },
+    Migration { number: 19, sql: include_str!("../migrations/0019_frozen.sql") },
     Migration { number: 20, sql: include_str!("../migrations/0020_memos.sql") },
     Migration { number: 23, sql: include_str!("../migrations/0023_dead.sql") },
 ];

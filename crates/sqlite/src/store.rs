@@ -12,10 +12,10 @@ use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error,
-    GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact, KeptOutput,
-    Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result, Retired, RunChange,
-    RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit,
-    Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact,
+    KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
+    Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue,
+    Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -396,6 +396,19 @@ impl Store for SqliteStore {
 
     async fn save_operation(&self, operation: Operation) -> Result<OperationId> {
         self.write(1, move |tx| operation::save(tx, &operation)).await
+    }
+
+    async fn freeze(&self, freeze: Freeze) -> Result<Option<OperationId>> {
+        self.write(freeze.items.len().max(1), move |tx| operation::freeze(tx, &freeze)).await
+    }
+
+    async fn members(
+        &self,
+        operation: OperationId,
+        after: Option<ItemSeq>,
+        limit: usize,
+    ) -> Result<Vec<Member>> {
+        self.read(move |conn| operation::members(conn, operation, after, limit)).await
     }
 
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {

@@ -23,11 +23,11 @@ pub use query::{
     RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 pub use request::{
-    Applied, Change, Claim, Claimed, ClaimedItem, Commit, CopyHeard, Cursor, DamagedItem, ItemRev, KeptFact,
-    KeptOutput, OutputKey, Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
+    Applied, Change, Claim, Claimed, ClaimedItem, Commit, CopyHeard, Cursor, DamagedItem, Freeze, ItemRev,
+    KeptFact, KeptOutput, OutputKey, Prune, Pruned, Scrub, Scrubbed, Slot, Submit, Submitted, Turn, Turned,
 };
 pub use run::{
-    BegunRun, ControlChange, GateRow, GroupNote, HANDED_OVER, Memo, NewRun, NewWorker, Operation,
+    BegunRun, ControlChange, GateRow, GroupNote, HANDED_OVER, Member, Memo, NewRun, NewWorker, Operation,
     OperationKind, OperationState, Pause, Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use redrive_core::event::Transition;
 use redrive_core::fact::Fact;
-use redrive_core::id::{ContentHash, FactId, ItemId, ItemSeq, Rev, RunId, StageNo, StoreId, WorkerId};
+use redrive_core::id::{
+    ContentHash, FactId, ItemId, ItemSeq, OperationId, Rev, RunId, StageNo, StoreId, WorkerId,
+};
 use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::order::Order;
 use redrive_core::reading::Reading;
@@ -193,6 +195,17 @@ pub struct Commit {
     pub operation: Option<Operation>,
     /// The time.
     pub now: Timestamp,
+}
+
+/// An operation and the items that it means, as they were seen.
+#[derive(Debug, Clone)]
+pub struct Freeze {
+    /// The operation; it gets its number by this.
+    pub operation: Operation,
+    /// Its items.
+    pub items: Vec<ItemRev>,
+    /// Nothing is written when the same actor has an operation with a larger number than this: somebody else was faster.
+    pub unless_newer_than: Option<OperationId>,
 }
 
 /// One transition and what goes with it. What the world is told of it is in the transition.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use redrive_core::budget::BudgetChange;
-use redrive_core::id::{ItemSeq, OperationId, RunId, WorkerId};
+use redrive_core::id::{ItemSeq, OperationId, Rev, RunId, WorkerId};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -337,6 +337,8 @@ pub enum OperationState {
     Done,
     /// Somebody stopped it.
     Cancelled,
+    /// Its items are written down as they were seen, and nobody has said yet that it is to be done.
+    Frozen,
 }
 
 /// An operation on many items: durable, resumable, and its own audit record.
@@ -362,6 +364,17 @@ pub struct Operation {
     pub created_at: Timestamp,
     /// When it last went on.
     pub updated_at: Timestamp,
+}
+
+/// An item of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Member {
+    /// The item.
+    pub item: ItemSeq,
+    /// The change number it had when it was seen.
+    pub rev: Rev,
+    /// The generation that the operation made of it; `None` until it has.
+    pub sent: Option<u32>,
 }
 
 /// What somebody wrote about a group of dead items.

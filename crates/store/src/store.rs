@@ -17,12 +17,12 @@ use crate::query::{
     RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, KeptOutput, OutputKey, Prune, Pruned,
-    Scrub, Scrubbed, Submit, Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, Freeze, ItemRev, KeptFact, KeptOutput, OutputKey, Prune,
+    Pruned, Scrub, Scrubbed, Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
-    BegunRun, GateRow, GroupNote, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
-    WorkerRow,
+    BegunRun, GateRow, GroupNote, Member, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter,
+    RunRow, WorkerRow,
 };
 use crate::work::{WorkList, WorkQuery};
 
@@ -139,6 +139,17 @@ pub trait Store: Send + Sync {
     async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>>;
     /// Saves an operation; a new one (number 0) gets its number. One that was stopped stays so.
     async fn save_operation(&self, operation: Operation) -> Result<OperationId>;
+    /// Saves a new operation together with its items, and returns its number; `None` when somebody else was faster
+    /// ([`Freeze::unless_newer_than`]).
+    async fn freeze(&self, freeze: Freeze) -> Result<Option<OperationId>>;
+    /// Reads the items of an operation, by their numbers: those that were frozen with it, and those that a commit with its
+    /// progress has sent back, told to go or had done again.
+    async fn members(
+        &self,
+        operation: OperationId,
+        after: Option<ItemSeq>,
+        limit: usize,
+    ) -> Result<Vec<Member>>;
     /// Reads operations, newest first.
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>>;
     /// Reads one operation.

@@ -45,6 +45,7 @@ impl CrewArgs {
             until_idle: self.until_idle.then_some(self.max_wait),
             lease: self.lease,
             runs_at_once: usize::from(self.runs_at_once),
+            carry: true,
         }
     }
 }

@@ -8,7 +8,9 @@ use redrive_core::failure::Class;
 use redrive_core::id::{OperationId, RunId};
 use redrive_core::item::DeadReason;
 use redrive_core::time::millis;
+use redrive_engine::admin::Outcome;
 use redrive_operate::dead::{DeadOrder, Redrive, Which};
+use redrive_operate::operations::{Start, StartKind};
 
 use super::duration;
 
@@ -163,6 +165,27 @@ pub enum DeadCommand {
     Edit(EditArgs),
     /// Send dead items back, from the stage that failed them
     Redrive(RedriveArgs),
+    /// Freeze the dead items that a redrive would send back, and say what that would cost
+    Freeze(FreezeArgs),
+    /// Start an operation that was frozen, or carry on one that is under way
+    Start {
+        /// The operation (see `dead operations`)
+        operation: OperationId,
+    },
+    /// List the items of an operation, and what became of each
+    Outcomes {
+        /// The operation (see `dead operations`)
+        operation: OperationId,
+        /// Only those that came to this
+        #[arg(long, value_enum)]
+        outcome: Option<OutcomeName>,
+        /// At most so many
+        #[arg(long, short = 'n', default_value_t = 50)]
+        limit: usize,
+        /// Go on after this cursor, from `next` of the page before
+        #[arg(long, value_name = "CURSOR")]
+        after: Option<String>,
+    },
     /// Remove dead items and everything that came from them; a tombstone stays
     Purge {
         /// Which
@@ -177,6 +200,9 @@ pub enum DeadCommand {
         /// Do not ask
         #[arg(long, short)]
         yes: bool,
+        /// Remove nothing for this time: until then `dead operations --stop` undoes it
+        #[arg(long, value_parser = duration, value_name = "SPAN", conflicts_with = "dry_run")]
+        undo_for: Option<Duration>,
     },
     /// List operations on many items: who asked for what, and how far it is
     Operations {
@@ -210,12 +236,68 @@ pub struct RedriveArgs {
     /// Send this many first and work on them; go on only if all of them pass
     #[arg(long, value_name = "N")]
     pub canary: Option<u64>,
+    /// Send no more back when more than this share of those that ended has failed again, for example 0.2
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["dry_run", "results"])]
+    pub stop_at: Option<f64>,
+    /// Go again from this stage, which they have passed, and not from the one that failed them
+    #[arg(long, value_name = "STAGE", conflicts_with_all = ["limit", "rate", "canary", "stop_at", "results"])]
+    pub from: Option<String>,
     /// Work on the runs they belong to until those end
     #[arg(long)]
     pub work: bool,
     /// With --work: write one line for every item of those runs that succeeded
     #[arg(long, value_name = "OUT.jsonl", requires = "work")]
     pub results: Option<PathBuf>,
+}
+
+/// Options of `dead freeze`.
+#[derive(Debug, ClapArgs)]
+pub struct FreezeArgs {
+    /// Which
+    #[command(flatten)]
+    pub filter: DeadFilter,
+    /// All of them
+    #[arg(long)]
+    pub all: bool,
+    /// At most so many
+    #[arg(long)]
+    pub limit: Option<u64>,
+    /// So many a second, when it is started
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// Send this many first, and the others only when all of them passed
+    #[arg(long, value_name = "N")]
+    pub canary: Option<u64>,
+    /// Send no more back when more than this share of those that ended has failed again, for example 0.2
+    #[arg(long, value_name = "SHARE")]
+    pub stop_at: Option<f64>,
+}
+
+/// What can become of an item of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum OutcomeName {
+    Pending,
+    LeftAlone,
+    Live,
+    Passed,
+    FailedAgain,
+    TakenOut,
+    Gone,
+}
+
+impl From<OutcomeName> for Outcome {
+    fn from(name: OutcomeName) -> Self {
+        match name {
+            OutcomeName::Pending => Self::Pending,
+            OutcomeName::LeftAlone => Self::LeftAlone,
+            OutcomeName::Live => Self::Live,
+            OutcomeName::Passed => Self::Passed,
+            OutcomeName::FailedAgain => Self::FailedAgain,
+            OutcomeName::TakenOut => Self::TakenOut,
+            OutcomeName::Gone => Self::Gone,
+        }
+    }
 }
 
 /// Options of `dead edit`.
@@ -258,6 +340,21 @@ impl From<DeadFilter> for Which {
             text: filter.text,
             within_ms: filter.since.map(millis),
             item: filter.item,
+        }
+    }
+}
+
+impl FreezeArgs {
+    /// What is frozen.
+    pub fn request(self) -> Start {
+        Start {
+            all: self.all,
+            limit: self.limit,
+            rate_per_second: self.rate,
+            canary: self.canary,
+            stop_at: self.stop_at,
+            dry_run: true,
+            ..Start::of(StartKind::Redrive, self.filter.into())
         }
     }
 }

@@ -167,6 +167,7 @@ pub fn dead(n: u8, key: &str, message: &str) -> DeadItem {
         generation: 0,
         failed_at: moment(-60_000 * 40 * i64::from(n) * i64::from(n)).to_string(),
         group: Some("a1b2c3d4".to_owned()),
+        purge_at: None,
     }
 }
 

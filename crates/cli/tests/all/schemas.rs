@@ -189,8 +189,17 @@ fn dead_letters_are_told_as_is_written_down_whatever_the_options() {
             ("dead groups", &["dead", "groups"], 0),
             ("dead export file", &["dead", "export", "-o", "dead.jsonl"], 0),
             ("dead redrive", &["dead", "redrive", "--all", "--dry-run"], 0),
+            ("dead freeze", &["dead", "freeze", "--all", "--canary", "1", "--stop-at", "0.5"], 0),
+            ("dead outcomes", &["dead", "outcomes", "op1"], 0),
+            ("dead start", &["dead", "start", "op1"], 0),
+            ("dead outcomes", &["dead", "outcomes", "op1", "--outcome", "live"], 0),
+            ("dead purge", &["dead", "purge", "--all", "--yes", "--undo-for", "1h"], 0),
+            ("dead list", &["dead", "list"], 0),
+            ("dead operations", &["dead", "operations", "--stop", "op2"], 0),
+            ("resume", &["resume", "r1"], 3),
             ("dead redrive", &["dead", "redrive", "--all", "--canary", "1"], 3),
             ("dead redrive", &["dead", "redrive", "--all", "--canary", "1", "--work"], 3),
+            ("dead redrive", &["dead", "redrive", "--all", "--stop-at", "0.5", "--work"], 3),
             ("dead redrive", &["dead", "redrive", "--all", "--work"], 3),
             ("run", &["run", "p.toml", "--new"], 3),
             ("dead redrive", &["dead", "redrive", "--all", "--work"], 3),
@@ -394,7 +403,7 @@ fn the_server_answers_as_is_written_down() {
     let nonsense = serde_json::json!({"items": [{"item": {"id": "nothing"}}, {}]});
     schemas.check_shape("imported", &daemon.post("/v1/dead/import", &nonsense).expect(200).json());
     let redrive = serde_json::json!({"kind": "redrive", "all": true, "dry_run": true});
-    schemas.check_shape("started", &daemon.post("/v1/operations", &redrive).expect(200).json());
+    schemas.check_shape("started", &daemon.post("/v1/operations", &redrive).expect(201).json());
     let redrive = serde_json::json!({"kind": "redrive", "all": true});
     let started = daemon.post("/v1/operations", &redrive).expect(201).json();
     schemas.check_shape("started", &started);

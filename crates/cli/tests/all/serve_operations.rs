@@ -11,7 +11,7 @@ use crate::support::{Answer, Daemon, Place, Server, array, count, one_stage, sam
 const ITEMS: usize = 1_700;
 
 /// A service that fails everything for good until it is mended.
-fn mended_later() -> (Server, Arc<AtomicBool>) {
+pub fn mended_later() -> (Server, Arc<AtomicBool>) {
     let good = Arc::new(AtomicBool::new(false));
     let mended = good.clone();
     let server = Server::start(move |call| {
@@ -23,14 +23,14 @@ fn mended_later() -> (Server, Arc<AtomicBool>) {
 }
 
 /// A place with a run of so many dead items.
-fn all_dead(server: &Server, items: usize) -> Place {
+pub fn all_dead(server: &Server, items: usize) -> Place {
     let stage = format!("{}\nbatch = 50\nconcurrency = 8", server.stage());
     let place = Place::with(&one_stage(&stage), &samples(items));
     place.run(&["run", "p.toml", "--quiet"]).expect(4);
     place
 }
 
-fn operation(daemon: &Daemon, started: &Value) -> Value {
+pub fn operation(daemon: &Daemon, started: &Value) -> Value {
     let id = text(&array(&started["operations"]).last().expect("one")["id"]);
     daemon.until(&format!("/v1/operations/{id}"), |operation| operation["state"] != "open")
 }
@@ -44,11 +44,6 @@ fn a_redrive_that_is_killed_in_the_middle_is_carried_on_and_sends_each_item_once
     // It dies with the second page written, and nothing of it told.
     let dies = Daemon::start_with(&place, &["--no-work"], &[("REDRIVE_CRASH_AT", "redrive.after_page:2")]);
     let asked = json!({"kind": "redrive", "all": true});
-    let dry = dies
-        .post("/v1/operations", &json!({"kind": "redrive", "all": true, "dry_run": true}))
-        .expect(200)
-        .json();
-    assert_eq!((count(&dry["items"]), array(&dry["operations"]).len()), (ITEMS as u64, 0));
     let started = dies.post("/v1/operations", &asked).expect(201);
     let id = text(&started.json()["operations"][0]["id"]);
     assert_eq!(started.headers["location"], format!("/v1/operations/{id}"));
@@ -75,8 +70,13 @@ fn the_others_follow_a_canary_only_when_it_passed() {
     let daemon = Daemon::start(&place, &[]);
     let asked = json!({"kind": "redrive", "filter": {"run": "r1"}, "all": true, "canary": 3});
     let failing = daemon.post("/v1/operations", &asked).expect(201).json();
-    assert_eq!(array(&failing["operations"]).len(), 2);
-    assert_eq!(operation(&daemon, &failing)["state"], "cancelled", "the canary died again");
+    let stopped = operation(&daemon, &failing);
+    assert_eq!(
+        (&stopped["state"], count(&stopped["changed"])),
+        (&json!("cancelled"), 3),
+        "the canary died again"
+    );
+    assert!(text(&stopped["stopped"]).contains("canaries failed"), "{stopped}");
     daemon.until("/v1/runs/r1", |report| report["counts"]["dead"] == 40);
     assert_eq!(server.by_key().values().filter(|calls| calls.len() == 2).count(), 3);
     good.store(true, Ordering::SeqCst);
@@ -103,7 +103,10 @@ fn a_purge_and_a_rerun_are_carried_on_and_what_makes_no_sense_is_refused() {
         json!({"kind": "redrive", "filter": [], "all": true}),
         json!({"kind": "rerun", "filter": {"run": "r1"}}),
         json!({"kind": "cancel", "filter": {"run": "r1", "text": "x"}}),
-        json!({"kind": "redrive", "all": true, "stop_at": 0.5}),
+        json!({"kind": "redrive", "all": true, "stop_at": 1.5}),
+        json!({"kind": "redrive", "all": true, "undo_ms": 5}),
+        json!({"kind": "purge", "all": true, "undo_ms": -5}),
+        json!({"kind": "retry", "all": true, "stop_at": 0.1}),
     ] {
         ask(wrong.clone()).expect(400);
     }

@@ -59,6 +59,19 @@ impl GateState {
 }
 
 impl GateState {
+    /// When it was last opened again: a pause that the service asked for was over, a call passed that tried it out, or somebody let
+    /// it go on. `None` while something keeps it, and where nothing ever did.
+    #[must_use]
+    pub fn opened_at(&self, now: Timestamp) -> Option<Timestamp> {
+        if self.pause.is_some() || self.parked.is_some() || self.breaker.away_since.is_some() {
+            return None;
+        }
+        let until = self.closed.as_ref().map_or(Timestamp(0), |closed| closed.until);
+        let ended = [until, self.tried_out, self.breaker.changed_at, self.resumed_at];
+        let last = ended.into_iter().fold(Timestamp(0), Timestamp::max);
+        (last > Timestamp(0) && last <= now).then_some(last)
+    }
+
     /// What kind of limit holds calls back, as far as that is known and still so.
     #[must_use]
     pub fn kind(&self, now: Timestamp) -> Option<LimitKind> {
@@ -139,6 +152,8 @@ fn spoken(ms: i64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Totals;
+    use super::super::state::Closed;
     use super::*;
 
     #[test]
@@ -155,6 +170,33 @@ mod tests {
         state.evidence.find(LimitKind::Overload, Timestamp(3));
         let why = state.standing(Timestamp(3)).why;
         assert!(why.starts_with("the service does no more with more than 8 calls at once"), "{why}");
+    }
+
+    #[test]
+    fn a_gate_is_opened_again_when_the_last_thing_that_kept_it_is_over() {
+        let mut state = GateState::default();
+        assert_eq!(state.opened_at(Timestamp(9)), None, "nothing ever kept it");
+        state.closed = Some(Closed {
+            since: Timestamp(10),
+            until: Timestamp(20),
+            decided_at: Timestamp(10),
+            asked_ms: None,
+        });
+        assert_eq!(
+            (state.opened_at(Timestamp(19)), state.opened_at(Timestamp(25))),
+            (None, Some(Timestamp(20)))
+        );
+        state.breaker.open(std::time::Duration::from_secs(1), Timestamp(30));
+        assert_eq!(state.opened_at(Timestamp(35)), None, "it is away");
+        state.breaker.close(Timestamp(40));
+        assert_eq!(state.opened_at(Timestamp(45)), Some(Timestamp(40)));
+        state.stop("for the test".to_owned(), Timestamp(50));
+        assert_eq!(state.opened_at(Timestamp(55)), None, "somebody paused it");
+        state.resume(Timestamp(60));
+        assert_eq!(state.opened_at(Timestamp(65)), Some(Timestamp(60)));
+        let mut other = GateState { epoch: state.epoch, ..GateState::default() };
+        other.merge(&state, Totals::default(), Timestamp(70));
+        assert_eq!(other.opened_at(Timestamp(70)), Some(Timestamp(60)), "whoever merges knows it, too");
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct GateState {
     pub requests_free_at: Timestamp,
     /// See above.
     pub tokens_free_at: Timestamp,
+    /// When an operator last let it go on.
+    pub(super) resumed_at: Timestamp,
     /// Who uses it now.
     pub members: BTreeMap<String, Member>,
     /// All calls so far.
@@ -214,6 +216,7 @@ impl GateState {
         if lasts && until(&theirs.closed) > until(&self.closed) {
             self.closed.clone_from(&theirs.closed);
         }
+        self.resumed_at = self.resumed_at.max(theirs.resumed_at);
         self.tried_out = self.tried_out.max(theirs.tried_out);
         let since = |parked: &Option<Closed>| parked.as_ref().map(|parked| (parked.since, parked.until));
         if since(&theirs.parked) > since(&self.parked) {
@@ -258,6 +261,7 @@ impl GateState {
         if let Some(pause) = &mut self.pause {
             pause.since = pause.since.min(now);
         }
+        self.resumed_at = self.resumed_at.min(now);
         let ms = ahead(self.tried_out);
         back(&mut self.tried_out, ms);
         if let Some(parked) = &self.parked {
@@ -295,6 +299,7 @@ impl GateState {
         self.pause = None;
         self.closed = None;
         self.parked = None;
+        self.resumed_at = now;
         self.told = Told::default();
         if self.breaker.away_since.is_some() {
             // Still to be tried out, at once, and with all the patience of a new outage.

@@ -81,14 +81,14 @@ pub(super) async fn go_on(
             let plan = plans.plan(run).await?;
             let alone: Vec<Seen> = items.iter().map(|item| Seen { item: item.seq, rev: item.rev }).collect();
             let page = Page { store, run, items, env };
-            if send_back(&page, plan.as_ref(), &request, &mut operation).await? {
+            if send_back(&page, plan.as_ref(), &request, 0, &mut operation).await? {
                 continue;
             }
             // One of them changed meanwhile, so nothing of the page was written: each for itself then.
             for one in alone {
                 let items = unchanged(store, &[one]).await?;
                 let page = Page { store, run, items, env };
-                send_back(&page, plan.as_ref(), &request, &mut operation).await?;
+                send_back(&page, plan.as_ref(), &request, 0, &mut operation).await?;
             }
         }
         env.progress.reached(operation.changed, Some(all));

@@ -8,6 +8,7 @@ mod frozen;
 mod gates;
 mod import;
 mod kill;
+mod outcome;
 mod pause;
 mod prune;
 mod purge;
@@ -18,12 +19,14 @@ mod rerun;
 mod resume;
 mod retry;
 mod selection;
+mod set;
 
 pub use cancel::cancel;
 pub use frozen::{Foreseen, Seen, preview_items, redrive_seen};
 pub use gates::{change_gate, resume_gates};
 pub use import::Import;
 pub use kill::{kill, live_descendants};
+pub use outcome::{Outcome, Tally, outcomes, tally};
 pub use pause::pause;
 pub use prune::{Forget, prune, prune_of};
 pub use purge::purge;
@@ -33,6 +36,7 @@ pub use request::Request;
 pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
 pub use resume::resume;
 pub use retry::{Retry, RetryPreview, preview_retry, retry};
+pub use set::{SetPurge, SetRedrive, freeze, late, start_frozen};
 
 use std::collections::BTreeMap;
 
@@ -179,6 +183,8 @@ pub async fn go_on(
             }
         },
         Request::RedriveSeen { items } => frozen::go_on(store, plans, &items, row, env).await?,
+        Request::RedriveSet(request) => return set::redrive_on(store, plans, &request, row, env).await,
+        Request::PurgeSet(request) => return set::purge_on(store, &request, row, env).await,
         Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
         Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?.0,
         Request::Rerun(request) => rerun::go_on(store, plans, &request, row, env).await?.1,
@@ -209,13 +215,14 @@ async fn is_open(store: &dyn Store, operation: OperationId) -> Result<bool> {
     Ok(known.is_none_or(|known| known.state == OperationState::Open))
 }
 
-/// Stops an operation after the page it is at. `false` when it is not open.
+/// Stops an operation after the page it is at, or one that is frozen from being started. `false` when it is neither.
 ///
 /// # Errors
 /// When the store fails.
 pub async fn stop_operation(store: &dyn Store, operation: OperationId, now: Timestamp) -> Result<bool> {
     let known = store.operation(operation).await?;
-    let Some(open) = known.filter(|known| known.state == OperationState::Open) else { return Ok(false) };
+    let can_go = |known: &Operation| matches!(known.state, OperationState::Open | OperationState::Frozen);
+    let Some(open) = known.filter(can_go) else { return Ok(false) };
     store.save_operation(Operation { state: OperationState::Cancelled, updated_at: now, ..open }).await?;
     Ok(true)
 }

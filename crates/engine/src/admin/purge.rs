@@ -53,7 +53,12 @@ pub(super) async fn go_on(
     close(store, operation, env.clock.now()).await
 }
 
-async fn purge_page(store: &dyn Store, page: &[Item], operation: &mut Operation, env: &Env) -> Result<()> {
+pub(super) async fn purge_page(
+    store: &dyn Store,
+    page: &[Item],
+    operation: &mut Operation,
+    env: &Env,
+) -> Result<()> {
     let now = env.clock.now();
     operation.updated_at = now;
     crash::point("purge.before_page");

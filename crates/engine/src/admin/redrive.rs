@@ -179,14 +179,14 @@ pub(super) async fn go_on(
             let plan = plans.plan(run).await?;
             let seqs: Vec<ItemSeq> = items.iter().map(|item| item.seq).collect();
             let page = Page { store, run, items, env };
-            if send_back(&page, plan.as_ref(), request, &mut operation).await? {
+            if send_back(&page, plan.as_ref(), request, 0, &mut operation).await? {
                 continue;
             }
             // One of them changed meanwhile, so nothing of the page was written: each for itself then.
             for seq in seqs {
                 let items: Vec<Item> = store.item(seq).await?.into_iter().collect();
                 let alone = Page { store, run, items, env };
-                let sent = send_back(&alone, plan.as_ref(), request, &mut operation).await?;
+                let sent = send_back(&alone, plan.as_ref(), request, 0, &mut operation).await?;
                 operation.skipped += u64::from(!sent);
             }
         }
@@ -196,15 +196,18 @@ pub(super) async fn go_on(
     close(store, operation, env.clock.now()).await
 }
 
-/// Sends a page back, whole or not at all; `false` when something in it had changed.
+/// Sends a page back, whole or not at all; `false` when something in it had changed. The rate does not count those that were sent
+/// back `before`.
 pub(super) async fn send_back(
     page: &Page<'_>,
     plan: Option<&Plan>,
     request: &Redrive,
+    before: u64,
     operation: &mut Operation,
 ) -> Result<bool> {
     let left = request.left(operation.changed);
-    let Selected { changes, redriven, skipped } = page.select(plan, request, operation.changed, left).await?;
+    let sent = operation.changed.saturating_sub(before);
+    let Selected { changes, redriven, skipped } = page.select(plan, request, sent, left).await?;
     let now = page.env.clock.now();
     let progress = Operation {
         skipped: operation.skipped + skipped,

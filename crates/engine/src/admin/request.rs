@@ -1,11 +1,12 @@
 //! What an operation was asked to do, as it is kept: another process can read it and go on with it.
 
 use redrive_core::id::RunId;
+use redrive_core::time::Timestamp;
 use redrive_store::{Error, ItemFilter, Operation, OperationKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Forget, Redrive, Rerun, Retry, Seen};
+use super::{Forget, Redrive, Rerun, Retry, Seen, SetPurge, SetRedrive};
 
 /// Everything that an operation on many items has to know besides how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,10 @@ pub enum Request {
         /// Which, and as what.
         items: Vec<Seen>,
     },
+    /// Sends back the dead items that were frozen with it.
+    RedriveSet(SetRedrive),
+    /// Removes the dead items that were frozen with it.
+    PurgeSet(SetPurge),
     /// Removes dead items.
     Purge {
         /// Which.
@@ -54,13 +59,39 @@ impl Request {
     #[must_use]
     pub fn kind(&self) -> OperationKind {
         match self {
-            Self::Redrive(_) | Self::RedriveSeen { .. } => OperationKind::Redrive,
-            Self::Purge { .. } => OperationKind::Purge,
+            Self::Redrive(_) | Self::RedriveSeen { .. } | Self::RedriveSet(_) => OperationKind::Redrive,
+            Self::Purge { .. } | Self::PurgeSet(_) => OperationKind::Purge,
             Self::Cancel { .. } => OperationKind::Cancel,
             Self::Retry(_) => OperationKind::Retry,
             Self::Rerun(_) => OperationKind::Rerun,
             Self::Import { .. } => OperationKind::Import,
             Self::Prune(_) | Self::PruneOf { .. } => OperationKind::Prune,
+        }
+    }
+
+    /// The same, begun at this moment: what can be undone for a while is so from now on.
+    #[must_use]
+    pub fn started(mut self, now: Timestamp) -> Self {
+        if let Self::PurgeSet(set) = &mut self {
+            set.at = Some(Timestamp(now.0.saturating_add(set.undo_ms)));
+        }
+        self
+    }
+
+    /// The filters that its set was chosen by, where it has one.
+    #[must_use]
+    pub fn set(&self) -> Option<&[ItemFilter]> {
+        match self {
+            Self::RedriveSet(set) => Some(&set.filters),
+            Self::PurgeSet(set) => Some(&set.filters),
+            Self::Redrive(_)
+            | Self::RedriveSeen { .. }
+            | Self::Purge { .. }
+            | Self::Cancel { .. }
+            | Self::Retry(_)
+            | Self::Rerun(_)
+            | Self::Import { .. }
+            | Self::Prune(_) => None,
         }
     }
 
@@ -83,7 +114,10 @@ impl Request {
             why: error.to_string(),
         };
         let mut kept: Value = serde_json::from_str(&operation.request).map_err(unreadable)?;
-        if operation.kind == OperationKind::Purge && kept.get("filter").is_none() {
+        if operation.kind == OperationKind::Purge
+            && kept.get("filter").is_none()
+            && kept.get("kind").is_none()
+        {
             kept = serde_json::json!({ "filter": kept });
         }
         if let Value::Object(fields) = &mut kept {
@@ -97,7 +131,6 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use redrive_core::id::{ItemSeq, OperationId, Rev};
-    use redrive_core::time::Timestamp;
     use redrive_store::OperationState;
 
     use super::*;
@@ -128,6 +161,18 @@ mod tests {
         let all = [
             Request::Redrive(redrive),
             Request::RedriveSeen { items: vec![Seen { item: ItemSeq(4), rev: Rev(9) }] },
+            Request::RedriveSet(SetRedrive {
+                filters: vec![some_filter(), ItemFilter::default()],
+                rate: Some(2.5),
+                canary: Some(3),
+                stop_at: Some(0.1),
+                stopped: Some("3 of 9".to_owned()),
+            }),
+            Request::PurgeSet(SetPurge {
+                filters: vec![some_filter()],
+                undo_ms: 600_000,
+                at: Some(Timestamp(9)),
+            }),
             Request::Purge { filter: some_filter() },
             Request::Purge { filter: ItemFilter::default() },
             Request::Cancel { run: RunId(12) },
@@ -139,6 +184,7 @@ mod tests {
                 before: vec![Some(-5), None],
                 anew: vec![9],
                 can_reread: true,
+                dead: Some(some_filter()),
             }),
             Request::Import { from: "edited.jsonl".to_owned() },
             Request::Prune(Forget { older_than_ms: 86_400_000, with_dead: true }),

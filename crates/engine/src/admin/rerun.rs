@@ -27,6 +27,9 @@ pub struct Rerun {
     pub anew: Vec<i64>,
     /// Whether the source can be read again.
     pub can_reread: bool,
+    /// Only dead items that this means, those included that died at the stage; `None`: all that have ended and passed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead: Option<ItemFilter>,
 }
 
 /// How many items are done again, and how many are not.
@@ -72,16 +75,25 @@ enum Way {
 
 impl Rerun {
     fn filter(&self) -> ItemFilter {
-        ItemFilter { run: Some(self.run), top: true, key: self.key.clone(), ..ItemFilter::default() }
+        let top =
+            ItemFilter { run: Some(self.run), top: true, key: self.key.clone(), ..ItemFilter::default() };
+        match &self.dead {
+            None => top,
+            Some(dead) => {
+                ItemFilter { state: Some(StateKind::Dead), run: top.run, top: true, ..dead.clone() }
+            }
+        }
     }
 
     /// Whether an item has ended and passed the stage, or was filtered by it.
     fn means(&self, item: &Item) -> bool {
         !item.is_refused()
             && match item.state.kind() {
-                StateKind::Succeeded => true,
-                StateKind::Filtered => item.stage >= self.stage,
-                StateKind::Dead => item.stage > self.stage,
+                StateKind::Succeeded => self.dead.is_none(),
+                StateKind::Filtered => self.dead.is_none() && item.stage >= self.stage,
+                StateKind::Dead => {
+                    item.stage > self.stage || (self.dead.is_some() && item.stage == self.stage)
+                }
                 StateKind::Waiting
                 | StateKind::Running
                 | StateKind::Joining
@@ -108,7 +120,8 @@ impl Rerun {
     /// What the stage was given of each item, where that is still known: kept outputs are followed from what an item was
     /// submitted with, and what nobody has changed is there as it was.
     async fn given(&self, store: &dyn Store, items: &[&Item]) -> Result<Vec<Option<Payload>>> {
-        let is_here = |item: &Item| item.state.kind() == StateKind::Filtered && item.stage == self.stage;
+        let ended_there = [StateKind::Filtered, StateKind::Dead];
+        let is_here = |item: &Item| item.stage == self.stage && ended_there.contains(&item.state.kind());
         let mut inputs: Vec<Option<ContentHash>> = items.iter().map(|item| Some(item.version)).collect();
         let mut given: Vec<Option<Payload>> = vec![None; items.len()];
         for mark in &self.before {

@@ -98,6 +98,14 @@ pub async fn gate_reports(store: &dyn Store, now: Timestamp) -> Result<Vec<GateR
     store.gates().await?.iter().map(|row| gate_report(row, now)).collect()
 }
 
+/// When a gate was last opened again; see [`redrive_core::gate::GateState::opened_at`].
+///
+/// # Errors
+/// [`Error::Unreadable`](redrive_store::Error) when a newer version wrote it.
+pub fn gate_opened_at(row: &GateRow, now: Timestamp) -> Result<Option<Timestamp>> {
+    Ok(shared::gate(row, now)?.opened_at(now))
+}
+
 /// How a gate stands.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ mod trend;
 mod usage;
 mod verdicts;
 
-pub use crate::counts::{all_counts, live_items};
+pub use crate::counts::{all_counts, dead_items, live_items};
 pub use check::{CheckReport, LawReport, Runs, check};
 pub use crew::Crew;
 pub use explain::{
@@ -25,7 +25,7 @@ pub use failures::{
     FailedItem, FailedRun, FailureAfter, FailureOrder, FailurePlace, FailureQuery, FailureReport,
     FailureTotals, ProjectFailures, StageFailures, failures,
 };
-pub use gates::{Concurrency, GateReport, GateTotals, PerMinute, gate_report, gate_reports};
+pub use gates::{Concurrency, GateReport, GateTotals, PerMinute, gate_opened_at, gate_report, gate_reports};
 pub use pace::Pace;
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
 pub use run::{

@@ -69,6 +69,7 @@ fn recipe(batch: usize, concurrency: usize, policy: &str, budget: Option<BudgetS
         order: Order::Oldest,
         share: 0.0,
         budget,
+        max_dead: None,
         thresholds: Thresholds::default(),
     })
 }
@@ -89,6 +90,7 @@ fn gated(batch: usize, concurrency: usize, specs: &[GateSpec]) -> Recipe {
         order: Order::Oldest,
         share: 0.0,
         budget: None,
+        max_dead: None,
         thresholds: Thresholds::default(),
     }
 }

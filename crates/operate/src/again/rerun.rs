@@ -4,7 +4,7 @@ use redrive_core::id::{RunId, StageNo};
 use redrive_core::status::Control;
 use redrive_engine::admin;
 use redrive_engine::report::RunReport;
-use redrive_store::OperationState;
+use redrive_store::{ItemFilter, OperationState};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error, Result};
@@ -101,6 +101,18 @@ pub(crate) async fn rerun_requests(floor: &Floor, request: &Rerun) -> Result<Vec
     Ok(Asked::of(floor, request).await?.requests(request))
 }
 
+/// What has dead items of a run done again from a stage.
+pub(crate) async fn dead_request(
+    floor: &Floor,
+    run: RunId,
+    stage: &str,
+    dead: ItemFilter,
+) -> Result<Option<admin::Rerun>> {
+    let request = Rerun { run: Some(run), stage: stage.to_owned(), ..Rerun::default() };
+    let one = rerun_requests(floor, &request).await?.into_iter().next();
+    Ok(one.map(|one| admin::Rerun { dead: Some(dead), ..one }))
+}
+
 impl Rerunning {
     fn add(&mut self, found: admin::Rerunning) {
         let all = &mut self.items;
@@ -188,6 +200,7 @@ impl Asked {
             before: before.iter().map(|stage| stage.reuse_mark()).collect(),
             anew: from.iter().filter_map(|stage| stage.reuse_mark()).collect(),
             can_reread: self.can_reread,
+            dead: None,
         };
         match request.keys.is_empty() {
             true => vec![one(None)],

@@ -95,42 +95,67 @@ pub struct SentBack {
     pub left_alone: u64,
 }
 
+/// Dead items that a set is made of.
+pub(crate) struct Gathered {
+    /// Those that would be sent back, in the order in which they would be.
+    pub(crate) items: Vec<Item>,
+    /// Dead items that are meant, those beyond the limit included.
+    pub(crate) matching: u64,
+    /// Items that cannot be sent back.
+    pub(crate) skipped: u64,
+}
+
 /// Freezes the dead items that are meant, and says what sending them back would mean.
 ///
 /// # Errors
 /// When what is named does not exist, or the store fails.
 pub async fn freeze(floor: &Floor, request: &Freeze) -> Result<Frozen> {
     let selection = Selection::of(floor, &request.which).await?;
+    let gathered = gather(floor, &selection, request.limit.clamp(1, MOST_FROZEN)).await?;
+    let planned = plan(floor, &gathered).await?;
+    Ok(Frozen { planned, seen: seen(&gathered.items) })
+}
+
+/// Reads the dead items that can be sent back, at most so many.
+pub(crate) async fn gather(floor: &Floor, selection: &Selection, limit: u64) -> Result<Gathered> {
     let runs = Runs::of(&*floor.store);
-    let limit = request.limit.clamp(1, MOST_FROZEN);
-    let (mut items, mut skipped, mut matching): (Vec<Item>, u64, u64) = (Vec::new(), 0, 0);
+    let mut gathered = Gathered { items: Vec::new(), matching: 0, skipped: 0 };
     for filter in &selection.filters {
-        matching += admin::count_dead(&*floor.store, filter).await?;
-        let left = limit.saturating_sub(items.len() as u64);
+        gathered.matching += admin::count_dead(&*floor.store, filter).await?;
+        let left = limit.saturating_sub(gathered.items.len() as u64);
         let asked =
             admin::Redrive { filter: filter.clone(), limit: Some(left), rate: None, canary: Vec::new() };
         let found = admin::preview_items(&*floor.store, &runs, &asked, &floor.env).await?;
-        items.extend(found.items);
-        skipped += found.skipped;
+        gathered.items.extend(found.items);
+        gathered.skipped += found.skipped;
     }
-    let seen: Vec<Seen> = items.iter().map(|item| Seen { item: item.seq, rev: item.rev }).collect();
-    let (usd, unpriced) = price(floor, &runs, &items).await?;
+    Ok(gathered)
+}
+
+/// Says what sending a set back would mean.
+pub(crate) async fn plan(floor: &Floor, gathered: &Gathered) -> Result<Planned> {
+    let runs = Runs::of(&*floor.store);
+    let Gathered { items, matching, skipped } = gathered;
+    let (usd, unpriced) = price(floor, &runs, items).await?;
     let mut first = Vec::new();
     for item in items.iter().take(SHOWN) {
         first.push(DeadItem::new(item, runs.stage_name(item.run, item.stage).await?));
     }
-    let planned = Planned {
-        set: name_of(&seen),
+    Ok(Planned {
+        set: name_of(&seen(items)),
         items: items.len() as u64,
-        matching,
-        skipped,
+        matching: *matching,
+        skipped: *skipped,
         usd,
         unpriced,
-        reused: reused(floor, &runs, &items).await?,
-        by: shares(&runs, &items).await?,
+        reused: reused(floor, &runs, items).await?,
+        by: shares(&runs, items).await?,
         first,
-    };
-    Ok(Frozen { planned, seen })
+    })
+}
+
+fn seen(items: &[Item]) -> Vec<Seen> {
+    items.iter().map(|item| Seen { item: item.seq, rev: item.rev }).collect()
 }
 
 /// Sends a frozen set back: exactly those of its items that nothing has happened to since.

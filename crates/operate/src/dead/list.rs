@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{Selection, Which};
 use crate::Floor;
 use crate::error::Result;
+use crate::operations::Doomed;
 use crate::runs::Runs;
 
 pub use order::DeadOrder;
@@ -67,6 +68,9 @@ pub struct DeadItem {
     pub failed_at: String,
     /// Its group of alike errors.
     pub group: Option<String>,
+    /// When it is removed, where somebody has asked for that and it can still be undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purge_at: Option<String>,
 }
 
 impl DeadItem {
@@ -87,6 +91,7 @@ impl DeadItem {
             generation: item.generation,
             failed_at: item.updated_at.to_string(),
             group: last.map(|last| last.group.to_string()).filter(|group| !group.is_empty()),
+            purge_at: None,
         }
     }
 }
@@ -99,6 +104,7 @@ pub async fn list(floor: &Floor, request: &List) -> Result<DeadList> {
     let filters = Selection::of(floor, &request.which).await?.filters;
     let limit = request.limit.max(1);
     let runs = Runs::of(&*floor.store);
+    let doomed = Doomed::of(&*floor.store).await?;
     // The store is asked page by page where it has this order; for another all have to be looked at once.
     let most = match request.order {
         DeadOrder::Newest | DeadOrder::Oldest => MOST,
@@ -110,7 +116,9 @@ pub async fn list(floor: &Floor, request: &List) -> Result<DeadList> {
         let page =
             order::page(&runs, &*floor.store, &filters, request.order, next.as_deref(), wanted).await?;
         for item in &page.items {
-            items.push(DeadItem::new(item, runs.stage_name(item.run, item.stage).await?));
+            let mut told = DeadItem::new(item, runs.stage_name(item.run, item.stage).await?);
+            told.purge_at = doomed.at(&*floor.store, item).await?.map(|at| at.to_string());
+            items.push(told);
         }
         next = page.next;
         if next.is_none() || items.len() >= limit {

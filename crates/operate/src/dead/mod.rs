@@ -71,6 +71,7 @@
 
 mod edit;
 mod export;
+mod from;
 mod frozen;
 mod import;
 mod layout;
@@ -84,7 +85,10 @@ mod under_way;
 
 pub use edit::{Difference, Draft, Edited, draft, work_after};
 pub use export::{Export, Exported};
+pub use from::redrive_from;
+pub(crate) use from::requests_from;
 pub use frozen::{Allowance, Freeze, Frozen, MOST_FROZEN, Planned, SentBack, Share, freeze, send_frozen};
+pub(crate) use frozen::{gather, plan};
 pub use import::{Import, Imported, LINES};
 pub use layout::indented;
 pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list, open_groups};

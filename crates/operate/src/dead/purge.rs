@@ -1,5 +1,6 @@
 //! Dead items are removed.
 
+use redrive_core::id::OperationId;
 use redrive_engine::admin;
 use redrive_store::Scrub;
 use serde::Serialize;
@@ -18,6 +19,12 @@ pub struct Changed {
     pub items: u64,
     /// Items that were left alone.
     pub skipped: u64,
+    /// The operation that removes them later, where it can be undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation: Option<OperationId>,
+    /// Until when it can be undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo_until: Option<String>,
     /// Why bytes of what was removed may be left, and what to do about it.
     #[serde(skip)]
     pub left: Option<String>,
@@ -54,5 +61,5 @@ pub async fn purge(floor: &Floor, selection: &Selection) -> Result<Changed> {
     // Also when nothing was left to remove: a purge that was broken off may have got no further than that.
     let scrubbed = floor.store.scrub(Scrub::Leftovers).await?;
     let room = Room::left(&scrubbed);
-    Ok(Changed { dry_run: false, items, skipped, left: scrubbed.left, room })
+    Ok(Changed { items, skipped, left: scrubbed.left, room, ..Changed::default() })
 }

@@ -78,7 +78,7 @@ pub(super) fn dead() -> ItemFilter {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selection {
     /// A stage or a pipeline means something else in every run, so there may be several.
-    pub(super) filters: Vec<ItemFilter>,
+    pub(crate) filters: Vec<ItemFilter>,
 }
 
 impl Selection {

@@ -1,24 +1,25 @@
 //! An operation is written down, to be carried on by whoever stays.
 
-use redrive_core::id::{ItemId, ItemSeq};
-use redrive_core::item::Item;
+use redrive_core::id::ItemId;
 use redrive_engine::admin::{self, Request};
-use redrive_store::{ItemFilter, ItemQuery};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::{OperationView, view};
+use super::{OperationView, set, view};
 use crate::again::{Rerun, Retry, preview_rerun, preview_retry, rerun_requests, retry_requests};
-use crate::dead::{Redrive, Selection, Which, is_paused, preview, preview_purge, touched};
+use crate::dead::{Planned, Redrive, Selection, Which, redrive_from, requests_from};
 use crate::error::{Error, Result};
 use crate::runs::{Runs, refuse_cancelling};
+use crate::work::Unobserved;
 use crate::{Floor, Role};
 
 /// Most operations that one request makes: a stage or a pipeline is another one in every run.
 const MOST: usize = 100;
 /// Most items that are sent first, and most that a dry run names.
-const NAMED: usize = 1_000;
+pub(super) const NAMED: usize = 1_000;
+/// How long what is to be removed can be undone at most.
+const MOST_UNDO_MS: i64 = 30 * 24 * 3_600_000;
 
 /// What an operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,13 +58,22 @@ pub struct Start {
     /// So many are sent back first, and the others only when all of these have passed.
     #[serde(default)]
     pub canary: Option<u64>,
+    /// Nothing more is sent back when more than this share of those that ended has failed again.
+    #[serde(default)]
+    pub stop_at: Option<f64>,
+    /// Dead items go again from this stage, which they have passed, and not from the one that failed them.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// Nothing is removed for so many milliseconds, and stopping the operation undoes all of it.
+    #[serde(default)]
+    pub undo_ms: i64,
     /// Waiting items go in so many milliseconds; 0: now.
     #[serde(default)]
     pub in_ms: i64,
     /// Only items with these keys are done again; empty: all of them.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Says what would be done, and does nothing.
+    /// Says what would be done, and does nothing. What would be sent back or removed is frozen, and can be started as it is.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -78,7 +88,7 @@ fn object<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Whi
 }
 
 /// What was written down to be done, or would be done.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Started {
     /// Whether this only says what would be done.
     pub dry_run: bool,
@@ -86,9 +96,11 @@ pub struct Started {
     pub items: Option<u64>,
     /// How many would be left alone; `null` unless it is a dry run.
     pub skipped: Option<u64>,
-    /// The first of those that would be sent back; `null` where they are not named.
+    /// The first of those that would be changed; `null` where they are not named.
     pub ids: Option<Vec<ItemId>>,
-    /// The operations, which are carried on from now on.
+    /// What sending them back would mean; `null` unless it is a dry run of a redrive.
+    pub preview: Option<Planned>,
+    /// The operations, which are carried on from now on; after a dry run they are frozen and wait to be started.
     pub operations: Vec<OperationView>,
 }
 
@@ -99,18 +111,18 @@ pub struct Started {
 pub async fn start(floor: &Floor, request: &Start) -> Result<Started> {
     floor.require(Role::Operator)?;
     request.check()?;
+    if request.has_set() {
+        return set::start(floor, request).await;
+    }
     if request.dry_run {
         return foresee(floor, request).await;
     }
-    let mut asked = requests(floor, request).await?;
+    let asked = requests(floor, request).await?;
     if asked.len() > MOST {
         return Err(Error::wrong(format!("that reaches into {} runs, at most {MOST} at once", asked.len()))
             .hint("name a run, or leave the stage and the pipeline out of the filter"));
     }
     let mut started = Started::default();
-    if let Some(first) = request.canary {
-        started.operations.push(send_canary(floor, &mut asked, first).await?);
-    }
     for request in &asked {
         let begun = admin::begin(&*floor.store, request, &floor.asker.name, &floor.env).await?;
         started.operations.push(view(floor, begun).await?);
@@ -119,13 +131,37 @@ pub async fn start(floor: &Floor, request: &Start) -> Result<Started> {
 }
 
 impl Start {
+    /// The plainest operation of a kind.
+    #[must_use]
+    pub fn of(kind: StartKind, filter: Which) -> Self {
+        Self {
+            kind,
+            filter,
+            all: false,
+            limit: None,
+            rate_per_second: None,
+            canary: None,
+            stop_at: None,
+            from: None,
+            undo_ms: 0,
+            in_ms: 0,
+            keys: Vec::new(),
+            dry_run: false,
+        }
+    }
+
     fn check(&self) -> Result<()> {
-        let Self { kind, filter, limit, rate_per_second, canary, in_ms, keys, .. } = self;
+        let Self {
+            kind, filter, limit, rate_per_second, canary, stop_at, from, undo_ms, in_ms, keys, ..
+        } = self;
         let redrive = *kind == StartKind::Redrive;
         let foreign = [
             ("limit", !redrive && limit.is_some()),
             ("rate_per_second", !redrive && rate_per_second.is_some()),
             ("canary", !redrive && canary.is_some()),
+            ("stop_at", !redrive && stop_at.is_some()),
+            ("from", !redrive && from.is_some()),
+            ("undo_ms", *kind != StartKind::Purge && *undo_ms != 0),
             ("in_ms", *kind != StartKind::Retry && *in_ms != 0),
             ("keys", *kind != StartKind::Rerun && !keys.is_empty()),
         ];
@@ -138,6 +174,16 @@ impl Start {
         self.redrive().check()?;
         if canary.is_some_and(|first| first == 0 || first > NAMED as u64) {
             return Err(Error::wrong(format!("`canary` is between 1 and {NAMED}")));
+        }
+        if stop_at.is_some_and(|share| !(0.0..1.0).contains(&share)) {
+            return Err(Error::wrong("`stop_at` is a share: from 0 to below 1, for example 0.2"));
+        }
+        let watched = limit.is_some() || rate_per_second.is_some() || canary.is_some() || stop_at.is_some();
+        if from.is_some() && watched {
+            return Err(Error::wrong("with `from` there is no limit, rate, canary or share to stop at"));
+        }
+        if !(0..=MOST_UNDO_MS).contains(undo_ms) {
+            return Err(Error::wrong("what is to be removed can be undone for up to 30 days"));
         }
         match kind {
             StartKind::Redrive => Selection::said_which(filter, self.all, "sent back"),
@@ -161,6 +207,16 @@ impl Start {
         }
     }
 
+    /// Whether its items are frozen before anything is done.
+    fn has_set(&self) -> bool {
+        match self.kind {
+            StartKind::Redrive if self.from.is_some() => false,
+            StartKind::Redrive => self.dry_run || self.canary.is_some() || self.stop_at.is_some(),
+            StartKind::Purge => self.dry_run || self.undo_ms > 0,
+            StartKind::Retry | StartKind::Rerun | StartKind::Cancel => false,
+        }
+    }
+
     fn redrive(&self) -> Redrive {
         Redrive { limit: self.limit, rate: self.rate_per_second, canary: self.canary, work: false }
     }
@@ -176,11 +232,15 @@ impl Start {
 }
 
 async fn requests(floor: &Floor, request: &Start) -> Result<Vec<Request>> {
+    if let Some(stage) = &request.from {
+        let selection = Selection::of(floor, &request.filter).await?;
+        return Ok(requests_from(floor, &selection, stage).await?.into_iter().map(Request::Rerun).collect());
+    }
     Ok(match request.kind {
         StartKind::Redrive => {
             let filters = Selection::of(floor, &request.filter).await?.into_filters();
-            if filters.len() > 1 && (request.limit.is_some() || request.canary.is_some()) {
-                return Err(Error::wrong("a limit or a canary is of one run")
+            if filters.len() > 1 && request.limit.is_some() {
+                return Err(Error::wrong("a limit is of one run")
                     .hint("name a run, or leave the stage and the pipeline out of the filter"));
             }
             let one = |filter| admin::Redrive {
@@ -209,68 +269,34 @@ async fn requests(floor: &Floor, request: &Start) -> Result<Vec<Request>> {
     })
 }
 
-/// Sends the first few back at once, and has the others wait for how they go.
-async fn send_canary(floor: &Floor, asked: &mut [Request], first: u64) -> Result<OperationView> {
-    let Some(Request::Redrive(rest)) = asked.first_mut() else {
-        return Err(Error::wrong("there is nothing to be sent back"));
-    };
-    if let Some(run) =
-        touched(floor, std::slice::from_ref(&rest.filter)).await?.iter().find(|run| is_paused(run))
-    {
-        return Err(Error::paused(format!("run {} is paused; nothing was sent back", run.id))
-            .hint("let it go on first; then say the same again"));
-    }
-    let few = rest.limit.map_or(first, |limit| limit.min(first));
-    let ahead = admin::Redrive { limit: Some(few), ..rest.clone() };
-    let (store, runs) = (&*floor.store, Runs::of(&*floor.store));
-    let mut before: Vec<Item> = Vec::new();
-    for id in admin::preview(store, &runs, &ahead, &floor.env).await?.items {
-        let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };
-        before.extend(store.items(ItemQuery { filter, after: None, limit: 1 }).await?);
-    }
-    let begun = admin::begin(store, &Request::Redrive(ahead), &floor.asker.name, &floor.env).await?;
-    admin::go_on(store, begun.id, &runs, &floor.env).await?;
-    let mut sent: Vec<ItemSeq> = Vec::new();
-    for item in before {
-        let now = store.item(item.seq).await?;
-        sent.extend(now.filter(|now| now.rev != item.rev).map(|now| now.seq));
-    }
-    rest.limit = rest.limit.map(|limit| limit.saturating_sub(sent.len() as u64));
-    rest.canary = sent;
-    super::show(floor, begun.id).await
-}
-
+/// Says what an operation would do that has no set: it is not kept.
 async fn foresee(floor: &Floor, request: &Start) -> Result<Started> {
-    let told = |items, skipped, ids: Option<Vec<ItemId>>| Started {
+    let told = |items, skipped| Started {
         dry_run: true,
         items: Some(items),
         skipped: Some(skipped),
-        ids,
-        operations: Vec::new(),
+        ..Started::default()
     };
     Ok(match request.kind {
-        StartKind::Redrive => {
+        StartKind::Redrive if request.from.is_some() => {
             let selection = Selection::of(floor, &request.filter).await?;
-            let found = preview(floor, &selection, request.redrive()).await?;
-            let ids = found.ids.map(|ids| ids.into_iter().take(NAMED).collect());
-            told(found.items, found.skipped, ids)
+            let stage = request.from.as_deref().unwrap_or_default();
+            let found = redrive_from(floor, &selection, stage, (true, false), &Unobserved).await?;
+            told(found.items, found.skipped)
         }
-        StartKind::Purge => {
-            let found = preview_purge(floor, &Selection::of(floor, &request.filter).await?).await?;
-            told(found.items, found.skipped, None)
-        }
+        StartKind::Redrive | StartKind::Purge => return set::start(floor, request).await,
         StartKind::Retry => {
             let found = preview_retry(floor, &request.retry()).await?;
-            told(found.items, found.skipped, None)
+            told(found.items, found.skipped)
         }
         StartKind::Rerun => {
             let found = preview_rerun(floor, &request.rerun()).await?.items;
-            told(found.sent(), found.not_kept + found.edited + found.moved, None)
+            told(found.sent(), found.not_kept + found.edited + found.moved)
         }
         StartKind::Cancel => {
             let known = Runs::of(&*floor.store).find(request.filter.run).await?;
             refuse_cancelling(&known)?;
-            told(redrive_engine::report::live_items(&*floor.store, known.row.id).await?, 0, None)
+            told(redrive_engine::report::live_items(&*floor.store, known.row.id).await?, 0)
         }
     })
 }

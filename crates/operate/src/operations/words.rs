@@ -23,6 +23,21 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
         Request::RedriveSeen { items } => {
             vec![format!("{} item{} as seen before", items.len(), if items.len() == 1 { "" } else { "s" })]
         }
+        Request::RedriveSet(set) => {
+            let mut parts = vec!["the set as frozen".to_owned()];
+            parts.extend(of_filters(runs, &set.filters).await?);
+            parts.extend(set.rate.map(|rate| format!("{rate} a second")));
+            parts.extend(set.canary.map(|first| format!("{first} first")));
+            parts.extend(set.stop_at.map(|share| format!("stops at {} percent", share * 100.0)));
+            parts.extend(set.stopped.as_ref().map(|why| format!("stopped: {why}")));
+            parts
+        }
+        Request::PurgeSet(set) => {
+            let mut parts = vec!["the set as frozen".to_owned()];
+            parts.extend(of_filters(runs, &set.filters).await?);
+            parts.extend(set.at.filter(|_| set.undo_ms > 0).map(|at| format!("removed at {at}")));
+            parts
+        }
         Request::Purge { filter } => filtered(runs, filter, "every dead item").await?,
         Request::Cancel { run } => vec![format!("run {run}")],
         Request::Retry(Retry { filter, due }) => {
@@ -30,8 +45,11 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
             parts.extend(due.map(|due| format!("due {due}")));
             parts
         }
-        Request::Rerun(Rerun { run, key, stage, .. }) => {
-            let mut parts = vec![format!("run {run}")];
+        Request::Rerun(Rerun { run, key, stage, dead, .. }) => {
+            let mut parts = match dead {
+                Some(dead) => filtered(runs, dead, "every dead item").await?,
+                None => vec![format!("run {run}")],
+            };
             parts.extend(key.as_ref().map(|key| format!("key {key:?}")));
             parts.push(format!("from stage {}", runs.stage_name(*run, *stage).await?));
             parts
@@ -48,6 +66,14 @@ fn forgotten(what: &str, forget: &Forget) -> Vec<String> {
     let mut parts = vec![format!("{what} that finished more than {} s before", span.as_secs())];
     parts.extend(forget.with_dead.then(|| "with dead items, too".to_owned()));
     parts
+}
+
+/// What the filters of a set say; of many, how many they are.
+async fn of_filters(runs: &Runs<'_>, filters: &[ItemFilter]) -> Result<Vec<String>> {
+    match filters {
+        [one] => filtered(runs, one, "every dead item").await,
+        many => Ok(vec![format!("{} runs", many.len())]),
+    }
 }
 
 /// What a filter says; `all` where it says nothing.

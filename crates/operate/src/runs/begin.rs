@@ -15,7 +15,7 @@ use redrive_store::{BegunRun, NewRun, RunChange, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::edit::{Changed, Edit, compare, foresee, refuse_other_stages, take_over};
-use super::{KnownRun, Runs, report};
+use super::{KnownRun, Runs, refuse_full, report};
 use crate::error::{Code, Error, Result};
 use crate::index::{IndexTarget, makes_index};
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
@@ -352,6 +352,7 @@ pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
         (row, edit) = take_over(floor, row, &pipeline, request.keep_passed).await?;
         (definition, folder) = (pipeline.definition, pipeline.folder);
     }
+    refuse_full(floor, row.id, definition.max_dead).await?;
     let name = SourceName::of(&row);
     if name.is_read_once() && !row.admitted_all {
         return Err(Error::refused(format!(

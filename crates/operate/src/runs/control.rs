@@ -3,7 +3,7 @@
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_engine::admin;
-use redrive_engine::report::{RunReport, live_items};
+use redrive_engine::report::{RunReport, dead_items, live_items};
 
 use super::show::report_changed;
 use super::{KnownRun, Runs};
@@ -30,6 +30,22 @@ pub fn refuse_finished(known: &KnownRun) -> Result<()> {
 /// When the run is finished, and not because it was cancelled.
 pub fn refuse_cancelling(known: &KnownRun) -> Result<()> {
     if known.row.control == Control::Cancelled { Ok(()) } else { refuse_finished(known) }
+}
+
+/// Refuses to let a run go on, or to take more, that has as many dead items as it may have.
+///
+/// # Errors
+/// When it has, or the store fails.
+pub(crate) async fn refuse_full(floor: &Floor, run: RunId, most: Option<u64>) -> Result<()> {
+    let Some(most) = most else { return Ok(()) };
+    let dead = dead_items(&*floor.store, run).await?;
+    if dead < most {
+        return Ok(());
+    }
+    let message = format!("run {run} has {dead} dead items, and max_dead is {most}: it takes no more");
+    Err(Error::paused(message).code(Code::RunPaused).hint(format!(
+        "`redrive dead redrive --run {run} --all` sends them back, `redrive dead purge --run {run} --all` removes them; then `redrive resume {run}`"
+    )))
 }
 
 /// Takes a run out for good: nothing new begins, everything unfinished is cancelled. One that was taken out already stays so,
@@ -83,6 +99,7 @@ pub async fn let_go_on(floor: &Floor, run: RunId) -> Result<RunReport> {
     if known.row.control == Control::Cancelled {
         return Err(Error::refused(format!("run {run} was cancelled")));
     }
+    refuse_full(floor, run, known.definition.max_dead).await?;
     let gates: Vec<String> = known.definition.gate_names().into_iter().flatten().collect();
     admin::resume_gates(&*floor.store, &gates, floor.now()).await?;
     let row = admin::resume(&*floor.store, run, floor.now()).await?;

@@ -76,8 +76,8 @@ mod show;
 
 pub use begin::{Begin, Begun, Next, Other, Prepared, Resume, Resumed, begin, prepare, resume};
 pub(crate) use begin::{Standing, standing};
-pub(crate) use control::cancel_known;
 pub use control::{cancel, let_go_on, pause, refuse_cancelling, refuse_finished};
+pub(crate) use control::{cancel_known, refuse_full};
 pub use dry_run::{DryRun, Lines, RefusedLine, StageAhead, Would, dry_run};
 pub use edit::Edit;
 pub(crate) use edit::{edit_is_under_way, edited_to_the_end};

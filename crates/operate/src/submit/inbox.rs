@@ -18,7 +18,7 @@ use super::run::note;
 use super::stream::Stream;
 use crate::error::{Error, Result};
 use crate::pipelines::{Pipeline, recipe, refuse_wrong_expressions};
-use crate::runs::{Begin, Standing, standing};
+use crate::runs::{Begin, Standing, refuse_full, standing};
 use crate::wiring::Wiring;
 use crate::{Floor, Role};
 
@@ -213,6 +213,7 @@ impl<'a> Inbox<'a> {
         let mut tries = 0;
         let (run, settled) = loop {
             let run = self.target(category).await?;
+            refuse_full(self.floor, run, self.ready.pipeline.definition.max_dead).await?;
             tries += 1;
             match admit::hand_in(&**store, &self.ready.recipe, env, run, &group.items).await {
                 Ok(settled) => break (run, settled),

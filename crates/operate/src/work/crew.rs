@@ -19,6 +19,7 @@ use super::shared_handlers::SharedHandlers;
 use super::{Notice, Observer, Rounds, WorkSettings, left_as, paused};
 use crate::error::Result;
 use crate::index::IndexTarget;
+use crate::operations::Carrier;
 use crate::pipelines::{self, recipe};
 use crate::runs::edited_to_the_end;
 use crate::sources::{Reopened, SourceName, reopen};
@@ -42,6 +43,8 @@ pub struct Serve {
     pub lease: Duration,
     /// Most runs that are open at a time.
     pub runs_at_once: usize,
+    /// Whether operations that others have left are carried on.
+    pub carry: bool,
 }
 
 impl Default for Serve {
@@ -52,6 +55,7 @@ impl Default for Serve {
             until_idle: None,
             lease: Duration::from_secs(30),
             runs_at_once: RosterSettings::default().open,
+            carry: true,
         }
     }
 }
@@ -92,6 +96,8 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
         until_idle: request.until_idle,
         ..RosterSettings::default()
     };
+    let (undrained, draining) = watch::channel(false);
+    let carrier = request.carry.then(|| tokio::spawn(Carrier::default().carry(floor.clone(), draining)));
     let handlers = Arc::new(SharedHandlers::new(floor.wiring.clone()));
     let (sender, ended) = mpsc::unbounded_channel();
     let mut crew = Crew {
@@ -113,6 +119,9 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
     let roster = Roster::new(store, env, &pulse.worker().to_string(), settings);
     let worked = roster.work(&mut crew).await;
     beat.abort();
+    undrained.send_replace(true);
+    // One that is under way stays open, and the next process carries it on.
+    carrier.into_iter().for_each(|carrier| carrier.abort());
     drop(watching);
     let mut served = std::mem::take(&mut crew.served);
     served.interrupted = *crew.stopped.borrow() != Stop::No;

@@ -4,6 +4,7 @@ mod dead;
 mod frozen;
 mod overview;
 mod roles;
+mod rules;
 mod runs;
 mod submit;
 mod support;

@@ -53,18 +53,11 @@ async fn a_viewer_changes_nothing() {
     is_forbidden("note", dead::note(&floor, "g", Note::default()).await);
     is_forbidden("stop", operations::stop(&floor, OperationId(1)).await);
     is_forbidden("carry on", operations::carry_on(&floor, OperationId(1)).await);
-    let start: Start = Start {
-        kind: StartKind::Purge,
-        filter: Which::default(),
-        all: true,
-        limit: None,
-        rate_per_second: None,
-        canary: None,
-        in_ms: 0,
-        keys: Vec::new(),
-        dry_run: true,
-    };
+    let start = Start { all: true, dry_run: true, ..Start::of(StartKind::Purge, Which::default()) };
     is_forbidden("start", operations::start(&floor, &start).await);
+    is_forbidden("start frozen", operations::start_frozen(&floor, OperationId(1)).await);
+    is_forbidden("work through", operations::work_through(&floor, OperationId(1), &Unobserved).await);
+    is_forbidden("rules", operations::apply_rules(&floor, &operations::Carrier::default()).await);
     is_forbidden("gate pause", gates::pause(&floor, "g", "why").await);
     is_forbidden("gate resume", gates::resume(&floor, None).await);
     is_forbidden("gate reset", gates::reset(&floor, "g").await);

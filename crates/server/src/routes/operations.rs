@@ -1,8 +1,8 @@
-//! Operations on many items: start, list, show, stop.
+//! Operations on many items: freeze, start, list, show, their items, stop.
 
 use redrive_core::id::OperationId;
 use redrive_operate::Result;
-use redrive_operate::operations::{self, Start};
+use redrive_operate::operations::{self, ItemsOf, Start};
 
 use super::runs::Nothing;
 use crate::call::Call;
@@ -20,16 +20,34 @@ pub fn routes() -> Vec<Route> {
             .query(&[param("limit", Kind::Count(MOST), "at most so many")]),
         Route::post(
             "/v1/operations",
-            "Writes down what is to be done to many items, and carries it on in the background; or says what would be done.",
+            "Writes down what is to be done to many items, and carries it on in the background; or freezes the items and says what would be done.",
             Shape::Json("started"),
             start,
         )
         .body("new_operation")
         .may_make(),
         Route::get("/v1/operations/{operation}", "Says how far an operation is.", Shape::Json("operation"), show),
+        Route::get(
+            "/v1/operations/{operation}/items",
+            "Lists the items of an operation, and what became of each.",
+            Shape::Json("operation_items"),
+            items,
+        )
+        .query(&[
+            param("outcome", Kind::Schema("outcome_of_item"), "only those that came to this"),
+            param("limit", Kind::Count(MOST), "at most so many"),
+            param("after", Kind::Text, "goes on after this, from `next` of the page before"),
+        ]),
+        Route::post(
+            "/v1/operations/{operation}/start",
+            "Starts an operation that a dry run has frozen: exactly the items that were seen, as far as they are still so.",
+            Shape::Json("operation"),
+            start_frozen,
+        )
+        .may_have_body("nothing"),
         Route::post(
             "/v1/operations/{operation}/stop",
-            "Stops an operation after the page it is at.",
+            "Stops an operation after the page it is at; what can be undone is undone by it.",
             Shape::Json("operation"),
             stop,
         )
@@ -45,7 +63,9 @@ async fn list(call: Call) -> Result<Reply> {
 async fn start(call: Call) -> Result<Reply> {
     let request: Start = call.body()?;
     let started = operations::start(&call.floor, &request).await?;
-    started.operations.iter().for_each(|operation| call.app.carrier.take(operation.id));
+    if !started.dry_run {
+        started.operations.iter().for_each(|operation| call.app.carrier.take(operation.id));
+    }
     let reply = Reply::json(&started)?;
     Ok(match started.operations.last() {
         None => reply,
@@ -55,6 +75,23 @@ async fn start(call: Call) -> Result<Reply> {
 
 async fn show(call: Call) -> Result<Reply> {
     Reply::json(&operations::show(&call.floor, call.part("operation")?).await?)
+}
+
+async fn items(call: Call) -> Result<Reply> {
+    let asked = ItemsOf {
+        outcome: call.query.one("outcome")?,
+        limit: call.query.number("limit").unwrap_or(USUAL),
+        after: call.query.text("after"),
+    };
+    Reply::json(&operations::items(&call.floor, call.part("operation")?, &asked).await?)
+}
+
+async fn start_frozen(call: Call) -> Result<Reply> {
+    let Nothing {} = call.body()?;
+    let operation: OperationId = call.part("operation")?;
+    let started = operations::start_frozen(&call.floor, operation).await?;
+    call.app.carrier.take(operation);
+    Reply::json(&started)
 }
 
 async fn stop(call: Call) -> Result<Reply> {

@@ -8,8 +8,9 @@ use redrive_core::tally::Deltas;
 use redrive_core::time::Timestamp;
 use redrive_core::verdict::Verdict;
 use redrive_store::rule::item::entry_of_children;
+use redrive_store::rule::operation::member;
 use redrive_store::sql::ItemColumns;
-use redrive_store::{Applied, Change, Commit};
+use redrive_store::{Applied, Change, Commit, Member};
 use rusqlite::{CachedStatement, Connection, params};
 
 use crate::content;
@@ -99,21 +100,24 @@ pub(crate) fn commit(tx: &Connection, commit: &Commit) -> Result<Vec<Applied>> {
         if broken {
             return Ok(stale);
         }
-        around(tx, commit)?;
+        around(tx, commit, &answers)?;
         return Ok(answers);
     }
     let answers = apply_all(tx, commit)?;
-    around(tx, commit)?;
+    around(tx, commit, &answers)?;
     Ok(answers)
 }
 
 /// Writes what a commit carries beside its changes.
-fn around(tx: &Connection, commit: &Commit) -> Result<()> {
+fn around(tx: &Connection, commit: &Commit, answers: &[Applied]) -> Result<()> {
     if let Some((run, change)) = &commit.run {
         run::change(tx, *run, change)?;
     }
     if let Some(operation) = &commit.operation {
-        operation::save(tx, operation)?;
+        let operation = operation::save(tx, operation)?;
+        let done = commit.changes.iter().zip(answers).filter(|(_, answer)| **answer == Applied::Done);
+        let members: Vec<Member> = done.filter_map(|(change, _)| member(&change.transition)).collect();
+        operation::add_members(tx, operation, &members)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Operations on many items.
 
-use redrive_core::id::{ItemSeq, OperationId};
+use redrive_core::id::{ItemSeq, OperationId, Rev};
 use redrive_core::time::Timestamp;
 use redrive_store::rule::operation::saved_state;
-use redrive_store::{Operation, sql};
+use redrive_store::{Freeze, Member, Operation, sql};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Result;
@@ -34,6 +34,62 @@ pub(crate) fn save(tx: &Connection, operation: &Operation) -> Result<OperationId
         operation.updated_at.0,
     ])?;
     Ok(OperationId(known.unwrap_or_else(|| tx.last_insert_rowid())))
+}
+
+/// Saves a new operation with its items; `None` when its actor has a newer one than was said.
+pub(crate) fn freeze(tx: &Connection, freeze: &Freeze) -> Result<Option<OperationId>> {
+    let Freeze { operation, items, unless_newer_than } = freeze;
+    if let Some(than) = unless_newer_than {
+        let mut newer = tx.prepare_cached("SELECT 1 FROM operation WHERE id > ?1 AND actor = ?2")?;
+        if newer.exists((than.0, &operation.actor))? {
+            return Ok(None);
+        }
+    }
+    let id = save(tx, operation)?;
+    let mut insert =
+        tx.prepare_cached("INSERT OR REPLACE INTO member (operation, item, rev) VALUES (?1, ?2, ?3)")?;
+    for item in items {
+        insert.execute((id.0, item.seq.0, item.rev.0))?;
+    }
+    Ok(Some(id))
+}
+
+/// Writes down what an operation did to its items.
+pub(crate) fn add_members(tx: &Connection, operation: OperationId, members: &[Member]) -> Result<()> {
+    let mut insert = tx.prepare_cached(
+        "INSERT OR REPLACE INTO member (operation, item, rev, sent) VALUES (?1, ?2, ?3, ?4)",
+    )?;
+    for Member { item, rev, sent } in members {
+        insert.execute((operation.0, item.0, rev.0, sent))?;
+    }
+    Ok(())
+}
+
+/// Reads the items of an operation, by their numbers.
+pub(crate) fn members(
+    conn: &Connection,
+    operation: OperationId,
+    after: Option<ItemSeq>,
+    limit: usize,
+) -> Result<Vec<Member>> {
+    let mut select = conn.prepare_cached(
+        "SELECT item, rev, sent FROM member WHERE operation = ?1 AND item > ?2 ORDER BY item LIMIT ?3",
+    )?;
+    let after = after.map_or(i64::MIN, |after| after.0);
+    collect(select.query((operation.0, after, sql_limit(limit)))?, |row| {
+        Ok(Member { item: ItemSeq(row.get(0)?), rev: Rev(row.get(1)?), sent: row.get(2)? })
+    })
+}
+
+/// Forgets the items of operations that ended long ago. One that was frozen and never started cannot be any more.
+pub(crate) fn forget_members(tx: &Connection, before: Timestamp) -> Result<()> {
+    tx.prepare_cached(
+        "DELETE FROM member WHERE operation IN (SELECT id FROM operation WHERE state <> 0 AND updated_at < ?1)",
+    )?
+    .execute([before.0])?;
+    tx.prepare_cached("UPDATE operation SET state = 2 WHERE state = 3 AND updated_at < ?1")?
+        .execute([before.0])?;
+    Ok(())
 }
 
 /// The columns of [`read`], from their table.

@@ -41,6 +41,9 @@ pub(crate) fn prune(tx: &Connection, prune: &Prune, by: Option<&Operation>) -> R
         pruned.runs += 1;
     }
     sweep(tx, prune.limit, &mut pruned)?;
+    if prune.only.is_none() {
+        operation::forget_members(tx, prune.finished_before)?;
+    }
     // Nothing is asked of a worker that is retired: what it holds is as well held by none.
     tx.prepare_cached("DELETE FROM worker WHERE retired IS NOT NULL")?.execute([])?;
     if let Some(by) = by {

@@ -21,12 +21,12 @@ use crate::query::{
     RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
-    Applied, Claim, Claimed, Commit, CopyHeard, ItemRev, KeptFact, KeptOutput, OutputKey, Prune, Pruned,
-    Scrub, Scrubbed, Submit, Submitted, Turn, Turned,
+    Applied, Claim, Claimed, Commit, CopyHeard, Freeze, ItemRev, KeptFact, KeptOutput, OutputKey, Prune,
+    Pruned, Scrub, Scrubbed, Submit, Submitted, Turn, Turned,
 };
 use crate::run::{
-    BegunRun, GateRow, GroupNote, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter, RunRow,
-    WorkerRow,
+    BegunRun, GateRow, GroupNote, Member, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter,
+    RunRow, WorkerRow,
 };
 use crate::work::{WorkList, WorkQuery};
 use crate::{Error, Result, Snapshot, Store};
@@ -242,6 +242,23 @@ impl Store for MemoryStore {
         Ok(self.change()?.save_operation(operation))
     }
 
+    async fn freeze(&self, freeze: Freeze) -> Result<Option<OperationId>> {
+        Ok(self.change()?.freeze(freeze))
+    }
+
+    async fn members(
+        &self,
+        operation: OperationId,
+        after: Option<ItemSeq>,
+        limit: usize,
+    ) -> Result<Vec<Member>> {
+        let state = self.lock();
+        let of = state.members.range((operation, ItemSeq(i64::MIN))..=(operation, ItemSeq(i64::MAX)));
+        let later =
+            of.map(|(_, member)| *member).filter(|member| after.is_none_or(|after| member.item > after));
+        Ok(later.take(limit).collect())
+    }
+
     async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
         Ok(self.lock().operations.values().rev().take(limit).cloned().collect())
     }
@@ -316,7 +333,9 @@ impl Store for MemoryStore {
 
     async fn prune(&self, prune: Prune, by: Option<Operation>) -> Result<Pruned> {
         let mut state = self.change()?;
+        let everything = prune.only.is_none().then_some(prune.finished_before);
         let pruned = state.prune(prune);
+        everything.into_iter().for_each(|before| state.forget_members(before));
         if let Some(by) = by {
             state.save_operation(Operation { changed: by.changed + pruned.items, ..by });
         }

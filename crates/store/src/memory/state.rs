@@ -1,6 +1,7 @@
 //! The maps, and the verbs about runs, workers, operations and gates.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use redrive_core::fact::Fact;
 use redrive_core::id::{ItemId, ItemSeq, OperationId, RunId, StageNo, WorkerId};
@@ -10,11 +11,12 @@ use redrive_core::tally::{Deltas, Metric};
 use redrive_core::time::Timestamp;
 
 use crate::query::{History, Tombstone};
-use crate::request::{Applied, KeptOutput, OutputKey};
+use crate::request::{Applied, Freeze, ItemRev, KeptOutput, OutputKey};
 use crate::rule::operation::saved_state;
 use crate::rule::run::{ChangedRun, begun_reading, changed_run};
 use crate::run::{
-    GateRow, Memo, NewRun, NewWorker, Operation, Pause, Retired, RunChange, RunFilter, RunRow, WorkerRow,
+    GateRow, Member, Memo, NewRun, NewWorker, Operation, OperationState, Pause, Retired, RunChange,
+    RunFilter, RunRow, WorkerRow,
 };
 use crate::{Error, Result};
 
@@ -32,6 +34,7 @@ pub(super) struct State {
     pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, KeptOutput)>,
     pub(super) outbox: super::outbox::Outbox,
     pub(super) operations: BTreeMap<OperationId, Operation>,
+    pub(super) members: BTreeMap<(OperationId, ItemSeq), Member>,
     pub(super) group_notes: BTreeMap<String, crate::run::GroupNote>,
     pub(super) gates: BTreeMap<String, GateRow>,
     pub(super) memos: BTreeMap<String, Memo>,
@@ -174,6 +177,34 @@ impl State {
         operation.state = saved_state(self.operations.get(&id).map(|kept| kept.state), operation.state);
         self.operations.insert(id, operation);
         id
+    }
+
+    pub(super) fn freeze(&mut self, freeze: Freeze) -> Option<OperationId> {
+        let Freeze { operation, items, unless_newer_than } = freeze;
+        let newer = |than: OperationId| {
+            let mut newer = self.operations.range((Bound::Excluded(than), Bound::Unbounded));
+            newer.any(|(_, other)| other.actor == operation.actor)
+        };
+        if unless_newer_than.is_some_and(newer) {
+            return None;
+        }
+        let id = self.save_operation(operation);
+        for ItemRev { seq, rev } in items {
+            self.members.insert((id, seq), Member { item: seq, rev, sent: None });
+        }
+        Some(id)
+    }
+
+    /// Forgets the items of operations that ended long ago. One that was frozen and never started cannot be any more.
+    pub(super) fn forget_members(&mut self, before: Timestamp) {
+        let old =
+            |operation: &Operation| operation.state != OperationState::Open && operation.updated_at < before;
+        self.members.retain(|(operation, _), _| self.operations.get(operation).is_none_or(|it| !old(it)));
+        for operation in self.operations.values_mut().filter(|operation| old(operation)) {
+            if operation.state == OperationState::Frozen {
+                operation.state = OperationState::Cancelled;
+            }
+        }
     }
 
     pub(super) fn save_gates(&mut self, gates: Vec<GateRow>) -> Vec<Applied> {

@@ -16,6 +16,7 @@ use crate::request::{
     Submitted, Turn, Turned,
 };
 use crate::rule::item::{entry_of_children, may_purge, tombstone};
+use crate::rule::operation::member;
 use crate::rule::run::{Progress, takes};
 use crate::rule::submit::{Asked, Known, Version, known_as};
 use crate::run::Operation;
@@ -236,11 +237,13 @@ impl State {
         }
         let mut answers = Vec::with_capacity(commit.changes.len());
         let mut deltas = Deltas::default();
+        let mut members = Vec::new();
         for change in commit.changes {
             if stale(self, &change.transition) {
                 answers.push(Applied::Stale);
                 continue;
             }
+            members.extend(member(&change.transition));
             self.apply(change, &mut deltas, commit.now);
             answers.push(Applied::Done);
         }
@@ -249,7 +252,8 @@ impl State {
             self.change_run(run, change)?;
         }
         if let Some(operation) = commit.operation {
-            self.save_operation(operation);
+            let operation = self.save_operation(operation);
+            self.members.extend(members.into_iter().map(|member| ((operation, member.item), member)));
         }
         Ok(answers)
     }

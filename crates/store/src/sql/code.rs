@@ -79,8 +79,8 @@ const OPERATION_KINDS: [OperationKind; 7] = [
     OperationKind::Import,
     OperationKind::Prune,
 ];
-const OPERATION_STATES: [OperationState; 3] =
-    [OperationState::Open, OperationState::Done, OperationState::Cancelled];
+const OPERATION_STATES: [OperationState; 4] =
+    [OperationState::Open, OperationState::Done, OperationState::Cancelled, OperationState::Frozen];
 
 /// The number of a kind of operation.
 #[must_use]
@@ -111,6 +111,7 @@ pub fn operation_state_code(state: OperationState) -> i64 {
         OperationState::Open => 0,
         OperationState::Done => 1,
         OperationState::Cancelled => 2,
+        OperationState::Frozen => 3,
     }
 }
 

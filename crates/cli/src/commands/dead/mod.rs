@@ -4,13 +4,16 @@ mod edit;
 mod export;
 mod list;
 mod redrive;
+mod set;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use redrive_core::id::OperationId;
+use redrive_core::time::millis;
 use redrive_operate::dead::{self, Changed, List, Note, Selection, Which};
 use redrive_operate::items::ItemName;
-use redrive_operate::operations::{self, OperationView};
+use redrive_operate::operations::{self, ItemsOf, OperationView, Start, StartKind};
 
 use super::{Answer, Context, care, explain};
 use crate::args::DeadCommand;
@@ -41,7 +44,16 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
         DeadCommand::Import { file } => export::import(context, &file).await,
         DeadCommand::Edit(args) => edit::edit(context, args).await,
         DeadCommand::Redrive(args) => redrive::redrive(context, args).await,
-        DeadCommand::Purge { filter, all, dry_run, yes } => {
+        DeadCommand::Freeze(args) => set::freeze(context, &args.request()).await,
+        DeadCommand::Start { operation } => set::start(context, operation).await,
+        DeadCommand::Outcomes { operation, outcome, limit, after } => {
+            let asked = ItemsOf { outcome: outcome.map(Into::into), limit, after };
+            set::outcomes(context, operation, &asked).await
+        }
+        DeadCommand::Purge { filter, all, dry_run: false, yes, undo_for: Some(span) } => {
+            purge_later(context, filter.into(), all, yes, span).await
+        }
+        DeadCommand::Purge { filter, all, dry_run, yes, undo_for: _ } => {
             purge(context, &filter.into(), all, dry_run, yes).await
         }
         DeadCommand::Operations { stop, limit } => operations(context, stop, limit).await,
@@ -67,6 +79,30 @@ async fn purge(context: &Context, which: &Which, all: bool, dry_run: bool, yes: 
     let told = told(context, &purged, "removed")?;
     care::hint_at(context, purged.room);
     Ok(told)
+}
+
+/// Has dead items removed after a while, until when that can be undone.
+async fn purge_later(context: &Context, which: Which, all: bool, yes: bool, span: Duration) -> Answer {
+    Selection::said_which(&which, all, "removed")?;
+    let floor = context.floor()?;
+    let ahead = dead::preview_purge(&floor, &Selection::of(&floor, &which).await?).await?;
+    let (items, of) = (things(ahead.items, "dead item"), if ahead.items == 1 { "it" } else { "them" });
+    context.confirm(&format!("Remove {items} and everything that came from {of} later?"), yes)?;
+    let request = Start { all, undo_ms: millis(span), ..Start::of(StartKind::Purge, which) };
+    let started = operations::start(&floor, &request).await?;
+    let Some(begun) = started.operations.first() else { return Ok(ExitCode::SUCCESS) };
+    let view = operations::show(&floor, begun.id).await?;
+    let items = view.outcomes.map_or(0, |outcomes| outcomes.items);
+    if context.global.json {
+        let (operation, undo_until) = (Some(view.id), view.undo_until);
+        json(&Changed { items, operation, undo_until, ..Changed::default() })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let when = view.undo_until.as_deref().unwrap_or_default();
+    context.tell(&format!("{}: {} will be removed at {when}", view.id, things(items, "item")))?;
+    context.hint(&format!("`redrive dead operations --stop {}` undoes it until then", view.id));
+    context.hint("`redrive serve` and `redrive work` carry it out when it is time");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Tells how many items an operation meant or changed.
@@ -148,6 +184,10 @@ mod tests {
             skipped: 1,
             created_at: moment(-42_000).to_string(),
             updated_at: moment(-1_000).to_string(),
+            undo_until: None,
+            stopped: None,
+            outcomes: None,
+            late: None,
         };
         let purge = OperationView {
             id: OperationId(2),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use redrive_operate::dead::{self, Canary, Redriven, Selection, Which};
 use redrive_operate::{Error, Floor};
 
+use super::set;
 use crate::args::RedriveArgs;
 use crate::commands::work::{self, Watching, write_results};
 use crate::commands::{Answer, Context};
@@ -16,9 +17,15 @@ use crate::output::{advice, json, lines, note};
 
 /// Sends dead items back, from the stage that failed them.
 pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
-    let (request, which) = (args.request(), Which::from(args.filter));
+    let (request, which) = (args.request(), Which::from(args.filter.clone()));
     Selection::said_which(&which, args.all, "sent back")?;
     request.check()?;
+    if let Some(stage) = &args.from {
+        return from(context, &which, stage, &args).await;
+    }
+    if args.stop_at.is_some() {
+        return set::redrive(context, &args).await;
+    }
     let mut results = match &args.results {
         Some(path) => {
             let guard = Guard::of_store(&context.global.store)?;
@@ -49,6 +56,27 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
     }
     if request.work {
         return worked(context, &floor, &done, results.as_ref()).await;
+    }
+    told(context, &done)?;
+    for run in done.live.iter().filter(|_| done.items > 0) {
+        context.hint(&format!("`redrive resume {run}` works on them"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has dead items done again from a stage before the one that failed them.
+async fn from(context: &Context, which: &Which, stage: &str, args: &RedriveArgs) -> Answer {
+    let mut floor = if args.dry_run { context.floor_to_read()? } else { context.floor()? };
+    let selection = Selection::of(&floor, which).await?;
+    let watch = context.watch(&mut floor, "sending back", Unit::Items);
+    let how = (args.dry_run, args.work);
+    let done = dead::redrive_from(&floor, &selection, stage, how, &Watching::of(context)).await?;
+    drop(watch);
+    if args.dry_run {
+        return planned(context, &done);
+    }
+    if args.work {
+        return worked(context, &floor, &done, None).await;
     }
     told(context, &done)?;
     for run in done.live.iter().filter(|_| done.items > 0) {

@@ -58,6 +58,13 @@ pub struct Call {
 pub enum Halt {
     /// The failure budget is spent.
     Budget(Breach),
+    /// There are as many dead items as the run may have, or more.
+    DeadLetters {
+        /// How many there are.
+        dead: u64,
+        /// How many it may have.
+        most: u64,
+    },
     /// Credit is exhausted, in the provider's words.
     Quota(String),
     /// A dependency stays away: which one, since when.
@@ -90,6 +97,8 @@ pub struct Desk {
     budget: SharedBudget,
     /// What was handed out to be kept, until it is known what became of it.
     budget_sent: Option<BudgetChange>,
+    /// Whether items may have died since the dead were counted.
+    died: bool,
     unsaved: u32,
     paused_ms: i64,
     halt: Option<Halt>,
@@ -195,6 +204,7 @@ impl Desk {
             in_commit: Vec::new(),
             budget,
             budget_sent: None,
+            died: true,
             halt: None,
             halt_saved: true,
             bereft: BTreeSet::new(),
@@ -344,7 +354,9 @@ impl Desk {
     /// Takes no more work: what is not started is given back, what runs may finish.
     pub fn stop(&mut self, halt: Halt) {
         if self.halt.is_none() {
-            self.halt_saved = !matches!(halt, Halt::Budget(_) | Halt::Quota(_) | Halt::Outage(_));
+            let pauses =
+                matches!(halt, Halt::Budget(_) | Halt::DeadLetters { .. } | Halt::Quota(_) | Halt::Outage(_));
+            self.halt_saved = !pauses;
             self.halt = Some(halt);
         }
         self.release_ready();

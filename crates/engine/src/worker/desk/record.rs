@@ -103,11 +103,17 @@ impl Desk {
     /// Takes a transition into account that was committed, here or by whoever looks after the run, in the budget of the
     /// stage it is from.
     pub fn spend(&mut self, transition: &Transition) {
+        self.died |= transition.after.state.kind() == StateKind::Dead;
         let Some(spec) = &self.recipe.budget else { return };
         self.unsaved = self.unsaved.saturating_add(1);
         if let Some(breach) = self.budget.observe(spec, &self.plan, transition) {
             self.stop(Halt::Budget(breach));
         }
+    }
+
+    /// Whether items may have died since this was last asked; `looked`: somebody else may have had them die.
+    pub fn take_died(&mut self, looked: bool) -> bool {
+        std::mem::take(&mut self.died) || looked
     }
 
     fn halting(&mut self, now: Timestamp) -> RunChange {
@@ -164,6 +170,12 @@ impl Desk {
 fn pauses(halt: &Halt) -> Option<(Control, String)> {
     match halt {
         Halt::Budget(breach) => Some((Control::PausedBudget, breach.to_string())),
+        Halt::DeadLetters { dead, most } => {
+            let why = format!(
+                "{dead} items are dead, and max_dead is {most}: send some back or purge them, then resume the run"
+            );
+            Some((Control::PausedBudget, why))
+        }
         Halt::Quota(reason) => Some((Control::PausedQuota, reason.clone())),
         Halt::Outage(reason) => Some((Control::PausedOutage, reason.clone())),
         Halt::Asked(_) | Halt::Outdated | Halt::Stopping => None,

@@ -45,9 +45,11 @@ impl<D: Driver> WorkerLoop<D> {
             return Ok(Some(match halt {
                 Halt::Stopping => Ending::Stopped,
                 Halt::Outdated => Ending::Outdated,
-                Halt::Budget(_) | Halt::Quota(_) | Halt::Outage(_) | Halt::Asked(_) => {
-                    Ending::Halted(halt.clone())
-                }
+                Halt::Budget(_)
+                | Halt::DeadLetters { .. }
+                | Halt::Quota(_)
+                | Halt::Outage(_)
+                | Halt::Asked(_) => Ending::Halted(halt.clone()),
             }));
         }
         let blocked = self.all_blocked(now).await?;

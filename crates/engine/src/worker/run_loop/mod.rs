@@ -30,6 +30,7 @@ use super::desk::{Desk, Halt};
 use super::driver::{Driver, Part, Step, Stop};
 use super::gate_set::GateSet;
 use super::places::PlaceSet;
+use crate::counts::dead_items;
 use crate::env::Env;
 use crate::handler::RunMemory;
 use crate::maintain;
@@ -269,11 +270,13 @@ impl<D: Driver> WorkerLoop<D> {
             self.clock.look(&*self.store, &mut self.desk, &self.env).await?;
         }
         self.observe(Step::Looked);
-        if now.since(self.looked_at) >= self.settings.tick || self.looked_at > now {
+        let looks = now.since(self.looked_at) >= self.settings.tick || self.looked_at > now;
+        if looks {
             self.look_after(now).await?;
             self.looked_at = now;
             self.quiet.clear();
         }
+        self.count_dead(looks).await?;
         self.hear_gates(now).await?;
         self.record_and_claim().await?;
         self.tell_notices();
@@ -291,6 +294,19 @@ impl<D: Driver> WorkerLoop<D> {
             }
         }
         self.ending().await
+    }
+
+    /// Counts the dead items where the run may have only so many: nothing more is begun when there are as many.
+    async fn count_dead(&mut self, looks: bool) -> Result<(), Error> {
+        let Some(most) = self.recipe.max_dead else { return Ok(()) };
+        if !self.desk.take_died(looks) {
+            return Ok(());
+        }
+        let dead = dead_items(&*self.store, self.desk.run()).await?;
+        if dead >= most {
+            self.desk.stop(Halt::DeadLetters { dead, most });
+        }
+        Ok(())
     }
 
     /// Looks at what others may have changed: the run's control, vanished workers, settled parents.

@@ -1,0 +1,157 @@
+//! Operations on a set that is frozen first: it can be looked at, and is then done to exactly the items that were seen.
+
+use redrive_core::id::OperationId;
+use redrive_core::item::{Item, StateKind};
+use redrive_core::status::Control;
+use redrive_engine::admin::{self, Request, SetPurge, SetRedrive};
+use redrive_engine::report::RunReport;
+use redrive_store::{ItemFilter, ItemQuery, OperationState, RunRow};
+
+use super::start::NAMED;
+use super::{OperationView, Start, StartKind, Started, carry_on, show, unknown, view};
+use crate::dead::{self, Selection, is_paused, touched};
+use crate::error::{Error, Result};
+use crate::work::{Observer, work_on};
+use crate::{Floor, Role};
+
+/// Most items of a set.
+pub const MOST: u64 = 100_000;
+/// Items that are read at a time.
+const PAGE: usize = 5_000;
+
+/// Freezes the items that are meant; unless it is a dry run, the operation is under way then.
+pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
+    let selection = Selection::of(floor, &request.filter).await?;
+    let begins = !request.dry_run;
+    let (items, skipped, planned) = match request.kind {
+        StartKind::Redrive => {
+            if begins {
+                refuse_paused(floor, &selection.filters).await?;
+            }
+            let limit = request.limit.unwrap_or(MOST).min(MOST);
+            let gathered = dead::gather(floor, &selection, limit).await?;
+            if begins && request.limit.is_none() {
+                refuse_many(gathered.matching)?;
+            }
+            let planned = if begins { None } else { Some(dead::plan(floor, &gathered).await?) };
+            (gathered.items, gathered.skipped, planned)
+        }
+        _ => {
+            let items = dead_items(floor, &selection.filters).await?;
+            refuse_many(items.len() as u64)?;
+            (items, 0, None)
+        }
+    };
+    let filters = selection.into_filters();
+    let asked = match request.kind {
+        StartKind::Redrive => Request::RedriveSet(SetRedrive {
+            filters,
+            rate: request.rate_per_second,
+            canary: request.canary,
+            stop_at: request.stop_at,
+            stopped: None,
+        }),
+        _ => Request::PurgeSet(SetPurge { filters, undo_ms: request.undo_ms, at: None }),
+    };
+    let who = (floor.asker.name.as_str(), None);
+    let frozen = admin::freeze(&*floor.store, &asked, &items, who, begins, &floor.env).await?;
+    let mut started = Started { dry_run: request.dry_run, preview: planned, ..Started::default() };
+    if request.dry_run {
+        (started.items, started.skipped) = (Some(items.len() as u64), Some(skipped));
+        started.ids = Some(items.iter().take(NAMED).map(|item| item.id).collect());
+    }
+    if let Some(operation) = frozen {
+        started.operations.push(view(floor, operation).await?);
+    }
+    Ok(started)
+}
+
+/// Nobody would work on those that go first, and the others would wait for ever.
+async fn refuse_paused(floor: &Floor, filters: &[ItemFilter]) -> Result<()> {
+    let runs = touched(floor, filters).await?;
+    let Some(run) = runs.iter().find(|run| is_paused(run)).map(|run| run.id) else { return Ok(()) };
+    Err(Error::paused(format!("run {run} is paused; nothing was sent back"))
+        .hint(format!("`redrive resume {run}` lets it go on; then say the same again")))
+}
+
+fn refuse_many(items: u64) -> Result<()> {
+    if items <= MOST {
+        return Ok(());
+    }
+    Err(Error::wrong(format!("that means {items} items, and a set has at most {MOST}"))
+        .hint("narrow the filter, or say how many at most where the kind takes a limit"))
+}
+
+async fn dead_items(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<Item>> {
+    let mut found: Vec<Item> = Vec::new();
+    for filter in filters {
+        let filter = ItemFilter { state: Some(StateKind::Dead), ..filter.clone() };
+        let mut query = ItemQuery { filter, after: None, limit: PAGE };
+        while found.len() as u64 <= MOST {
+            let page = floor.store.items(query.clone()).await?;
+            let Some(last) = page.last() else { break };
+            query.after = Some(last.seq);
+            found.extend(page);
+        }
+    }
+    Ok(found)
+}
+
+/// Has a frozen operation done from now on. One that is under way already stays so.
+///
+/// # Errors
+/// When there is none, it has ended, one of its runs is paused that it needs, or the store fails.
+pub async fn start_frozen(floor: &Floor, operation: OperationId) -> Result<OperationView> {
+    floor.require(Role::Operator)?;
+    let row = floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?;
+    if let Ok(Request::RedriveSet(set)) = Request::of(&row)
+        && (set.canary.is_some() || set.stop_at.is_some())
+    {
+        refuse_paused(floor, &set.filters).await?;
+    }
+    if admin::start_frozen(&*floor.store, operation, &floor.env).await?.is_some() {
+        return show(floor, operation).await;
+    }
+    Err(Error::refused(format!("operation {operation} has ended"))
+        .hint("freeze the set again: what is dead may be another one by now"))
+}
+
+/// How an operation stands after work on the runs of its items.
+#[derive(Debug)]
+pub struct Through {
+    /// The operation.
+    pub view: OperationView,
+    /// How the runs stand.
+    pub runs: Vec<RunReport>,
+    /// Whether the work was told to stop.
+    pub interrupted: bool,
+}
+
+/// Carries an operation on here and works on the runs of its items, until it has ended. What waits for a time is left.
+///
+/// # Errors
+/// When a run cannot be worked on, or the store fails.
+pub async fn work_through(floor: &Floor, operation: OperationId, observer: &dyn Observer) -> Result<Through> {
+    floor.require(Role::Operator)?;
+    let row = floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?;
+    let touched: Vec<RunRow> = touched(floor, Request::of(&row)?.set().unwrap_or_default()).await?;
+    loop {
+        let view = carry_on(floor, operation).await?;
+        let (mut runs, mut interrupted) = (Vec::new(), false);
+        for run in touched.iter().filter(|run| run.control == Control::Go) {
+            let worked = work_on(floor, run.id, observer).await?;
+            runs.push(worked.report);
+            interrupted |= worked.interrupted;
+        }
+        let ended = view.state != OperationState::Open;
+        if interrupted || ended || !moved(floor, operation, &view).await? {
+            return Ok(Through { view: show(floor, operation).await?, runs, interrupted });
+        }
+    }
+}
+
+/// Whether work has changed how an operation stands that waits: otherwise to wait on would be for ever.
+async fn moved(floor: &Floor, operation: OperationId, before: &OperationView) -> Result<bool> {
+    let tally = admin::tally(&*floor.store, operation).await?;
+    Ok(before.outcomes.is_none_or(|told| told != tally))
+}
