@@ -114,7 +114,7 @@ fn kept(reply: &Reply) -> Vec<Option<ContentHash>> {
 fn whole(reply: &Reply) -> &Failure {
     match reply {
         Reply::Whole(failure) => failure,
-        Reply::Items(replies) => panic!("{replies:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -91,7 +91,8 @@ impl Request {
             | Self::Retry(_)
             | Self::Rerun(_)
             | Self::Import { .. }
-            | Self::Prune(_) => None,
+            | Self::Prune(_)
+            | Self::PruneOf { .. } => None,
         }
     }
 
