@@ -316,6 +316,7 @@ fn a_verdict_is_read_where_the_pointer_says() {
         match decoder.read_bare(answer.as_bytes(), &item("a", "{}")) {
             Reply::Items(replies) => shown(&replies[0]),
             Reply::Whole(failure) => failure.to_string(),
+            Reply::Part { .. } => panic!("a part"),
         }
     };
     assert_eq!(bare("/status", None, r#"{"status":"failed"}"#), r#"failed {"status":"failed"}"#);
