@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -11,14 +13,17 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use redrive_engine::env::Clock;
+use redrive_operate::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::limits;
 use crate::patient_io::PatientIo;
+use crate::problem::Problem;
 use crate::seats::{Seat, Strangers};
 
 /// What connections are served with.
@@ -77,12 +82,17 @@ impl Service {
         match self.tls.clone() {
             None => self.serve(stream, seat).await,
             Some(tls) => {
-                let secured = tokio::select! {
-                    secured = tls.accept(stream) => secured.ok(),
-                    () = self.clock.sleep(limits::HEAD_WITHIN) => None,
+                let begins = tokio::select! {
+                    begins = begin(tls, stream) => begins,
+                    () = self.clock.sleep(limits::HEAD_WITHIN) => Begins::Ends,
                 };
-                if let Some(secured) = secured {
-                    self.serve(secured, seat).await;
+                match begins {
+                    Begins::Secured(stream) => self.serve(*stream, seat).await,
+                    Begins::Plain(stream) => {
+                        let router = Router::new().fallback(|| async { wants_tls() });
+                        Self { router, ..self }.serve(stream, seat).await;
+                    }
+                    Begins::Ends => {}
                 }
             }
         }
@@ -109,6 +119,35 @@ impl Service {
         }
         let _ = connection.await;
     }
+}
+
+/// How a connection begins where TLS is wanted.
+enum Begins {
+    /// With a handshake that went well.
+    Secured(Box<TlsStream<TcpStream>>),
+    /// With words, as HTTP does without TLS.
+    Plain(TcpStream),
+    /// With something else.
+    Ends,
+}
+
+async fn begin(tls: TlsAcceptor, stream: TcpStream) -> Begins {
+    // Every handshake begins with a byte that is no letter, and every method with one.
+    let mut first = [0];
+    match stream.peek(&mut first).await {
+        Ok(1..) if first[0].is_ascii_alphabetic() => Begins::Plain(stream),
+        Ok(1..) => tls.accept(stream).await.map_or(Begins::Ends, |stream| Begins::Secured(Box::new(stream))),
+        Ok(0) | Err(_) => Begins::Ends,
+    }
+}
+
+/// What whoever asks without TLS is told, whatever was asked for: a token that came with it is known to others by now.
+fn wants_tls() -> Response {
+    let error =
+        Error::wrong("this port speaks TLS").hint("ask https:// instead; make another token if one was sent");
+    let mut response = Problem::new(StatusCode::BAD_REQUEST, error).into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A place for somebody who came, at the cost of a stranger where there is none.

@@ -103,7 +103,7 @@ fn parameters(route: &Route) -> Vec<Value> {
 fn part(name: &str) -> Value {
     match name {
         "run" => reference("run"),
-        "operation" => json!({"type": "string", "pattern": "^op[0-9]+$"}),
+        "operation" => json!({"type": "string", "pattern": "^op[0-9]{1,18}$"}),
         _ => json!({"type": "string", "minLength": 1}),
     }
 }

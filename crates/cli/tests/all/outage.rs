@@ -139,8 +139,12 @@ fn the_same_outage_kills_nothing_where_the_gate_watches_for_it() {
     let report = started.finish().expect(0).json();
     assert_eq!(report["status"], "completed");
     assert_eq!(report["attempts"]["failures"], parked["attempts"]["failures"], "waiting spends nothing");
-    // Each of the dead failed twice: of the twenty that close it, and of what was under way then.
-    assert!(count(&report["counts"]["dead"]) as usize <= (20 + CONCURRENCY) / ATTEMPTS, "{report:#}");
+    // Twenty failures in a row close it, and what is under way then fails as well: every dead item is two of these, and how
+    // many of them are of the same items is a matter of who is answered first.
+    let (failures, dead) =
+        (count(&report["attempts"]["failures"]) as usize, count(&report["counts"]["dead"]) as usize);
+    assert!(failures < 20 + CONCURRENCY, "{report:#}");
+    assert!(dead <= failures / ATTEMPTS, "{report:#}");
     assert_eq!(place.result_keys(), &keys(ITEMS) - &place.dead_keys());
     place.check();
 }

@@ -104,7 +104,7 @@ fn is(value: &Value, kind: &str) -> bool {
 
 /// The two patterns that there are: a run, and a time.
 fn matches(text: &str, pattern: &str) -> bool {
-    if pattern == "^r[0-9]+$" {
+    if pattern == "^r[0-9]{1,18}$" {
         return text
             .strip_prefix('r')
             .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));

@@ -116,6 +116,9 @@ async fn import(call: Call) -> Result<Reply> {
     if items.is_empty() || items.len() > LINES {
         return Err(Error::wrong(format!("between 1 and {LINES} lines are read in at once")));
     }
+    if let Some(at) = items.iter().position(|line| !line.get().starts_with('{')) {
+        return Err(Error::wrong(format!("item {} is no line of an export: it is no object", at + 1)));
+    }
     let lines: Vec<String> = items.iter().map(|line| line.get().to_owned()).collect();
     let mut import = Import::of(&call.floor, "a request");
     let items = import.lines(&lines).await?;

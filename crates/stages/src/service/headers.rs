@@ -81,13 +81,13 @@ pub(super) fn limits(headers: &HeaderMap, now: Timestamp) -> Limits {
     let told = |family: &Family| {
         // The draft may list several windows; the first number is the limit that is nearest.
         let limit = text(headers, family.limit)
-            .and_then(|value| number(value.split([',', ';']).next().unwrap_or_default().trim()));
+            .and_then(|value| count(value.split([',', ';']).next().unwrap_or_default().trim()));
         let reset = match text(headers, family.reset) {
             Some(reset) => rounded(span(reset, now)?),
             // Some do not say when there is more.
             None => limit.map(|_| Duration::ZERO)?,
         };
-        Some(Allowance { limit, remaining: text(headers, family.remaining).and_then(number)?, reset })
+        Some(Allowance { limit, remaining: text(headers, family.remaining).and_then(count)?, reset })
     };
     let first = |families: &[Family]| families.iter().find_map(told);
     Limits {
@@ -110,8 +110,8 @@ fn combined(headers: &HeaderMap) -> Option<Allowance> {
     // How much there is of it stands in a header of its own.
     let policy = || within(text(headers, "ratelimit-policy")?, ["q", "limit"]);
     Some(Allowance {
-        limit: parameter(["limit", "q"]).or_else(policy),
-        remaining: parameter(["remaining", "r"])?,
+        limit: parameter(["limit", "q"]).or_else(policy).map(bounded),
+        remaining: bounded(parameter(["remaining", "r"])?),
         reset: rounded(Duration::try_from_secs_f64(parameter(["reset", "t"])?).ok()?),
     })
 }
@@ -123,6 +123,16 @@ fn rounded(reset: Duration) -> Duration {
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// How much there is of something.
+fn count(text: &str) -> Option<f64> {
+    number(text).map(bounded)
+}
+
+/// More than anybody sends is as good as no limit, and is shown as a number that every reader of JSON has.
+fn bounded(count: f64) -> f64 {
+    count.min(1e12)
 }
 
 /// A number that is not negative.
