@@ -22,6 +22,7 @@ pub mod journal;
 pub mod last_words;
 pub mod maintain;
 mod patience;
+mod pause_words;
 pub mod progress;
 pub mod recipe;
 pub mod report;

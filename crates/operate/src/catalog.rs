@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use redrive_engine::report::PauseView;
 use redrive_pipeline::SourceKind;
 use serde::Serialize;
 
@@ -67,6 +68,8 @@ pub struct PipelineView {
     pub since: Option<String>,
     /// What is wrong with the version that is in the file now; `null` where that is in force.
     pub problem: Option<Error>,
+    /// What somebody paused of it.
+    pub paused: Vec<PauseView>,
 }
 
 /// What became of a file since the look before.
@@ -181,6 +184,7 @@ impl Catalog {
                     .unwrap_or_default(),
                 since: file.since.clone(),
                 problem: file.problem.clone(),
+                paused: Vec::new(),
             }
         };
         PipelineList { items: self.lock().iter().map(view).collect(), next: None }

@@ -39,6 +39,7 @@ mod lines;
 pub mod operations;
 pub mod overview;
 pub mod passages;
+pub mod pauses;
 pub mod pipelines;
 pub mod policies;
 pub mod reports;

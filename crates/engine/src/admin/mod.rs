@@ -9,6 +9,7 @@ mod gates;
 mod import;
 mod kill;
 mod pause;
+mod pipelines;
 mod prune;
 mod purge;
 mod reconfigure;
@@ -25,6 +26,7 @@ pub use gates::{change_gate, resume_gates};
 pub use import::Import;
 pub use kill::{kill, live_descendants};
 pub use pause::pause;
+pub use pipelines::{pause_pipeline, resume_pipeline};
 pub use prune::{Forget, prune};
 pub use purge::purge;
 pub use reconfigure::{Again, Reconfigure, Way, reconfigure, see_again, would_go_again};
@@ -190,7 +192,10 @@ pub async fn go_on(
             let asked_at = row.created_at;
             prune::go_on(store, request.before(asked_at), request, row, env).await?.1
         }
-        Request::Import { .. } => close(store, row, env.clock.now()).await?,
+        // What these ask for was done before they were written down.
+        Request::Import { .. } | Request::Pause { .. } | Request::Resume { .. } => {
+            close(store, row, env.clock.now()).await?
+        }
     };
     Ok(Some(done))
 }

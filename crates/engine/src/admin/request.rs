@@ -40,6 +40,22 @@ pub enum Request {
     },
     /// Forgets old finished runs.
     Prune(Forget),
+    /// Pauses a pipeline, or a stage of it.
+    Pause {
+        /// The pipeline.
+        pipeline: String,
+        /// The stage; `None`: all of them.
+        stage: Option<String>,
+        /// Why.
+        why: String,
+    },
+    /// Lets a pipeline, or a stage of it, go on.
+    Resume {
+        /// The pipeline.
+        pipeline: String,
+        /// The stage; `None`: the pipeline as a whole.
+        stage: Option<String>,
+    },
 }
 
 impl Request {
@@ -54,6 +70,8 @@ impl Request {
             Self::Rerun(_) => OperationKind::Rerun,
             Self::Import { .. } => OperationKind::Import,
             Self::Prune(_) => OperationKind::Prune,
+            Self::Pause { .. } => OperationKind::Pause,
+            Self::Resume { .. } => OperationKind::Resume,
         }
     }
 
@@ -135,6 +153,8 @@ mod tests {
             }),
             Request::Import { from: "edited.jsonl".to_owned() },
             Request::Prune(Forget { older_than_ms: 86_400_000, with_dead: true }),
+            Request::Pause { pipeline: "p".to_owned(), stage: None, why: "so".to_owned() },
+            Request::Resume { pipeline: "p".to_owned(), stage: Some("s".to_owned()) },
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

@@ -2,6 +2,7 @@
 
 mod calls;
 mod gates;
+mod pauses;
 mod shared;
 
 use std::collections::BTreeMap;

@@ -42,8 +42,20 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
             parts
         }
         Request::Import { from } => vec![format!("from {from}")],
+        Request::Pause { pipeline, stage, why } => {
+            let mut parts = paused(pipeline, stage.as_deref());
+            parts.extend((!why.is_empty()).then(|| why.clone()));
+            parts
+        }
+        Request::Resume { pipeline, stage } => paused(pipeline, stage.as_deref()),
     };
     Ok(parts.join(", "))
+}
+
+/// Which pipeline, or stage of it.
+fn paused(pipeline: &str, stage: Option<&str>) -> Vec<String> {
+    let stage = stage.map(|stage| format!("stage {stage}"));
+    std::iter::once(format!("pipeline {pipeline}")).chain(stage).collect()
 }
 
 /// What a filter says; `all` where it says nothing.
