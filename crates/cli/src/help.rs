@@ -25,6 +25,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "stats",
             "gates",
             "schedules",
+            "pipelines",
             "policy",
         ],
     ),

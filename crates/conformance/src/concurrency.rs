@@ -25,7 +25,7 @@ pub(crate) async fn two_hundred_claimers_share_without_overlap(store: Arc<dyn St
             let worker = store.register(new, START.after(LEASE), START).await.expect("worker");
             let mut mine = Vec::new();
             loop {
-                let claim = Claim { worker, slots: vec![slot], now: START };
+                let claim = Claim { worker, slots: vec![slot], pauses: 0, now: START };
                 let page = store.claim(claim).await.expect("claim").items;
                 if page.is_empty() {
                     return mine;

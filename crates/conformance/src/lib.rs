@@ -17,6 +17,7 @@ mod operations;
 mod oracle;
 mod outbox;
 mod paging;
+mod pause;
 mod retention;
 mod snapshot;
 mod submit;
@@ -89,6 +90,9 @@ const CASES: &[(&str, CaseFn)] = table! {
         a_commit_that_is_not_written_has_no_fact, numbers_of_facts_are_not_given_again;
     paging: pages_show_every_item_once_while_items_change, items_come_by_when_they_changed_last, runs_come_newest_first, next_due_of_a_run_is_its_earliest,
         counters_of_many_runs_are_those_of_each, many_items_and_histories_come_as_one_by_one;
+    pause: what_is_paused_is_kept_with_who_said_so_until_it_goes_on,
+        every_pause_leaves_a_record_and_what_changes_nothing_leaves_none,
+        who_does_not_know_of_a_pause_gets_nothing_and_is_told, a_paused_pipeline_can_be_left_out_of_the_list_of_work;
     retention: purge_takes_descendants_and_is_counted, purge_leaves_what_changed_or_is_not_finished,
         tombstones_tell_what_was_purged, a_purged_item_is_known_and_not_admitted_again,
         a_purged_child_that_is_given_again_is_admitted_and_purged_anew, a_purge_takes_kept_outputs_with_it,

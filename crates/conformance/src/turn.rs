@@ -17,7 +17,7 @@ fn gate(name: &str, rev: i64) -> GateRow {
 }
 
 fn claim(world: &World, slots: Vec<Slot>) -> Option<Claim> {
-    Some(Claim { worker: world.worker, slots, now: world.now })
+    Some(Claim { worker: world.worker, slots, pauses: 0, now: world.now })
 }
 
 fn commit(world: &World, held: &[Item]) -> Commit {
@@ -190,7 +190,7 @@ async fn take_turns(
         let asked = Turn {
             commit: (!held.is_empty()).then(|| commit(&world, &held)),
             gates: Vec::new(),
-            claim: Some(Claim { worker, slots, now: world.now }),
+            claim: Some(Claim { worker, slots, pauses: 0, now: world.now }),
         };
         let turned = turn(&world, asked).await;
         assert_eq!(turned.applied, Ok(vec![Applied::Done; held.len()]));

@@ -135,7 +135,11 @@ pub(crate) async fn a_filter_takes_categories_and_pipelines(store: Arc<dyn Store
     let other = run_of(&world, other).await;
     let list = |categories: &[&str], pipelines: &[&str]| {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let filter = WorkFilter { categories: names(categories), pipelines: names(pipelines) };
+        let filter = WorkFilter {
+            categories: names(categories),
+            pipelines: names(pipelines),
+            but_pipelines: Vec::new(),
+        };
         world.store.work_list(WorkQuery { filter, ..query(world.now) })
     };
     let runs = |list: WorkList| -> Vec<RunId> { list.runs.iter().map(|open| open.row.id).collect() };

@@ -169,7 +169,7 @@ impl World {
     }
 
     pub(crate) async fn claim_slots(&self, slots: Vec<Slot>) -> Claimed {
-        self.store.claim(Claim { worker: self.worker, slots, now: self.now }).await.expect("claim")
+        self.store.claim(Claim { worker: self.worker, slots, pauses: 0, now: self.now }).await.expect("claim")
     }
 
     /// Claims from one stage.

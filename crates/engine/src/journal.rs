@@ -13,10 +13,11 @@ use redrive_core::item::{DeadReason, Item, State};
 use redrive_core::plan::Plan;
 use redrive_core::status::{Control, RunStatus};
 use redrive_core::time::millis;
-use redrive_store::RunRow;
-use tracing::{Level, debug, enabled, error, info};
+use redrive_store::{PipelinePause, RunRow};
+use tracing::{Level, debug, enabled, error, info, warn};
 
 use crate::handler::Request;
+use crate::pause_words::{resumes, said, what};
 
 /// Logs that somebody begins to work on a run; said before its source is read.
 pub fn run_begins(row: &RunRow) {
@@ -36,6 +37,29 @@ pub(crate) fn run_halted(run: RunId, control: Control, why: &str) {
         Some(RunStatus::Cancelled) => info!(target: "redrive::run", %run, why, "run cancelled"),
         Some(status) => info!(target: "redrive::run", %run, %status, why, "run paused"),
     }
+}
+
+/// Somebody paused a pipeline, or a stage of it.
+pub(crate) fn pipeline_paused(pause: &PipelinePause) {
+    let PipelinePause { pipeline, stage, actor: by, why, .. } = pause;
+    info!(target: "redrive::run", %pipeline, stage = stage.as_deref(), %by, %why, "pipeline paused");
+}
+
+/// Somebody lets a pipeline, or a stage of it, go on.
+pub(crate) fn pipeline_resumed(pipeline: &str, stage: Option<&str>, by: &str) {
+    info!(target: "redrive::run", pipeline, stage, by, "pipeline may go on");
+}
+
+/// Whoever works on a run hears that it is held up.
+pub(crate) fn held_up(pause: &PipelinePause) {
+    let PipelinePause { pipeline, stage, actor, why, .. } = pause;
+    let (said, resumes) = (said(pipeline, stage.as_deref(), actor, why), resumes(pipeline, stage.as_deref()));
+    warn!("{said}; `{resumes}` lets it go on");
+}
+
+/// Whoever works on a run hears that it goes on.
+pub(crate) fn goes_on(pause: &PipelinePause) {
+    warn!("{} goes on", what(&pause.pipeline, pause.stage.as_deref()));
 }
 
 /// A gate has been closed in one way or another, or is open again.

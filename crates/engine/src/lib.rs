@@ -23,6 +23,7 @@ pub mod journal;
 pub mod last_words;
 pub mod maintain;
 mod patience;
+mod pause_words;
 pub mod progress;
 pub mod receipt;
 pub mod recipe;

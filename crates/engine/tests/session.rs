@@ -208,7 +208,7 @@ async fn after_a_worker_vanished(recipe: Recipe, items: u8, held: usize) -> Endi
     let worker = store.register(lost, now.after(TICK), now).await.expect("registered");
     let slot =
         Slot { run: row.id, edition: 0, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: held };
-    let claimed = store.claim(Claim { worker, slots: vec![slot], now }).await.expect("claimed");
+    let claimed = store.claim(Claim { worker, slots: vec![slot], pauses: 0, now }).await.expect("claimed");
     assert_eq!(claimed.items.len(), held);
     store.retire(worker, Retired::Lost).await.expect("retired");
     let (_teller, stop) = watch::channel(Stop::No);

@@ -243,7 +243,7 @@ async fn record(store: &MemoryStore, reply: ItemReply) {
     };
     store.submit(submit).await.unwrap();
     let slot = Slot { run, edition: 0, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: 1 };
-    let claimed = store.claim(Claim { worker, slots: vec![slot], now }).await.unwrap();
+    let claimed = store.claim(Claim { worker, slots: vec![slot], pauses: 0, now }).await.unwrap();
     let stage = StagePlan {
         name: "embed".into(),
         next: None,

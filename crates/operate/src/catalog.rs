@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use redrive_engine::report::PauseView;
 use redrive_pipeline::SourceKind;
 use serde::Serialize;
 
@@ -71,6 +72,8 @@ pub struct PipelineView {
     pub schedule: Option<ScheduleView>,
     /// What is wrong with the version that is in the file now; `null` where that is in force.
     pub problem: Option<Error>,
+    /// What somebody paused of it.
+    pub paused: Vec<PauseView>,
 }
 
 /// What became of a file since the look before.
@@ -198,6 +201,7 @@ impl Catalog {
                 since: file.since.clone(),
                 schedule: None,
                 problem: file.problem.clone(),
+                paused: Vec::new(),
             }
         };
         PipelineList { items: self.lock().iter().map(view).collect(), next: None }

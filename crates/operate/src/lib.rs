@@ -44,6 +44,7 @@ pub mod notices;
 pub mod operations;
 pub mod overview;
 pub mod passages;
+pub mod pauses;
 pub mod pipelines;
 pub mod policies;
 pub mod reports;

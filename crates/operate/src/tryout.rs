@@ -15,6 +15,7 @@ use redrive_core::time::millis;
 use redrive_core::usage::Usage;
 use redrive_core::verdict::Verdict;
 use redrive_engine::handler::{Answer, Reply};
+use redrive_engine::report::PauseView;
 use redrive_engine::source;
 use redrive_engine::tap::{Tap, Wire};
 use redrive_engine::worker::{Halt, Tryout, try_once};
@@ -167,7 +168,7 @@ pub async fn try_stage(floor: &Floor, pipeline: &Pipeline, stage: &str, with: &W
     let plan = recipe.plan.clone();
     let claimed = claimed(floor, no, with).await?;
     let (item, payload) = (claimed.item.clone(), claimed.payload.clone());
-    let warnings = warnings(floor, def).await?;
+    let warnings = warnings(floor, &definition.name, def).await?;
     let tried = try_once(recipe.clone(), claimed, &floor.env).await;
     handler.close().await;
     let Tryout { call, transition, halt } = tried?;
@@ -266,11 +267,14 @@ async fn content(floor: &Floor, item: &Item) -> Result<Payload> {
 }
 
 /// What keeps real calls of the stage from being made.
-async fn warnings(floor: &Floor, def: &StageDef) -> Result<Vec<String>> {
-    let Some(name) = def.gate_name() else { return Ok(Vec::new()) };
+async fn warnings(floor: &Floor, pipeline: &str, def: &StageDef) -> Result<Vec<String>> {
+    let pauses = floor.store.pauses().await?;
+    let paused = pauses.stops(pipeline, &def.name).map(|pause| PauseView::from(pause).said());
+    let Some(name) = def.gate_name() else { return Ok(paused.into_iter().collect()) };
     let gates = crate::gates::list(floor).await?.gates;
     let shut = gates.into_iter().filter(|gate| gate.name == name && gate.state != "open");
-    Ok(shut.map(|gate| format!("gate {name} is {}: {}", gate.state, gate.why)).collect())
+    let shut = shut.map(|gate| format!("gate {name} is {}: {}", gate.state, gate.why));
+    Ok(paused.into_iter().chain(shut).collect())
 }
 
 /// The failure as the handler told it, with what the service asked for.

@@ -159,7 +159,9 @@ impl SimDriver {
         let Worker { recipe, hub, .. } = &self.worker;
         let all = recipe.plan.stages().all(|(stage, _)| {
             let asked = wants.iter().find(|slot| slot.stage == stage).map_or(0, |slot| slot.limit);
-            recipe.work(stage).is_some_and(|work| work.gate.is_some() || asked == work.capacity())
+            recipe
+                .work(stage)
+                .is_some_and(|work| work.gate.is_some() || asked == work.capacity() || desk.is_paused(stage))
         });
         if desk.is_idle() && desk.halt().is_none() && !all {
             hub.broke("L7", format!("an idle worker asks for {wants:?} only"));
@@ -281,6 +283,7 @@ impl Driver for SimDriver {
         let (store, slot) = (&self.worker.store, self.slot());
         match step {
             Step::Looked => store.oracle().on_looked(self.pulse.worker(), desk.paused_ms()),
+            Step::PausesRead { pauses } => slip::pauses(pauses, self.worker.slip),
             Step::GatesRead { rows, first } => {
                 store.oracle().on_gates_heard(slot, first, now);
                 slip::rows(rows, self.worker.slip);

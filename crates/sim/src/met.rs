@@ -55,6 +55,10 @@ met! {
     NeighbourLost = "dead neighbour taken over",
     /// A worker ended because only retries due too late were left.
     WaitsNoLonger = "worker that waits no longer",
+    /// Somebody paused a pipeline or a stage.
+    PipelinePaused = "pipeline or stage paused",
+    /// A worker claimed that had not heard of it.
+    Unaware = "claim that did not know of a pause",
     /// An item succeeded with a verdict.
     Judged = "item with a verdict",
     /// A handler knew that an item needs no call.

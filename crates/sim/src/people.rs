@@ -14,10 +14,11 @@ use redrive_engine::admin::{self, Plans, Redrive, Rerun, Retry};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
 use redrive_engine::source::{Piece, Source, SourceError};
-use redrive_store::{ItemFilter, Pause, Retired, RunChange, Store};
+use redrive_store::{ItemFilter, Pause, PipelinePause, Retired, RunChange, Store};
 
 use crate::hub::Hub;
 use crate::met::Met;
+use crate::oracle::PIPELINE;
 use crate::scenario::{Chaos, Line, Pace};
 use crate::script::{Script, content};
 use crate::store::FaultyStore;
@@ -74,6 +75,10 @@ pub enum Act {
     Bury,
     /// Does something about a gate.
     Gate(usize, GateAct),
+    /// Pauses the pipeline, or a stage of it.
+    Halt(Option<String>),
+    /// Lets it go on.
+    GoOn(Option<String>),
 }
 
 /// What an operator does about a gate.
@@ -114,6 +119,11 @@ impl Operator {
         if gates > 0 && rng.permille(400) {
             let act = *rng.pick(&[GateAct::Stop, GateAct::Resume, GateAct::Resume, GateAct::Reset]);
             return Act::Gate(rng.size(0, gates - 1), act);
+        }
+        if rng.permille(200) {
+            let names: Vec<String> = self.recipe.plan.stages().map(|(_, stage)| stage.name.clone()).collect();
+            let stage = rng.permille(700).then(|| rng.pick(&names).clone());
+            return if rng.permille(500) { Act::Halt(stage) } else { Act::GoOn(stage) };
         }
         let filter = ItemFilter {
             run: Some(self.run),
@@ -228,7 +238,30 @@ impl Operator {
                 self.store.retire(worker.id, Retired::Lost).await
             }
             Act::Gate(at, act) => self.change_gate(*at, *act).await,
+            Act::Halt(stage) => {
+                let pause = PipelinePause {
+                    pipeline: PIPELINE.to_owned(),
+                    stage: stage.clone(),
+                    since: self.env.clock.now(),
+                    actor: "sim".to_owned(),
+                    why: "simulated".to_owned(),
+                };
+                admin::pause_pipeline(&self.store, pause).await.map(drop)
+            }
+            Act::GoOn(stage) => self.go_on(stage.as_deref()).await,
             Act::Cancel => admin::cancel(&self.store, self.run, plan, "sim", &self.env).await.map(drop),
+        }
+    }
+
+    async fn go_on(&self, stage: Option<&str>) -> redrive_store::Result<()> {
+        let now = self.env.clock.now();
+        admin::resume_pipeline(&self.store, PIPELINE, stage, "sim", now).await.map(drop)
+    }
+
+    /// Whoever paused a stage, or all of them, lets it go on.
+    async fn heal_pauses(&self) {
+        for pause in self.store.pauses().await.unwrap_or_default().rows {
+            let _ = self.go_on(pause.stage.as_deref()).await;
         }
     }
 
@@ -267,6 +300,7 @@ impl Operator {
     pub async fn heal(self) {
         loop {
             self.heal_gates().await;
+            self.heal_pauses().await;
             // Nothing fails any more; a run that is gone or cancelled is left alone.
             let _ = admin::resume(&self.store, self.run, self.env.clock.now()).await;
             self.hub.sleep(self.pace.tick).await;

@@ -16,10 +16,10 @@ use redrive_core::verdict::Verdicts;
 use redrive_store::{
     Applied, BegunRun, Change, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard,
     Damage, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev,
-    KeptFact, KeptOutput, Member, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune,
-    Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled,
-    Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList,
-    WorkQuery, WorkerRow,
+    KeptFact, KeptOutput, Member, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey,
+    PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
+    Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
+    Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -59,11 +59,13 @@ pub enum Plant {
     RerunOnOldContent,
     /// Forgets what stages found of an item.
     LostVerdict,
+    /// Gives work to workers that have not heard what is paused.
+    ClaimsUnaware,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -81,6 +83,7 @@ impl Plant {
         Self::LongerWait,
         Self::RerunOnOldContent,
         Self::LostVerdict,
+        Self::ClaimsUnaware,
     ];
 }
 
@@ -191,6 +194,9 @@ impl Store for Planted {
             for slot in claim.slots.iter_mut().filter(|slot| Some(slot.stage) == last) {
                 slot.limit = 0;
             }
+        }
+        if self.plant == Plant::ClaimsUnaware {
+            claim.pauses = self.inner.pauses().await?.rev;
         }
         self.inner.claim(claim).await
     }
@@ -393,6 +399,14 @@ impl Store for Planted {
 
     async fn save_group_note(&self, note: GroupNote) -> Result<()> {
         self.inner.save_group_note(note).await
+    }
+
+    async fn pauses(&self) -> Result<Pauses> {
+        self.inner.pauses().await
+    }
+
+    async fn change_pause(&self, change: PauseChange) -> Result<bool> {
+        self.inner.change_pause(change).await
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {

@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_engine::handler::{Answer, Reply};
 use redrive_engine::recipe::Recipe;
 use redrive_engine::worker::Part;
-use redrive_store::{ClaimedItem, DamagedItem, GateRow};
+use redrive_store::{ClaimedItem, DamagedItem, GateRow, Pauses};
 
 /// A mistake of every worker, or of whoever reads the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,11 +54,13 @@ pub enum Slip {
     NeverSweeps,
     /// Does not watch its clock.
     IgnoresClock,
+    /// Hears that something is paused, and goes on with it.
+    IgnoresPauses,
 }
 
 impl Slip {
     /// Every mistake.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::TooMany,
         Self::IgnoresHints,
         Self::ForgetsClosing,
@@ -78,6 +80,7 @@ impl Slip {
         Self::NeverReaps,
         Self::NeverSweeps,
         Self::IgnoresClock,
+        Self::IgnoresPauses,
     ];
 
     /// The rule that it breaks.
@@ -90,6 +93,7 @@ impl Slip {
             Self::ForgetsPause => "gate-paused",
             Self::SplitGate => "gate-probe",
             Self::NoGate => "gate-blame",
+            Self::IgnoresPauses => "pause",
             Self::NoCap => "gate-wait",
             Self::NeverOpens => "L7",
             Self::Spins => "spin",
@@ -155,6 +159,13 @@ pub fn recipe(true_one: &Arc<Recipe>, slip: Option<Slip>) -> Arc<Recipe> {
         max_dead: *max_dead,
         thresholds: *thresholds,
     })
+}
+
+/// What a worker with this mistake makes of what is paused.
+pub fn pauses(pauses: &mut Pauses, slip: Option<Slip>) {
+    if slip == Some(Slip::IgnoresPauses) {
+        pauses.rows.clear();
+    }
 }
 
 /// What a worker with this mistake makes of the gates it reads.

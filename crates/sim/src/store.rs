@@ -14,9 +14,9 @@ use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard,
     Damage, DamagedItem, Error, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter,
     ItemQuery, ItemRev, KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey,
-    Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed,
-    Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList,
-    WorkQuery, WorkerRow,
+    PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
+    Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
+    Turned, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -438,6 +438,21 @@ impl Store for FaultyStore {
 
     async fn save_group_note(&self, note: GroupNote) -> Result<()> {
         self.write(Verb::Other, "save_note", self.inner.save_group_note(note), |_, _, _| Ok(())).await
+    }
+
+    async fn pauses(&self) -> Result<Pauses> {
+        self.read(self.inner.pauses()).await
+    }
+
+    async fn change_pause(&self, change: PauseChange) -> Result<bool> {
+        let asked = change.clone();
+        self.write(
+            Verb::Other,
+            "change_pause",
+            self.inner.change_pause(change),
+            move |oracle, store, changed| oracle.on_pause(store, &asked, *changed),
+        )
+        .await
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {

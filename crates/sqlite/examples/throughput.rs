@@ -149,7 +149,7 @@ fn submission(run: RunId, first: usize, count: usize) -> Submit {
 
 async fn claim(store: &SqliteStore, run: RunId, worker: WorkerId, limit: usize) -> Vec<ClaimedItem> {
     let slot = Slot { run, edition: 0, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit };
-    store.claim(Claim { worker, slots: vec![slot], now: NOW }).await.expect("claim").items
+    store.claim(Claim { worker, slots: vec![slot], pauses: 0, now: NOW }).await.expect("claim").items
 }
 
 fn finish(held: &[ClaimedItem]) -> Commit {

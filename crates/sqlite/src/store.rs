@@ -13,9 +13,10 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error,
     Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact,
-    KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, Prune, Pruned, Result,
-    Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue,
-    Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList, WorkQuery, WorkerRow,
+    KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, PauseChange, Pauses, Prune,
+    Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled,
+    Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList,
+    WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -25,8 +26,8 @@ use crate::open::{self, Missing};
 use crate::options::{FaultHook, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
-    claim, copy, counter, damage, gate, history, item, memo, note, operation, outbox, output, prune, purge,
-    query, run, scrub, submit, tombstone, turn, work, worker,
+    claim, copy, counter, damage, gate, history, item, memo, note, operation, outbox, output, pause, prune,
+    purge, query, run, scrub, submit, tombstone, turn, work, worker,
 };
 use crate::way::{Way, file_number, file_stamp};
 use crate::writer::{Refused, Writer, transact};
@@ -429,6 +430,14 @@ impl Store for SqliteStore {
 
     async fn save_group_note(&self, group_note: GroupNote) -> Result<()> {
         self.write(1, move |tx| note::save(tx, &group_note)).await
+    }
+
+    async fn pauses(&self) -> Result<Pauses> {
+        self.read(pause::all).await
+    }
+
+    async fn change_pause(&self, change: PauseChange) -> Result<bool> {
+        self.write(1, move |tx| pause::change(tx, &change)).await
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {

@@ -7,7 +7,8 @@
 pub mod error;
 pub mod index;
 pub mod memory;
-pub mod query;
+pub mod pause;
+mod query;
 pub mod request;
 pub mod rule;
 pub mod run;
@@ -18,6 +19,7 @@ pub mod work;
 pub use error::Error;
 pub use index::Index;
 pub use memory::MemoryStore;
+pub use pause::{PauseAsk, PauseChange, Pauses, PipelinePause};
 pub use query::{
     ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
     RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,

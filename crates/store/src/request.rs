@@ -87,6 +87,9 @@ pub struct Claim {
     pub worker: WorkerId,
     /// From where, and how many.
     pub slots: Vec<Slot>,
+    /// The last change of what is paused that the worker knows, [`Pauses::rev`](crate::Pauses). Nothing is claimed with another
+    /// one than the store's.
+    pub pauses: i64,
     /// The time.
     pub now: Timestamp,
 }
@@ -119,6 +122,8 @@ pub struct Claimed {
     pub next_due: Option<Timestamp>,
     /// Whether a run has another edition of its pipeline than was asked with.
     pub outdated: bool,
+    /// Whether somebody has paused or resumed a pipeline or a stage since: nothing was given.
+    pub unaware: bool,
 }
 
 /// One claimed item.

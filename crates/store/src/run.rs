@@ -325,6 +325,10 @@ pub enum OperationKind {
     Import,
     /// Forgets old finished runs.
     Prune,
+    /// Pauses a pipeline or a stage.
+    Pause,
+    /// Lets one go on.
+    Resume,
 }
 
 /// How far an operation is.

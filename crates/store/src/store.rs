@@ -12,6 +12,7 @@ use redrive_core::time::Timestamp;
 
 use crate::Result;
 use crate::index::Index;
+use crate::pause::{PauseChange, Pauses};
 use crate::query::{
     ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
     RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
@@ -161,6 +162,12 @@ pub trait Store: Send + Sync {
     async fn group_notes(&self) -> Result<Vec<GroupNote>>;
     /// Writes what is known about a group, over what was written before. One that says nothing is forgotten.
     async fn save_group_note(&self, note: GroupNote) -> Result<()>;
+
+    /// Reads what is paused.
+    async fn pauses(&self) -> Result<Pauses>;
+    /// Pauses a pipeline or a stage, or lets it go on, and keeps the record of it; `false` when it was so already, and nothing
+    /// was written.
+    async fn change_pause(&self, change: PauseChange) -> Result<bool>;
 
     /// Reads every gate, by name.
     async fn gates(&self) -> Result<Vec<GateRow>>;

@@ -29,6 +29,8 @@ pub struct WorkFilter {
     pub categories: Vec<String>,
     /// Only runs of these pipelines; empty: of all.
     pub pipelines: Vec<String>,
+    /// No runs of these pipelines.
+    pub but_pipelines: Vec<String>,
 }
 
 impl WorkFilter {
@@ -38,6 +40,7 @@ impl WorkFilter {
         let category = row.spec.category.as_ref();
         (self.categories.is_empty() || category.is_some_and(|category| self.categories.contains(category)))
             && (self.pipelines.is_empty() || self.pipelines.contains(&row.spec.pipeline))
+            && !self.but_pipelines.contains(&row.spec.pipeline)
     }
 }
 

@@ -8,6 +8,7 @@ mod dead;
 mod index;
 mod mcp;
 mod outbound;
+mod pipelines;
 mod policy;
 mod rehearse;
 mod reports;
@@ -36,6 +37,7 @@ pub use dead::{DeadColumn, DeadCommand, EditArgs, RedriveArgs};
 pub use index::{Embedder, IndexArgs};
 pub use mcp::McpArgs;
 pub use outbound::OutboundArgs;
+pub use pipelines::{PipelinesCommand, which};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
 pub use reports::{FailuresArgs, StatsArgs};
@@ -200,6 +202,12 @@ pub enum Command {
         /// Only this run
         #[arg(long)]
         run: Option<RunId>,
+    },
+    /// Show the pipelines that go on, and what somebody paused of them
+    Pipelines {
+        /// What to do; without it, all of them are shown
+        #[command(subcommand)]
+        command: Option<PipelinesCommand>,
     },
     /// Show the gates: how fast each dependency is called, and what keeps it closed
     Gates {

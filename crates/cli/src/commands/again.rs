@@ -73,6 +73,7 @@ fn way_out(held: &Held) -> String {
         Held::Gate { gate, why } => {
             format!("gate {gate} lets nothing through: {why}; `redrive gates resume {gate}` opens it")
         }
+        Held::Pause(pause) => format!("{}: `{}` lets it go on", pause.said(), pause.resume),
         Held::Nobody { run } => format!("nobody works on run {run}: `redrive resume {run}` does"),
     }
 }

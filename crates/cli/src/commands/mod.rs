@@ -19,6 +19,7 @@ mod items;
 mod man;
 mod mcp;
 mod on_end;
+mod pipelines;
 mod policy;
 mod prune;
 mod rehearse;
@@ -91,6 +92,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Check { run } => check::check(&context, run).await,
         Command::Gates { command } => gates::gates(&context, command).await,
         Command::Schedules => schedules::schedules(&context).await,
+        Command::Pipelines { command } => pipelines::pipelines(&context, command).await,
         Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
         Command::Dead(command) => dead::dead(&context, command).await,
         Command::Policy(command) => policy::run(&context, command).await,

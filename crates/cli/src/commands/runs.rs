@@ -5,15 +5,15 @@ mod watch;
 use std::process::ExitCode;
 
 use redrive_core::status::Counts;
-use redrive_engine::report::{RunReport, VerdictCounts};
+use redrive_engine::report::{PauseView, RunReport, VerdictCounts};
 use redrive_operate::runs::{self, RunList};
 
 use super::{Answer, Context};
 use crate::args::RunsArgs;
 use crate::output::screen::Screen;
-use crate::output::summary::{counted, named, took};
+use crate::output::summary::{counted, named, paused, took};
 use crate::output::table::{Cell, Column, Table};
-use crate::output::text::{count, things};
+use crate::output::text::{count, safe, things};
 use crate::output::{json, lines};
 
 /// Lists runs, newest first, once or as they change.
@@ -34,7 +34,14 @@ pub async fn runs(context: &Context, args: &RunsArgs) -> Answer {
 
 /// The table, and below it all of it added up where that is several runs.
 fn words(list: &RunList, screen: &Screen) -> String {
-    let table = listing(&list.runs, screen);
+    let mut table = listing(&list.runs, screen);
+    let mut pauses: Vec<&PauseView> = Vec::new();
+    for pause in list.runs.iter().filter(|run| run.counts.live() > 0).flat_map(|run| &run.paused) {
+        if !pauses.contains(&pause) {
+            pauses.push(pause);
+        }
+    }
+    table.extend(pauses.iter().map(|pause| format!("\n{}", safe(&paused(pause, screen)))));
     if list.runs.len() < 2 {
         return table;
     }

@@ -90,6 +90,7 @@ pub fn run() -> RunReport {
         priority: 0,
         status: RunStatus::Running,
         reason: None,
+        paused: Vec::new(),
         counts,
         verdicts: VerdictCounts::default(),
         attempts: Attempts { total: 6_428, failures: 403, throttles: 88, crashes: 1 },

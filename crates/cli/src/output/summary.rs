@@ -2,7 +2,7 @@
 
 use redrive_core::status::{Counts, RunStatus};
 use redrive_engine::admit::News;
-use redrive_engine::report::{GateReport, ReadReport, RunReport, StageReport, VerdictCounts};
+use redrive_engine::report::{GateReport, PauseView, ReadReport, RunReport, StageReport, VerdictCounts};
 
 use super::screen::Screen;
 use super::table::{Cell, Column, Table};
@@ -22,6 +22,9 @@ pub fn run(report: &RunReport, shut: &[GateReport], screen: &Screen) -> String {
     );
     if let Some(reason) = &report.reason {
         text.push_str(&format!("  because {}\n", safe(reason)));
+    }
+    for pause in report.paused.iter().filter(|_| counts.live() > 0) {
+        text.push_str(&format!("  {}\n", safe(&paused(pause, screen))));
     }
     for gate in shut.iter().filter(|_| counts.live() > 0) {
         text.push_str(&format!(
@@ -237,6 +240,12 @@ fn in_state(state: &str, n: u64, screen: &Screen) -> String {
         (1.., Some(tone @ (Tone::Bad | Tone::Wait))) => screen.paint(tone, &text),
         _ => text,
     }
+}
+
+/// What somebody paused, since when, by whom and why, and what lets it go on.
+pub fn paused(pause: &PauseView, screen: &Screen) -> String {
+    let since = screen.when(&pause.since);
+    format!("{} (began {since}); `{}` lets it go on", pause.said(), pause.resume)
 }
 
 /// Why a gate is not open, since when and until when.

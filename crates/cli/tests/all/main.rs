@@ -51,6 +51,7 @@ mod outage;
 mod output_files;
 mod output_pipes;
 mod part;
+mod pipeline_pause;
 mod policy;
 mod read_only;
 mod reading;

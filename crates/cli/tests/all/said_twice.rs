@@ -99,6 +99,8 @@ fn what_else_is_said_twice_ends_alike() {
         &["gates", "pause", "g"],
         &["gates", "resume", "g"],
         &["gates", "reset", "g"],
+        &["pipelines", "pause", "test"],
+        &["pipelines", "resume", "test"],
         &["dead", "purge", "--all", "--yes"],
         &["prune", "--older-than", "0s", "--with-dead", "--yes"],
     ] {

@@ -209,10 +209,10 @@ impl Lives {
                 limit: self.dice.index(6),
             });
         }
-        let claim = Claim { worker, slots, now: self.now };
+        let claim = Claim { worker, slots, pauses: 0, now: self.now };
         let mut answers = Vec::new();
         for store in &self.stores {
-            let Claimed { items, damaged, next_due, outdated: _ } =
+            let Claimed { items, damaged, next_due, outdated: _, unaware: _ } =
                 store.claim(claim.clone()).await.expect("claim");
             assert_eq!(damaged, []);
             let known = Items::of(&**store, self.run).await;

@@ -10,6 +10,7 @@ mod import;
 mod kill;
 mod outcome;
 mod pause;
+mod pipelines;
 mod prune;
 mod purge;
 mod reconfigure;
@@ -28,6 +29,7 @@ pub use import::Import;
 pub use kill::{kill, live_descendants};
 pub use outcome::{Outcome, Tally, outcomes, tally};
 pub use pause::pause;
+pub use pipelines::{pause_pipeline, resume_pipeline};
 pub use prune::{Forget, prune, prune_of};
 pub use purge::purge;
 pub use reconfigure::{Again, Reconfigure, Way, reconfigure, see_again, would_go_again};
@@ -200,7 +202,10 @@ pub async fn go_on(
             let before = forget.before(row.created_at);
             prune::go_on_of(store, &pipeline, before, forget, row, env).await?
         }
-        Request::Import { .. } => close(store, row, env.clock.now()).await?,
+        // What these ask for was done before they were written down.
+        Request::Import { .. } | Request::Pause { .. } | Request::Resume { .. } => {
+            close(store, row, env.clock.now()).await?
+        }
     };
     Ok(Some(done))
 }

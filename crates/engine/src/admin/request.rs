@@ -52,6 +52,22 @@ pub enum Request {
         /// Which of its runs.
         forget: Forget,
     },
+    /// Pauses a pipeline, or a stage of it.
+    Pause {
+        /// The pipeline.
+        pipeline: String,
+        /// The stage; `None`: all of them.
+        stage: Option<String>,
+        /// Why.
+        why: String,
+    },
+    /// Lets a pipeline, or a stage of it, go on.
+    Resume {
+        /// The pipeline.
+        pipeline: String,
+        /// The stage; `None`: the pipeline as a whole.
+        stage: Option<String>,
+    },
 }
 
 impl Request {
@@ -66,6 +82,8 @@ impl Request {
             Self::Rerun(_) => OperationKind::Rerun,
             Self::Import { .. } => OperationKind::Import,
             Self::Prune(_) | Self::PruneOf { .. } => OperationKind::Prune,
+            Self::Pause { .. } => OperationKind::Pause,
+            Self::Resume { .. } => OperationKind::Resume,
         }
     }
 
@@ -92,7 +110,9 @@ impl Request {
             | Self::Rerun(_)
             | Self::Import { .. }
             | Self::Prune(_)
-            | Self::PruneOf { .. } => None,
+            | Self::PruneOf { .. }
+            | Self::Pause { .. }
+            | Self::Resume { .. } => None,
         }
     }
 
@@ -193,6 +213,8 @@ mod tests {
                 pipeline: "a".to_owned(),
                 forget: Forget { older_than_ms: 86_400_000, with_dead: false },
             },
+            Request::Pause { pipeline: "p".to_owned(), stage: None, why: "so".to_owned() },
+            Request::Resume { pipeline: "p".to_owned(), stage: Some("s".to_owned()) },
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

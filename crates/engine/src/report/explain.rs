@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::crew::Crew;
 use super::gates::gate_report;
+use super::pauses::PauseView;
 use crate::env::Env;
 use attempt::{attempt_view, running_attempt};
 pub use life::{Life, explain_life, read_lives};
@@ -214,7 +215,11 @@ pub async fn explain(
             let gate = gates.iter().find(|row| Some(row.name.as_str()) == gate);
             let gate = gate.map(|gate| gate_report(gate, now)).transpose()?;
             let crew = Crew::read(store, env).await?;
-            sentence(item, &Around { row, plan, gate: gate.as_ref(), crew: &crew, now })
+            let pauses = store.pauses().await?;
+            let stage = stage_name(plan, item.stage);
+            let paused = pauses.stops(&row.spec.pipeline, &stage).map(PauseView::from);
+            let (gate, paused) = (gate.as_ref(), paused.as_ref());
+            sentence(item, &Around { row, plan, gate, paused, crew: &crew, now })
         }
     };
     Ok(Explanation { item: view, parts, now: sentence, ..told })

@@ -6,6 +6,7 @@ mod explain;
 mod failures;
 mod gates;
 mod pace;
+mod pauses;
 mod results;
 mod run;
 mod stats;
@@ -27,6 +28,7 @@ pub use failures::{
 };
 pub use gates::{Concurrency, GateReport, GateTotals, PerMinute, gate_opened_at, gate_report, gate_reports};
 pub use pace::Pace;
+pub use pauses::{PauseView, pauses_on};
 pub use results::{LeftOut, Outcome as ResultOutcome, ResultReader, StageOutputs, Wanted};
 pub use run::{
     Attempts, DeadBy, ReadReport, RunReport, StageReport, report_on_leaving, run_report, run_reports,

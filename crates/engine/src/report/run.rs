@@ -8,9 +8,10 @@ use redrive_core::plan::Plan;
 use redrive_core::status::{Control, Counts, Left, RunStatus, Standing, Thresholds, run_status};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{NextDue, Result, RunRow, Store, WorkerRow};
+use redrive_store::{NextDue, Pauses, Result, RunRow, Store, WorkerRow};
 use serde::Serialize;
 
+use super::pauses::{PauseView, pauses_on};
 use super::usage::{UsageReport, usage};
 use super::verdicts::{VerdictCounts, verdicts};
 use crate::admit::News;
@@ -34,6 +35,8 @@ pub struct RunReport {
     pub status: RunStatus,
     /// Why it is paused, or does not go on.
     pub reason: Option<String>,
+    /// What somebody paused of its pipeline.
+    pub paused: Vec<PauseView>,
     /// Its own items by state.
     pub counts: Counts,
     /// Those of them that succeeded, by their verdict.
@@ -170,9 +173,10 @@ async fn read_report(
     now: Timestamp,
 ) -> Result<RunReport> {
     let (counters, workers) = (store.counters(row.id).await?, store.workers().await?);
-    let next_due = store.next_due(row.id).await?;
+    let (next_due, pauses) = (store.next_due(row.id).await?, store.pauses().await?);
     let unasked = unasked(store, row, plan, &counters, now).await?;
-    let seen = Seen { counters: &counters, workers: &workers, next_due, unasked: unasked.as_deref() };
+    let unasked = unasked.as_deref();
+    let seen = Seen { counters: &counters, workers: &workers, pauses: &pauses, next_due, unasked };
     Ok(report(row, plan, thresholds, left, seen, now))
 }
 
@@ -212,13 +216,14 @@ pub async fn run_reports(
     now: Timestamp,
 ) -> Result<Vec<RunReport>> {
     let counters = CountersOf::read(store, runs.iter().map(|(row, ..)| row.id).collect()).await?;
-    let workers = store.workers().await?;
+    let (workers, pauses) = (store.workers().await?, store.pauses().await?);
     let mut reports = Vec::with_capacity(runs.len());
     for (row, plan, thresholds) in runs {
         let next_due = store.next_due(row.id).await?;
         let counters = counters.of(row.id);
         let unasked = unasked(store, row, plan, counters, now).await?;
-        let seen = Seen { counters, workers: &workers, next_due, unasked: unasked.as_deref() };
+        let unasked = unasked.as_deref();
+        let seen = Seen { counters, workers: &workers, pauses: &pauses, next_due, unasked };
         reports.push(report(row, plan, *thresholds, None, seen, now));
     }
     Ok(reports)
@@ -229,6 +234,7 @@ pub async fn run_reports(
 struct Seen<'a> {
     counters: &'a [Counter],
     workers: &'a [WorkerRow],
+    pauses: &'a Pauses,
     next_due: NextDue,
     /// The stage that external workers do and that none asks for.
     unasked: Option<&'a str>,
@@ -262,7 +268,7 @@ fn report(
     seen: Seen<'_>,
     now: Timestamp,
 ) -> RunReport {
-    let Seen { counters, workers, next_due: NextDue { at: next_due, any_fresh }, unasked } = seen;
+    let Seen { counters, workers, pauses, next_due: NextDue { at: next_due, any_fresh }, unasked } = seen;
     let own = own_counts(counters, plan);
     let all = counts(counters, |_| true);
     let (at_work, gone) = at_work(workers, row.id, now);
@@ -289,6 +295,7 @@ fn report(
             .reason
             .clone()
             .or_else(|| unasked.map(|stage| format!("no external worker asks for stage {stage}"))),
+        paused: pauses_on(pauses, &row.spec.pipeline),
         verdicts: verdicts(counters, own.succeeded, |stage| is_own(plan, stage)),
         counts: own,
         attempts: attempts(counters, |_| true),

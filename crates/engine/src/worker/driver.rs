@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use redrive_core::gate::Notice;
 use redrive_core::id::{RunId, WorkerId};
 use redrive_core::time::Timestamp;
-use redrive_store::{Claimed, GateRow, Retired, Slot};
+use redrive_store::{Claimed, GateRow, Pauses, Retired, Slot};
 
 use super::desk::{Call, CallId, Desk};
 use crate::handler::Answer;
@@ -68,6 +68,11 @@ pub trait Driver: Send {
 pub enum Step<'a> {
     /// The clock, or what others changed, was looked at.
     Looked,
+    /// What is paused was read.
+    PausesRead {
+        /// What is taken in.
+        pauses: &'a mut Pauses,
+    },
     /// The gates were read; `first` when the worker begins.
     GatesRead {
         /// What was read.

@@ -13,7 +13,7 @@ mod session;
 mod tryout;
 
 pub use clock::ClockWatch;
-pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody};
+pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody, PausesHeard};
 pub use driver::{Driver, Part, Step, Stop};
 pub use gate_set::GateSet;
 pub use heartbeat::Pulse;

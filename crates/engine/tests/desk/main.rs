@@ -2,6 +2,7 @@
 
 mod calls;
 mod gates;
+mod pauses;
 mod room;
 mod shared;
 

@@ -8,7 +8,7 @@ use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_engine::admin;
-use redrive_engine::report::{Crew, RunReport};
+use redrive_engine::report::{Crew, PauseView, RunReport, pauses_on};
 use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,8 @@ pub enum Held {
         /// Why, in one sentence.
         why: String,
     },
+    /// Somebody paused their pipeline, or a stage of it.
+    Pause(PauseView),
     /// Nobody works on their run.
     Nobody {
         /// The run.
@@ -218,6 +220,7 @@ fn due_text(floor: &Floor, due: Option<Timestamp>) -> String {
 async fn held(floor: &Floor, rows: &[RunRow], nobody: bool) -> Result<Vec<Held>> {
     let crew = Crew::read(&*floor.store, &floor.env).await?;
     let gates = crate::gates::list(floor).await?;
+    let pauses = floor.store.pauses().await?;
     let mut held = Vec::new();
     for row in rows {
         let attended = crew.may_take(row.id);
@@ -227,6 +230,11 @@ async fn held(floor: &Floor, rows: &[RunRow], nobody: bool) -> Result<Vec<Held>>
             Control::Go => held.push(Held::Nobody { run: row.id }),
             Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
                 held.push(Held::Run { run: row.id });
+            }
+        }
+        for pause in pauses_on(&pauses, &row.spec.pipeline).into_iter().map(Held::Pause) {
+            if !held.contains(&pause) {
+                held.push(pause);
             }
         }
         let Some(definition) = crate::pipelines::definition_of(row) else { continue };

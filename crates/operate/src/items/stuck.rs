@@ -9,8 +9,8 @@ use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_engine::report::Crew;
-use redrive_store::{ItemFilter, ItemQuery, RunFilter, RunRow};
+use redrive_engine::report::{Crew, PauseView};
+use redrive_store::{ItemFilter, ItemQuery, Pauses, RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
 use crate::Floor;
@@ -93,6 +93,7 @@ pub async fn stuck(floor: &Floor, request: &Stuck) -> Result<StuckList> {
         floor,
         crew: Crew::read(&*floor.store, &floor.env).await?,
         gates: gates::list(floor).await?,
+        pauses: floor.store.pauses().await?,
         now: floor.now(),
         before: Timestamp(floor.now().0.saturating_sub(request.older_than_ms)),
         limit: request.limit.max(1),
@@ -113,6 +114,7 @@ struct Look<'a> {
     floor: &'a Floor,
     crew: Crew,
     gates: GateList,
+    pauses: Pauses,
     now: Timestamp,
     before: Timestamp,
     limit: usize,
@@ -188,7 +190,14 @@ impl Look<'_> {
             }
             Control::Go => {}
         }
-        let gate = definition_of(row)
+        let definition = definition_of(row);
+        let stage =
+            definition.as_ref().and_then(|definition| definition.all_stages().nth(item.stage.index()));
+        let paused = stage.and_then(|stage| self.pauses.stops(&row.spec.pipeline, &stage.name));
+        if let Some(paused) = paused.map(PauseView::from) {
+            return (paused.said(), Some(paused.resume));
+        }
+        let gate = definition
             .and_then(|definition| definition.gate_names().into_iter().nth(item.stage.index()).flatten());
         let closed = gate.and_then(|gate| self.gates.closed().find(|closed| closed.name == gate));
         if let Some(gate) = closed {

@@ -57,6 +57,12 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
         Request::Prune(forget) => forgotten("runs", forget),
         Request::PruneOf { pipeline, forget } => forgotten(&format!("runs of {pipeline}"), forget),
         Request::Import { from } => vec![format!("from {from}")],
+        Request::Pause { pipeline, stage, why } => {
+            let mut parts = paused(pipeline, stage.as_deref());
+            parts.extend((!why.is_empty()).then(|| why.clone()));
+            parts
+        }
+        Request::Resume { pipeline, stage } => paused(pipeline, stage.as_deref()),
     };
     Ok(parts.join(", "))
 }
@@ -74,6 +80,12 @@ async fn of_filters(runs: &Runs<'_>, filters: &[ItemFilter]) -> Result<Vec<Strin
         [one] => filtered(runs, one, "every dead item").await,
         many => Ok(vec![format!("{} runs", many.len())]),
     }
+}
+
+/// Which pipeline, or stage of it.
+fn paused(pipeline: &str, stage: Option<&str>) -> Vec<String> {
+    let stage = stage.map(|stage| format!("stage {stage}"));
+    std::iter::once(format!("pipeline {pipeline}")).chain(stage).collect()
 }
 
 /// What a filter says; `all` where it says nothing.

@@ -3,7 +3,7 @@
 use redrive_core::id::RunId;
 use redrive_core::status::{Counts, RunStatus};
 use redrive_core::time::Timestamp;
-use redrive_engine::report::{Attempts, GateReport, RunReport, run_reports};
+use redrive_engine::report::{Attempts, GateReport, PauseView, RunReport, run_reports};
 use redrive_store::{RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +88,8 @@ pub struct RunView {
     pub status: RunStatus,
     /// Why it is paused.
     pub reason: Option<String>,
+    /// What somebody paused of its pipeline.
+    pub paused: Vec<PauseView>,
     /// Whether it has ended: it is finished, or was cancelled.
     pub ended: bool,
     /// Whether more items are to come from its source.
@@ -177,6 +179,7 @@ fn view(row: &RunRow, report: RunReport, stages: Vec<StageView>) -> RunView {
         category: report.category,
         status: report.status,
         reason: report.reason,
+        paused: report.paused,
         ended: is_ended(row),
         reading: !report.admitted_all && !row.spec.is_standing(),
         counts: report.counts,

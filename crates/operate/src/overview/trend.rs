@@ -144,6 +144,7 @@ mod tests {
             category: None,
             status: RunStatus::Running,
             reason: None,
+            paused: Vec::new(),
             ended: false,
             reading: false,
             counts: Counts { admitted: passed + waiting, succeeded: passed, waiting, ..Counts::default() },

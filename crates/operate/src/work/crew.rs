@@ -91,7 +91,11 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
     let pulse = Pulse::begin_patiently(store.clone(), env.clone(), name, request.lease, patience).await?;
     let beat = tokio::spawn(pulse.clone().beat());
     let settings = RosterSettings {
-        filter: WorkFilter { categories: request.categories, pipelines: request.pipelines },
+        filter: WorkFilter {
+            categories: request.categories,
+            pipelines: request.pipelines,
+            but_pipelines: Vec::new(),
+        },
         open: request.runs_at_once.max(1),
         until_idle: request.until_idle,
         ..RosterSettings::default()

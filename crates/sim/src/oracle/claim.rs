@@ -22,7 +22,9 @@ impl Oracle {
 
     /// Takes in what a claim did to its items.
     pub(super) fn claimed(&mut self, claim: &Claim, got: &Claimed) -> Result<Vec<ItemSeq>, Broken> {
-        let may = self.control == Control::Go && self.holds(claim.worker, claim.now);
+        let aware = self.is_aware(claim, got)?;
+        self.given_nothing_paused(got)?;
+        let may = aware && self.control == Control::Go && self.holds(claim.worker, claim.now);
         if !may && !got.items.is_empty() {
             let (worker, control) = (claim.worker, self.control);
             return broken(

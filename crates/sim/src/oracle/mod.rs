@@ -11,8 +11,11 @@ mod end;
 mod facts;
 mod gates;
 mod hints;
+mod pauses;
 mod turn;
 mod verify;
+
+pub use pauses::PIPELINE;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,7 +30,7 @@ use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_core::verdict::Verdict;
 use redrive_engine::recipe::Recipe;
-use redrive_store::{Retired, RunChange, RunRow};
+use redrive_store::{Pauses, Retired, RunChange, RunRow};
 
 use crate::hub::{Broken, Hub};
 use crate::met::Met;
@@ -97,6 +100,8 @@ pub struct Oracle {
     workers: BTreeMap<WorkerId, Lease>,
     counts: BTreeMap<(StageNo, Metric), i64>,
     windows: BTreeMap<(WorkerId, StageNo), (u64, u64)>,
+    /// What somebody paused.
+    pauses: Pauses,
     gates: gates::Gates,
     hints: hints::Hints,
     /// How far clocks may be off.
@@ -128,6 +133,7 @@ impl Oracle {
             workers: BTreeMap::new(),
             counts: BTreeMap::new(),
             windows: BTreeMap::new(),
+            pauses: Pauses::default(),
             gates: gates::Gates::default(),
             hints: hints::Hints::default(),
             skew,

@@ -15,7 +15,7 @@ use crate::fault::Actor;
 use crate::hub::{Hub, at_once};
 use crate::mailbox::Orders;
 use crate::neighbours::{Alone, Lives};
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, PIPELINE};
 use crate::people::Operator;
 use crate::rng::mix;
 use crate::scenario::Scenario;
@@ -100,7 +100,7 @@ fn keep_facts(store: &FaultyStore, seed: u64) {
 
 fn create_run(store: &FaultyStore) -> RunId {
     let new = NewRun {
-        pipeline: "sim".to_owned(),
+        pipeline: PIPELINE.to_owned(),
         source: "lines".to_owned(),
         category: None,
         priority: 0,

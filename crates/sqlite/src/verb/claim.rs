@@ -11,11 +11,14 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::content;
 use crate::error::Result;
 use crate::row::{self, ITEM_COLUMNS, item_columns, limit as sql_limit};
-use crate::verb::{counter, run, worker};
+use crate::verb::{counter, pause, run, worker};
 
 /// Leases due items.
 pub(crate) fn claim(tx: &Connection, claim: &Claim) -> Result<Claimed> {
     let mut claimed = Claimed::default();
+    if claim.pauses != pause::rev(tx)? {
+        return Ok(Claimed { unaware: true, ..claimed });
+    }
     if !worker::holds(tx, claim.worker, claim.now)? {
         return Ok(claimed);
     }

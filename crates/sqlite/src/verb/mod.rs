@@ -15,6 +15,7 @@ pub(crate) mod note;
 pub(crate) mod operation;
 pub(crate) mod outbox;
 pub(crate) mod output;
+pub(crate) mod pause;
 pub(crate) mod prune;
 pub(crate) mod purge;
 pub(crate) mod query;

@@ -15,7 +15,7 @@ use crate::verb::{counter, item, run, worker};
 pub(crate) fn list(conn: &Connection, query: &WorkQuery) -> Result<WorkList> {
     let mut list = WorkList::default();
     let orphaned = orphaned(conn, query.now)?;
-    let WorkFilter { categories, pipelines } = &query.filter;
+    let WorkFilter { categories, pipelines, but_pipelines } = &query.filter;
     let names =
         |names: &[String]| serde_json::to_string(names).map_err(|error| strange("list of names", error));
     let after = query.after.map_or((i64::MIN, 0), |after| (after.key().0, after.run.0));
@@ -24,6 +24,7 @@ pub(crate) fn list(conn: &Connection, query: &WorkQuery) -> Result<WorkList> {
          WHERE finished_at IS NULL AND control = 0 AND (-priority, id) > (?1, ?2)
            AND (?3 OR category IN (SELECT value FROM json_each(?4)))
            AND (?5 OR pipeline IN (SELECT value FROM json_each(?6)))
+           AND (?7 OR pipeline NOT IN (SELECT value FROM json_each(?8)))
          ORDER BY -priority, id",
     )?;
     let mut rows = select.query(params![
@@ -32,7 +33,9 @@ pub(crate) fn list(conn: &Connection, query: &WorkQuery) -> Result<WorkList> {
         categories.is_empty(),
         names(categories)?,
         pipelines.is_empty(),
-        names(pipelines)?
+        names(pipelines)?,
+        but_pipelines.is_empty(),
+        names(but_pipelines)?
     ])?;
     let (mut looks, mut last) = (0, query.after);
     while let Some(found) = rows.next()? {

@@ -186,7 +186,7 @@ fn a_claim_hands_out_what_is_damaged_apart_from_the_others() {
         let new = NewWorker { name: "w".to_owned(), identity: "1".to_owned(), runs: Vec::new() };
         let worker = store.register(new, Timestamp(9_999), NOW).await.unwrap();
         let slot = Slot { run, edition: 0, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: 99 };
-        let claimed = store.claim(Claim { worker, slots: vec![slot], now: NOW }).await.unwrap();
+        let claimed = store.claim(Claim { worker, slots: vec![slot], pauses: 0, now: NOW }).await.unwrap();
         let damaged: Vec<&str> = claimed.damaged.iter().map(|damaged| &*damaged.item.key).collect();
         assert_eq!(damaged, ["key 2", "key 20", "key 21"]);
         assert_eq!(claimed.items.len(), 22, "all others are handed out");

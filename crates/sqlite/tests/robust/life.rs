@@ -64,7 +64,7 @@ pub(crate) fn grown(folder: &Path) -> Vec<u8> {
         store.submit(submission(run, 0..150, 200)).await.unwrap();
         store.submit(submission(run, 150..160, 5_000)).await.unwrap();
         let slot = Slot { run, edition: 0, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit: 40 };
-        store.claim(Claim { worker, slots: vec![slot], now: NOW }).await.unwrap();
+        store.claim(Claim { worker, slots: vec![slot], pauses: 0, now: NOW }).await.unwrap();
     });
     drop(store);
     fs::read(path).unwrap()

@@ -179,7 +179,7 @@ pub(crate) async fn worker(store: &dyn Store) -> WorkerId {
 
 pub(crate) async fn claim(store: &dyn Store, run: RunId, worker: WorkerId, limit: usize) -> Vec<Item> {
     let slot = Slot { run, edition: 0, stage: StageNo(0), order: Order::Oldest, reserved: 0, limit };
-    let claimed = store.claim(Claim { worker, slots: vec![slot], now: NOW }).await.unwrap();
+    let claimed = store.claim(Claim { worker, slots: vec![slot], pauses: 0, now: NOW }).await.unwrap();
     claimed.items.into_iter().map(|held| held.item).collect()
 }
 

@@ -16,6 +16,7 @@ use redrive_core::item::Item;
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 
+use crate::pause::{PauseChange, Pauses};
 use crate::query::{
     ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
     RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
@@ -283,6 +284,14 @@ impl Store for MemoryStore {
             state.group_notes.insert(note.group.clone(), note);
         }
         Ok(())
+    }
+
+    async fn pauses(&self) -> Result<Pauses> {
+        Ok(self.lock().pauses.clone())
+    }
+
+    async fn change_pause(&self, change: PauseChange) -> Result<bool> {
+        Ok(self.change()?.change_pause(change))
     }
 
     async fn gates(&self) -> Result<Vec<GateRow>> {

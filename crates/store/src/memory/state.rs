@@ -10,6 +10,7 @@ use redrive_core::status::Control;
 use redrive_core::tally::{Deltas, Metric};
 use redrive_core::time::Timestamp;
 
+use crate::pause::{PauseAsk, PauseChange, Pauses, PipelinePause};
 use crate::query::{History, Tombstone};
 use crate::request::{Applied, Freeze, ItemRev, KeptOutput, OutputKey};
 use crate::rule::operation::saved_state;
@@ -38,6 +39,7 @@ pub(super) struct State {
     pub(super) group_notes: BTreeMap<String, crate::run::GroupNote>,
     pub(super) gates: BTreeMap<String, GateRow>,
     pub(super) memos: BTreeMap<String, Memo>,
+    pub(super) pauses: Pauses,
     pub(super) index: super::index::Kept,
     pub(super) tombstones: BTreeMap<ItemSeq, Tombstone>,
     next_run: i64,
@@ -121,6 +123,28 @@ impl State {
         };
         let older = self.runs.values().rev().filter(|row| before.is_none_or(|before| row.id < before));
         older.filter(wanted).take(limit).cloned().collect()
+    }
+
+    pub(super) fn change_pause(&mut self, change: PauseChange) -> bool {
+        let (before, place) =
+            (self.pauses.rows.clone(), |row: &PipelinePause| (row.pipeline.clone(), row.stage.clone()));
+        let rows = &mut self.pauses.rows;
+        match change.ask {
+            PauseAsk::Pause(pause) => match rows.iter_mut().find(|row| place(row) == place(&pause)) {
+                Some(row) => *row = PipelinePause { since: row.since, ..pause },
+                None => rows.push(pause),
+            },
+            PauseAsk::Resume { pipeline, stage } => {
+                rows.retain(|row| place(row) != (pipeline.clone(), stage.clone()));
+            }
+        }
+        rows.sort_by_key(place);
+        if *rows == before {
+            return false;
+        }
+        self.pauses.rev += 1;
+        self.save_operation(change.by);
+        true
     }
 
     pub(super) fn register(&mut self, new: NewWorker, lease_until: Timestamp, now: Timestamp) -> WorkerId {

@@ -141,6 +141,9 @@ impl State {
     }
 
     pub(super) fn claim(&mut self, claim: &Claim) -> Claimed {
+        if claim.pauses != self.pauses.rev {
+            return Claimed { unaware: true, ..Claimed::default() };
+        }
         let mut claimed = Claimed::default();
         for slot in &claim.slots {
             let run = self.runs.get(&slot.run);

@@ -70,7 +70,7 @@ pub fn verdict(code: i64) -> Result<Verdict, Unknown> {
     coded(&Verdict::ALL, code, "verdict")
 }
 
-const OPERATION_KINDS: [OperationKind; 7] = [
+const OPERATION_KINDS: [OperationKind; 9] = [
     OperationKind::Redrive,
     OperationKind::Purge,
     OperationKind::Cancel,
@@ -78,6 +78,8 @@ const OPERATION_KINDS: [OperationKind; 7] = [
     OperationKind::Rerun,
     OperationKind::Import,
     OperationKind::Prune,
+    OperationKind::Pause,
+    OperationKind::Resume,
 ];
 const OPERATION_STATES: [OperationState; 4] =
     [OperationState::Open, OperationState::Done, OperationState::Cancelled, OperationState::Frozen];
@@ -93,6 +95,8 @@ pub fn operation_kind_code(kind: OperationKind) -> i64 {
         OperationKind::Rerun => 4,
         OperationKind::Import => 5,
         OperationKind::Prune => 6,
+        OperationKind::Pause => 7,
+        OperationKind::Resume => 8,
     }
 }
 

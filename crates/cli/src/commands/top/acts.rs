@@ -32,6 +32,7 @@ pub async fn retry_run(floor: &Floor, run: RunId) -> Result<String, Error> {
     let held = done.held.first().map(|held| match held {
         Held::Run { run } => format!("; run {run} is paused"),
         Held::Gate { gate, why } => format!("; gate {gate} holds them up: {why}"),
+        Held::Pause(pause) => format!("; {}", pause.said()),
         Held::Nobody { run } => format!("; nobody is at it: redrive resume {run}"),
     });
     Ok(match done.items {

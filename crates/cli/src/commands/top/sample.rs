@@ -85,6 +85,7 @@ fn run(
         category: None,
         status,
         reason: None,
+        paused: Vec::new(),
         ended: false,
         reading: false,
         counts,

@@ -100,7 +100,7 @@ pub struct Frame<'a> {
     pub report: &'a RunReport,
     /// How fast it goes.
     pub paces: &'a Paces,
-    /// The gate that holds it up, in words.
+    /// The gate, or the pause, that holds it up, in words.
     pub held_up: Option<&'a str>,
     /// Items whose parts are under way.
     pub wholes: &'a [Whole],

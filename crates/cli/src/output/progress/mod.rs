@@ -129,7 +129,11 @@ impl Look {
         if SHOWN.load(Ordering::SeqCst) > 1 {
             return Frame { report, paces, held_up: None, wholes: &[], now }.line(&screen);
         }
-        let held_up = self.held_up(now).await;
+        let pause = report.paused.first().map(|pause| format!("{}; `{}`", pause.said(), pause.resume));
+        let held_up = match pause {
+            Some(pause) => Some(pause),
+            None => self.held_up(now).await,
+        };
         let wholes = if self.has_parts { self.wholes().await } else { Vec::new() };
         let frame = Frame { report, paces, held_up: held_up.as_deref(), wholes: &wholes, now };
         frame.lines(&screen).join("\n")

@@ -52,6 +52,6 @@ pub async fn read_lives(store: &dyn Store, items: Vec<ItemSeq>) -> Result<Vec<Li
 /// Tells the life of an item that is over: it waits neither for a gate nor for children.
 #[must_use]
 pub fn explain_life(life: &Life, row: &RunRow, plan: &Plan, now: Timestamp) -> Explanation {
-    let around = Around { row, plan, gate: None, crew: &Crew::default(), now };
+    let around = Around { row, plan, gate: None, paused: None, crew: &Crew::default(), now };
     Explanation::of(life, plan, sentence(&life.item, &around))
 }

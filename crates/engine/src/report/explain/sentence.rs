@@ -12,6 +12,7 @@ use redrive_store::RunRow;
 
 use super::super::crew::Crew;
 use super::super::gates::GateReport;
+use super::super::pauses::PauseView;
 use super::stage_name;
 
 /// Most characters of an error that a sentence repeats.
@@ -36,6 +37,8 @@ pub(super) struct Around<'a> {
     pub plan: &'a Plan,
     /// The gate of the stage it is at.
     pub gate: Option<&'a GateReport>,
+    /// Whoever paused the stage it is at.
+    pub paused: Option<&'a PauseView>,
     /// Who is there to work.
     pub crew: &'a Crew,
     /// The time.
@@ -94,7 +97,7 @@ fn waiting(
     stage: &str,
     (due, cause): (Timestamp, Option<Cause>),
 ) -> String {
-    let Around { row, plan, gate, crew, now } = *around;
+    let Around { row, plan, gate, paused, crew, now, .. } = *around;
     match row.control {
         Control::Go => {}
         Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
@@ -105,6 +108,14 @@ fn waiting(
             );
         }
         Control::Cancelled => return format!("Run {} was cancelled.", row.id),
+    }
+    if let Some(paused) = paused {
+        return format!(
+            "It waits at {stage}: {}, since {}. `{}` lets it go on; waiting there spends no attempt.",
+            paused.said(),
+            paused.since,
+            paused.resume
+        );
     }
     if let Some(gate) = gate.filter(|gate| gate.state != "open") {
         return at_gate(stage, gate);

@@ -57,7 +57,7 @@ impl Desk {
         let (Some(work), Some(desk)) = (self.recipe.work(stage), self.stages.get(stage.index())) else {
             return 0;
         };
-        if self.halt.is_some() {
+        if self.halt.is_some() || self.is_paused(stage) {
             return 0;
         }
         match work.call_size() {

@@ -1,6 +1,5 @@
 //! The gates that calls pass, and what is shared about them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::failure::{Class, Failure, Kind};
@@ -17,12 +16,10 @@ use crate::worker::gate_set::GateSet;
 /// Items that were fetched wait this long for a gate; when it is closed for longer they are given back.
 const HOLD: Duration = Duration::from_secs(1);
 
-/// Why nothing can be started at a stage.
+/// Why nothing can be started at a stage: its gate, or somebody who paused it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blocked {
-    /// The gate; `None`: there is nobody here who could be called.
-    pub gate: Option<Arc<str>>,
-    /// When it opens; `None`: when somebody acts.
+    /// When that ends; `None`: when somebody acts.
     pub until: Option<Timestamp>,
     /// Why somebody has to act.
     pub needs_somebody: Option<NeedsSomebody>,
@@ -208,11 +205,15 @@ impl Desk {
         self.recipe.plan.stages().filter_map(|(stage, _)| held_up(stage)).min()
     }
 
-    /// Why nothing can be started at a stage, if a gate keeps it from that or nobody in this process will ever answer.
+    /// Why nothing can be started at a stage, if a gate or somebody keeps it from that or nobody in this process will ever
+    /// answer.
     #[must_use]
     pub fn blocked(&self, stage: StageNo, now: Timestamp) -> Option<Blocked> {
+        if self.is_paused(stage) {
+            return Some(Blocked { until: None, needs_somebody: Some(NeedsSomebody::Operator) });
+        }
         if self.recipe.work(stage).is_some_and(StageWork::never_has_room) {
-            return Some(Blocked { gate: None, until: None, needs_somebody: None });
+            return Some(Blocked { until: None, needs_somebody: None });
         }
         let at = self.place_of_gate(stage)?;
         let gates = self.gates.lock();
@@ -223,11 +224,7 @@ impl Desk {
             Some(PausedBy::Operator) => NeedsSomebody::Operator,
             None => NeedsSomebody::Outage(format!("gate {}: {why}", desk.name)),
         });
-        Some(Blocked {
-            gate: Some(desk.name.clone()),
-            until: Some(until).filter(|until| *until < Timestamp::MAX),
-            needs_somebody,
-        })
+        Some(Blocked { until: Some(until).filter(|until| *until < Timestamp::MAX), needs_somebody })
     }
 }
 

@@ -6,9 +6,11 @@
 mod call;
 mod claim;
 mod gates;
+mod pauses;
 mod record;
 
 pub use gates::{Blocked, NeedsSomebody};
+pub use pauses::PausesHeard;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -80,6 +82,8 @@ pub enum Halt {
 /// One worker's view of one run.
 pub struct Desk {
     run: RunId,
+    /// The name of the run's pipeline.
+    pipeline: String,
     edition: u32,
     recipe: Arc<Recipe>,
     /// The recipe's plan, with the pauses so far.
@@ -106,6 +110,7 @@ pub struct Desk {
     bereft: BTreeSet<ItemSeq>,
     /// Other runs have calls to the same handlers.
     among_others: bool,
+    paused: pauses::Paused,
 }
 
 #[derive(Default)]
@@ -189,6 +194,7 @@ impl Desk {
         let gate_at = gates.open(&recipe.gates, &[], &[], Timestamp(0)).unwrap_or_default();
         Self {
             run,
+            pipeline: String::new(),
             edition: 0,
             paused_ms: 0,
             unsaved: 0,
@@ -209,6 +215,7 @@ impl Desk {
             halt_saved: true,
             bereft: BTreeSet::new(),
             among_others: false,
+            paused: pauses::Paused::default(),
         }
     }
 
@@ -250,6 +257,12 @@ impl Desk {
         self.stages.iter_mut().for_each(|stage| stage.batch.set_right(now));
     }
 
+    /// The same desk for a run of this pipeline.
+    #[must_use]
+    pub fn of_pipeline(self, name: &str) -> Self {
+        Self { pipeline: name.to_owned(), ..self }
+    }
+
     /// The same desk for this edition of the run's pipeline.
     #[must_use]
     pub fn with_edition(mut self, edition: u32) -> Self {
@@ -264,7 +277,8 @@ impl Desk {
     pub fn of(run: &RunRow, recipe: Arc<Recipe>, me: &str) -> Result<Self> {
         let budget = SharedBudget::new(me, run.budget.as_deref());
         let budget = budget.map_err(|why| shared::unreadable_budget(run.id, &why))?;
-        Ok(Self::new(run.id, recipe, budget).with_edition(run.edition).after_pauses(run.pause.before_ms))
+        let desk = Self::new(run.id, recipe, budget).of_pipeline(&run.spec.pipeline);
+        Ok(desk.with_edition(run.edition).after_pauses(run.pause.before_ms))
     }
 
     /// The same desk for a run that was paused before, for so many milliseconds.

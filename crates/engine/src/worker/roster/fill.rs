@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_core::pool::Rank;
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, Has, OpenRun, WorkList, WorkPosition, WorkQuery};
+use redrive_store::{Error, Has, OpenRun, WorkFilter, WorkList, WorkPosition, WorkQuery};
 
 use super::{Host, Open, Roster, TELL_EVERY};
 use crate::worker::places::PlaceSet;
@@ -51,6 +51,7 @@ impl Roster {
         let looks = tick || due || at_leisure;
         if looks {
             self.next_due = None;
+            self.hear_pauses().await?;
             self.fill_head(host, now).await?;
             (self.looked_at, self.stamp) = (Some(now), Some(stamp));
         }
@@ -67,6 +68,16 @@ impl Roster {
         self.settings.open.saturating_sub(self.open.len())
     }
 
+    /// Hears which pipelines are paused: their runs are not opened, and what slept behind a pause is looked at again.
+    async fn hear_pauses(&mut self) -> Result<(), Error> {
+        let pauses = self.store.pauses().await?;
+        if pauses.rev != self.pauses.0 {
+            self.pauses = (pauses.rev, pauses.pipelines().map(str::to_owned).collect());
+            self.asleep.clear();
+        }
+        Ok(())
+    }
+
     async fn list(
         &mut self,
         after: Option<WorkPosition>,
@@ -74,7 +85,7 @@ impl Roster {
         now: Timestamp,
     ) -> Result<WorkList, Error> {
         let query = WorkQuery {
-            filter: self.settings.filter.clone(),
+            filter: WorkFilter { but_pipelines: self.pauses.1.clone(), ..self.settings.filter.clone() },
             after,
             limit,
             looks: self.settings.looks,

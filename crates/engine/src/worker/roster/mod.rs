@@ -120,6 +120,8 @@ pub struct Roster {
     look_all_at: Timestamp,
     later_seen: u32,
     next_due: Option<Timestamp>,
+    /// The last change of what is paused that was heard of, and the pipelines that are paused as a whole.
+    pauses: (i64, Vec<String>),
     told: (Timestamp, Vec<RunId>),
     patience: Patience,
 }
@@ -144,6 +146,7 @@ impl Roster {
             look_all_at: Timestamp(i64::MIN),
             later_seen: 0,
             next_due: None,
+            pauses: (0, Vec::new()),
             told: (Timestamp(i64::MIN), Vec::new()),
             patience: Patience::default(),
         }

@@ -58,7 +58,8 @@ impl<D: Driver> WorkerLoop<D> {
         let commit = commit.map(|commit| self.finishing(commit, now));
         let commit = commit.filter(|_| slots.is_empty() || !self.driver.omits(Part::Record));
         let worker = self.driver.worker();
-        let claim = (!slots.is_empty()).then(|| Claim { worker, slots: slots.clone(), now });
+        let pauses = self.desk.pauses_known();
+        let claim = (!slots.is_empty()).then(|| Claim { worker, slots: slots.clone(), pauses, now });
         let turn = Turn { commit, gates: gates.clone(), claim };
         if turn.is_empty() {
             self.ring_others();
@@ -162,6 +163,15 @@ impl<D: Driver> WorkerLoop<D> {
     ) -> Result<(), Error> {
         let mut claimed = claimed.inspect_err(|_| self.must_reconcile = true)?;
         self.driver.observe(Step::Claimed(&mut claimed), &self.desk, now);
+        if claimed.unaware {
+            // Nothing was given before it is known what is paused.
+            self.claimed_nothing = false;
+            self.hear_pauses(now).await?;
+            if let Some(mates) = &self.mates {
+                mates.places.holds(mates.rank, &self.desk, &BTreeSet::new());
+            }
+            return Ok(());
+        }
         self.claimed_nothing = claimed.items.is_empty() && claimed.damaged.is_empty();
         for damaged in &claimed.damaged {
             let (item, key, what) = (damaged.item.id, &damaged.item.key, &damaged.what);

@@ -136,9 +136,10 @@ impl<D: Driver> WorkerLoop<D> {
             .map(|next_due| Ending::Waiting { next_due }))
     }
 
-    /// The gates that keep every item of the run that could go on from doing so; `None` when one could.
+    /// The gates and pauses that keep every item of the run that could go on from doing so; `None` when one could.
     async fn all_blocked(&self, now: Timestamp) -> Result<Option<Vec<Blocked>>, Error> {
-        if self.recipe.gates.is_empty() && !self.recipe.stages.iter().any(StageWork::never_has_room) {
+        let unheard = self.recipe.stages.iter().any(StageWork::never_has_room);
+        if self.recipe.gates.is_empty() && !unheard && !self.desk.any_paused() {
             return Ok(None);
         }
         let waiting = Metric::State(StateKind::Waiting);

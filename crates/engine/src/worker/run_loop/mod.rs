@@ -7,6 +7,7 @@
 mod claim;
 mod end;
 mod gates;
+mod pauses;
 mod wait;
 
 pub use end::finish;
@@ -176,6 +177,7 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
         None => leave_idle(&*store, store.run(run.id).await?.as_ref().unwrap_or(&run), now).await?,
     };
     let mut desk = open_desk(&*store, &run, &recipe, mates.as_ref(), &mut driver, now).await?;
+    pauses::hear(&*store, &mut desk, &mut driver, mates.is_some(), now).await?;
     if mates.is_some() {
         desk = desk.counting_from(env.dice.draw());
     }
@@ -327,6 +329,7 @@ impl<D: Driver> WorkerLoop<D> {
             let idle = Some(Pause { since: None, before_ms });
             store.change_run(run, RunChange { idle, ..RunChange::default() }).await?;
         }
+        self.hear_pauses(now).await?;
         self.desk.paused_for(row.as_ref().map_or(0, |row| row.pause.before_ms));
         row.as_ref().map(|row| self.desk.hear_budget(row)).transpose()?;
         self.observe(Step::Looked);

@@ -39,7 +39,10 @@ pub fn draw(pen: &mut Pen<'_>, model: &Model, area: Rect) {
         let flow = model.trend.run(view);
         pen.cell(run, y, &view.run.to_string(), Ink::Plain);
         pen.cell(pipeline, y, &view.pipeline, Ink::Plain);
-        pen.cell(status, y, view.status.name(), ink(view.status));
+        match held(view) {
+            true => pen.cell(status, y, "held up", Ink::Bad),
+            false => pen.cell(status, y, view.status.name(), ink(view.status)),
+        }
         let mut x = bar.x;
         for (part, width) in cells(&view.counts, bar.width) {
             x += pen.write(x, y, width, &String::from(part.sign).repeat(usize::from(width)), part.ink);
@@ -58,6 +61,18 @@ pub fn draw(pen: &mut Pen<'_>, model: &Model, area: Rect) {
             pen.choose(area, y, here);
         }
     }
+}
+
+/// Whether somebody paused the pipeline of a run that would go on.
+fn held(run: &RunView) -> bool {
+    !run.ended && run.paused.iter().any(|pause| pause.stage.is_none()) && !is_paused(run.status)
+}
+
+fn is_paused(status: RunStatus) -> bool {
+    matches!(
+        status,
+        RunStatus::PausedBudget | RunStatus::PausedQuota | RunStatus::PausedOutage | RunStatus::Paused
+    )
 }
 
 /// How much of a run is finished, in percent; all of it only when nothing is left.
@@ -89,6 +104,9 @@ pub fn details(run: &RunView, times: &Times) -> Vec<String> {
     let counts = &run.counts;
     let mut lines = vec![format!("source {}", over(&run.source))];
     lines.extend(run.reason.as_ref().map(|reason| format!("why: {reason}")));
+    lines.extend(
+        run.paused.iter().filter(|_| !run.ended).map(|pause| format!("{}; `{}`", pause.said(), pause.resume)),
+    );
     let states = super::bar::parts(counts).into_iter().filter(|part| part.items > 0);
     let states: Vec<String> =
         states.map(|part| format!("{} {} {}", part.sign, part.name, count(part.items))).collect();
