@@ -37,6 +37,7 @@ fn asked() -> (Arc<Asked>, Desk) {
         gates: Vec::new(),
         order: Order::Oldest,
         share: 0.0,
+        max_dead: None,
         budget: None,
         thresholds: Thresholds::default(),
     };
