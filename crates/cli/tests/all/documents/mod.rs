@@ -99,6 +99,7 @@ played! {
     the_list_of_pages_is_as_it_says: "docs/README.md",
     agents_are_as_they_say: "docs/agents.md",
     dead_letters_are_as_they_say: "docs/dead-letters.md",
+    external_workers_are_as_they_say: "docs/external-workers.md",
     first_run_is_as_it_says: "docs/first-run.md",
     not_running_is_as_it_says: "docs/not-running.md",
     python_stage_is_as_it_says: "docs/python-stage.md",
