@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_core::event::Event;
+use redrive_core::event::{Event, Gone};
 use redrive_core::id::{ItemSeq, OperationId};
 use redrive_core::item::Item;
 use redrive_store::{
@@ -50,7 +50,7 @@ pub(crate) async fn what_an_operation_sent_back_is_written_with_it(store: Arc<dy
     let row = world.store.operation(id).await.expect("read").expect("there");
     let back = |item: &Item| world.decide(item, Event::Redriven { due: START, payload: None });
     // The second change of the same item is stale, and is none of the operation's doing.
-    let other = world.decide(&dead[0], Event::CancelRequested);
+    let other = world.decide(&dead[0], Event::Superseded(Gone::Newer));
     let changes = vec![back(&dead[0]).into(), other.into(), back(&dead[2]).into()];
     let commit = Commit { changes, operation: Some(row), now: world.now, ..Commit::default() };
     world.store.commit(commit).await.expect("written");
