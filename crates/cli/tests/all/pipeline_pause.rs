@@ -112,8 +112,11 @@ fn who_paused_what_when_and_why_is_kept() {
     let kinds: Vec<Value> =
         array(&kept["operations"]).iter().map(|operation| operation["kind"].clone()).collect();
     assert_eq!(kinds, [json!("resume"), json!("pause")], "said twice it is done once: {kept}");
-    let told = text(&kept["operations"][1]["asked"]);
-    assert_eq!(told, "pipeline test, stage work, a look", "{kept}");
+    let request: Value = serde_json::from_str(&text(&kept["operations"][1]["request"])).expect("JSON");
+    let asked = json!({"kind": "pause", "pipeline": "test", "stage": "work", "why": "a look"});
+    assert_eq!(request, asked, "{kept}");
+    let told = place.run(&["dead", "operations"]).expect(0).stdout;
+    assert!(told.contains("pipeline test, stage work, a look"), "{told}");
     let wrong = place.run(&["pipelines", "pause", "tset"]).expect(2).stderr;
     assert!(wrong.contains("\"tset\"") && wrong.contains("known pipelines: test"), "{wrong}");
     let wrong = place.run(&["pipelines", "pause", "test", "--stage", "wrok"]).expect(2).stderr;
