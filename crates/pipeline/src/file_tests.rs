@@ -205,7 +205,7 @@ fn mistakes_in_a_stage_are_told_with_line_and_key() {
     let table = [
         (
             "kind = \"htpp\"",
-            "p.toml:4: stage.s.kind: unknown kind \"htpp\"; available are http, command, embed, chat, filter, pass",
+            "p.toml:4: stage.s.kind: unknown kind \"htpp\"; available are http, command, external, embed, chat, filter, pass",
         ),
         (
             "kind = \"event\"\nqueue = \"q\"",
