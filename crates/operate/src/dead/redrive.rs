@@ -45,10 +45,10 @@ impl Redrive {
     /// When it does not.
     pub fn check(&self) -> Result<()> {
         match self.rate {
-            Some(rate) if !(SLOWEST..=FASTEST).contains(&rate) => {
-                Err(Error::wrong(format!("a rate of {rate} a second cannot be kept"))
-                    .hint("between one an hour, 0.0003, and 1,000,000 a second"))
-            }
+            Some(rate) if !(SLOWEST..=FASTEST).contains(&rate) => Err(Error::wrong(format!(
+                "a rate (--rate, `rate_per_second`) of {rate} a second cannot be kept"
+            ))
+            .hint("between one an hour, 0.0003, and 1,000,000 a second")),
             _ => Ok(()),
         }
     }
