@@ -102,6 +102,7 @@ played! {
     external_workers_are_as_they_say: "docs/external-workers.md",
     first_run_is_as_it_says: "docs/first-run.md",
     not_running_is_as_it_says: "docs/not-running.md",
+    notifications_are_as_they_say: "docs/notifications.md",
     python_stage_is_as_it_says: "docs/python-stage.md",
     rate_limits_are_as_they_say: "docs/rate-limits.md",
     correctness_is_as_it_says: "docs/correctness.md",
@@ -115,6 +116,7 @@ played! {
     pipeline_file_is_as_it_says: "docs/pipeline-file.md",
     policies_are_as_they_say: "docs/policies.md",
     rehearse_is_as_it_says: "docs/rehearse.md",
+    schedules_are_as_they_say: "docs/schedules.md",
     serving_is_as_it_says: "docs/serving.md",
     state_machine_is_as_it_says: "docs/state-machine.md",
 }
