@@ -164,3 +164,52 @@ fn dead_items_are_written_out_edited_and_sent_back_once() {
     daemon.stop().expect(0);
     place.check();
 }
+
+#[test]
+fn a_purge_that_is_killed_in_the_middle_is_carried_on_and_removes_each_item_once() {
+    let (server, _) = mended_later();
+    let place = all_dead(&server, ITEMS);
+    let dies = Daemon::start_with(&place, &["--no-work"], &[("REDRIVE_CRASH_AT", "purge.after_page:2")]);
+    let started = dies.post("/v1/operations", &json!({"kind": "purge", "all": true})).expect(201).json();
+    assert!(dies.finish().killed_by().is_some(), "it was killed");
+    let daemon = Daemon::start(&place, &[]);
+    let done = operation(&daemon, &started);
+    assert_eq!((&done["state"], count(&done["changed"])), (&json!("done"), ITEMS as u64), "{done}");
+    assert_eq!((&done["actor"], &done["kind"]), (&json!("admin"), &json!("purge")), "it is on record");
+    let counts = daemon.get("/v1/runs/r1").json()["counts"].clone();
+    assert_eq!((count(&counts["purged"]), count(&counts["dead"])), (ITEMS as u64, 0), "{counts}");
+    // What is gone can be told, by its key.
+    let told = daemon.get("/v1/items/k0007/explain").expect(200).json();
+    assert!(text(&told["now"]).contains("purged"), "{told}");
+    daemon.stop().expect(0);
+    place.check();
+}
+
+#[test]
+fn an_export_that_breaks_off_with_a_kill_is_not_taken_for_whole_and_comes_whole_again() {
+    use std::io::{Read, Write};
+    let (server, _) = mended_later();
+    let place = all_dead(&server, ITEMS);
+    let daemon = Daemon::start(&place, &["--no-work"]);
+    let mut stream = std::net::TcpStream::connect(daemon.address()).expect("connected");
+    let head = format!(
+        "GET /v1/dead/export HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        daemon.address(),
+        crate::support::daemon::TOKEN
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut some = [0; 2_000];
+    stream.read_exact(&mut some).expect("it has begun");
+    daemon.kill();
+    let mut rest = Vec::new();
+    // The end of a body in pieces is a piece without anything in it.
+    let _ = stream.read_to_end(&mut rest);
+    assert!(!rest.ends_with(b"\r\n0\r\n\r\n"), "it ended as if it were whole");
+    let again = Daemon::start(&place, &["--no-work"]);
+    let exported = again.get("/v1/dead/export").expect(200).body;
+    let keys = exported.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let keys: std::collections::BTreeSet<String> = keys.map(|line| text(&line["item"]["key"])).collect();
+    assert_eq!(keys, crate::support::keys(ITEMS));
+    again.stop().expect(0);
+    place.check();
+}
