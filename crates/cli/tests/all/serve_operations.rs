@@ -189,7 +189,11 @@ fn a_purge_that_is_killed_in_the_middle_is_carried_on_and_removes_each_item_once
 fn an_export_that_breaks_off_with_a_kill_is_not_taken_for_whole_and_comes_whole_again() {
     use std::io::{Read, Write};
     let (server, _) = mended_later();
-    let place = all_dead(&server, ITEMS);
+    // More than fits between two processes.
+    let line = |n| json!({"id": format!("k{n:04}"), "text": "x".repeat(50_000)}).to_string() + "\n";
+    let lines: String = (0..600).map(line).collect();
+    let place = Place::with(&one_stage(&format!("{}\nbatch = 20", server.stage())), &lines);
+    place.run(&["run", "p.toml", "--quiet"]).expect(4);
     let daemon = Daemon::start(&place, &["--no-work"]);
     let mut stream = std::net::TcpStream::connect(daemon.address()).expect("connected");
     let head = format!(
@@ -209,7 +213,7 @@ fn an_export_that_breaks_off_with_a_kill_is_not_taken_for_whole_and_comes_whole_
     let exported = again.get("/v1/dead/export").expect(200).body;
     let keys = exported.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let keys: std::collections::BTreeSet<String> = keys.map(|line| text(&line["item"]["key"])).collect();
-    assert_eq!(keys, crate::support::keys(ITEMS));
+    assert_eq!(keys, crate::support::keys(600));
     again.stop().expect(0);
     place.check();
 }
