@@ -171,7 +171,7 @@ fn a_full_disk_and_a_limit_on_file_sizes_are_told_and_the_next_run_completes() {
     let library = Library::builtin();
     let files = crate::support::index::mixed(60);
     library.write_all(&files);
-    let mut full = with_a_small_disk(&library, 1_200);
+    let mut full = with_a_small_disk(&library, 1_600);
     wait::until("it says that the store cannot be written", || {
         assert!(full.try_wait().expect("asked").is_none(), "it does not end: {}", library.place.read("said"));
         library.place.read("said").contains("state.db")
