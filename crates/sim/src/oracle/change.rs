@@ -228,9 +228,10 @@ impl Oracle {
         Ok(found)
     }
 
-    /// What a stage was given of an item, by what it was submitted with; one that the stage has filtered still has it.
+    /// What a stage was given of an item, by what it was submitted with; one that ended at the stage still has it.
     fn was_given(&self, known: &Known, stage: StageNo) -> Payload {
-        if known.item.state.kind() == StateKind::Filtered && known.item.stage == stage {
+        let ended = matches!(known.item.state.kind(), StateKind::Filtered | StateKind::Dead);
+        if ended && known.item.stage == stage {
             return known.payload.clone();
         }
         let plan = &self.recipe.plan;
