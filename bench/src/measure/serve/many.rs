@@ -18,7 +18,7 @@ const WRITTEN: usize = 200_000;
 pub async fn redrive(binary: &Path, store: &Path, works: bool) -> Result<Value, Failure> {
     let daemon = Daemon::start(binary, store, if works { &[] } else { &["--no-work"] })?;
     let mut client = daemon.client();
-    let asked = json!({"kind": "redrive", "filter": {"run": "r1"}, "limit": SENT});
+    let asked = json!({"kind": "redrive", "filter": {"run": "r1"}, "all": true, "limit": SENT});
     let watch = Watch::start();
     let started = post(&mut client, "/v1/operations", &asked).await?;
     let id = started["operations"][0]["id"].as_str().ok_or("no operation")?.to_owned();
