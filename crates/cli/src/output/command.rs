@@ -72,6 +72,9 @@ mod tests {
                 (0, ..) => "",
                 // Filters that were given.
                 (_, "by", _) => "--all",
+                _ if ["start ", "outcomes ", "--stop "].iter().any(|before| filled.ends_with(before)) => {
+                    "op4"
+                }
                 (_, _, Some(' ')) => "r1",
                 // What was asked for, said again: it begins with a blank.
                 _ if filled.ends_with("dead redrive") => " --all",
