@@ -119,8 +119,8 @@ fn who_paused_what_when_and_why_is_kept() {
     assert!(told.contains("pipeline test, stage work, a look"), "{told}");
     let wrong = place.run(&["pipelines", "pause", "tset"]).expect(2).stderr;
     assert!(wrong.contains("\"tset\"") && wrong.contains("known pipelines: test"), "{wrong}");
-    let wrong = place.run(&["pipelines", "pause", "test", "--stage", "wrok"]).expect(2).stderr;
-    assert!(wrong.contains("no stage \"wrok\"") && wrong.contains("its stages are work"), "{wrong}");
+    let wrong = place.run(&["pipelines", "pause", "test", "--stage", "wurk"]).expect(2).stderr;
+    assert!(wrong.contains("no stage \"wurk\"") && wrong.contains("its stages are work"), "{wrong}");
     assert_eq!(place.json(&["pipelines"])["pipelines"], json!([]), "nothing goes on, and nothing is paused");
 }
 
