@@ -134,10 +134,10 @@ impl Desk {
         }
         match reply {
             Reply::Items(replies) if replies.len() == asked => {
-                let sign = self.sign_of_items(&open, &replies);
+                let said: Vec<(usize, ItemReply)> = open.asked.clone().zip(replies).collect();
+                let sign = self.sign_of_items(&open, &said);
                 let lesson = Lesson { sign: sign_ref(sign.as_ref()), tokens, limits };
                 self.teach(open.stage, open.permit, &lesson, now);
-                let said = open.asked.clone().zip(replies).collect();
                 self.take_replies(&mut open, said, sign.is_some(), now);
                 if let Some(bisect) = &mut open.bisect {
                     bisect.passed();
@@ -153,7 +153,14 @@ impl Desk {
             }
             Reply::Part { replies, begun } => {
                 let said = open.asked.clone().zip(replies).filter_map(|(at, said)| Some((at, said?)));
-                self.take_replies(&mut open, said.collect(), false, now);
+                let said: Vec<(usize, ItemReply)> = said.collect();
+                let sign = self.sign_of_items(&open, &said);
+                // What turned some of them away is the gate's affair, however many were left out.
+                if sign.is_some() {
+                    let lesson = Lesson { sign: sign_ref(sign.as_ref()), tokens, limits };
+                    self.teach(open.stage, open.permit.take(), &lesson, now);
+                }
+                self.take_replies(&mut open, said, sign.is_some(), now);
                 // A part of a batch was begun with before.
                 let begun = begun || open.bisect.is_some();
                 return self.give_up(open, if begun { &Event::Interrupted } else { &Event::Released });
@@ -164,11 +171,11 @@ impl Desk {
     }
 
     /// What the replies tell of the dependency: the failure that turned items away, if one did.
-    fn sign_of_items(&self, open: &OpenCall, replies: &[ItemReply]) -> Option<Failure> {
-        let members = open.members[open.asked.clone()].iter();
-        let turned_away = members.zip(replies).filter_map(|(ready, reply)| {
+    fn sign_of_items(&self, open: &OpenCall, replies: &[(usize, ItemReply)]) -> Option<Failure> {
+        let turned_away = replies.iter().filter_map(|(at, reply)| {
             let ItemReply::Failed { failure, .. } = reply else { return None };
-            let failure = self.recipe.reclassified(&ready.as_ref()?.claimed.item, failure);
+            let ready = open.members.get(*at)?.as_ref()?;
+            let failure = self.recipe.reclassified(&ready.claimed.item, failure);
             matches!(failure.class, Class::RateLimited | Class::Quota).then_some(failure)
         });
         let turned_away: Vec<Failure> = turned_away.collect();
