@@ -14,13 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
-use redrive_store::{Error as StoreError, Memo};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use send::refuse_targets;
-
-use crate::error::Result;
 
 /// Memos of what was told are called so, with the name of the pipeline.
 const MEMO: &str = "notify/";
@@ -57,19 +54,4 @@ struct Known {
     dead: BTreeMap<String, Timestamp>,
     /// What was decided, and is not known to have been handed over.
     pending: Vec<Notice>,
-}
-
-impl Known {
-    fn of(memo: &Memo) -> Result<Self> {
-        let unreadable = |error: serde_json::Error| StoreError::Unreadable {
-            what: format!("what is kept of {}", memo.name),
-            why: error.to_string(),
-        };
-        Ok(serde_json::from_str(&memo.state).map_err(unreadable)?)
-    }
-
-    fn written(&self) -> Result<String> {
-        let written = serde_json::to_string(self);
-        Ok(written.map_err(|error| StoreError::Internal(format!("a notice: {error}")))?)
-    }
 }

@@ -17,6 +17,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, Result};
 use crate::gates;
 use crate::items::{Standstill, Stuck, stuck};
+use crate::memo;
 use crate::pipelines::Pipeline;
 use crate::runs::{self, List};
 use crate::{Asker, Floor};
@@ -59,7 +60,7 @@ pub async fn look(floor: &Floor, catalog: &Catalog) -> Result<Vec<Told>> {
 async fn look_at(floor: &Floor, pipeline: &Pipeline) -> Result<usize> {
     let name = format!("{MEMO}{}", pipeline.definition.name);
     let memo = floor.store.memos(name.clone()).await?.into_iter().find(|memo| memo.name == name);
-    let before = memo.as_ref().map(Known::of).transpose()?;
+    let before = memo.as_ref().map(memo::read::<Known>).transpose()?;
     let mut rev = memo.map_or(0, |memo| memo.rev);
     let targets = Target::all(&pipeline.definition);
     let mut known = before.clone().unwrap_or_default();
@@ -87,7 +88,8 @@ async fn look_at(floor: &Floor, pipeline: &Pipeline) -> Result<usize> {
 
 /// Writes what is known; `false` when somebody else was faster.
 async fn save(floor: &Floor, name: &str, known: &Known, rev: &mut i64) -> Result<bool> {
-    let memo = Memo { name: name.to_owned(), rev: *rev, state: known.written()?, updated_at: floor.now() };
+    let memo =
+        Memo { name: name.to_owned(), rev: *rev, state: memo::written(known)?, updated_at: floor.now() };
     let saved = floor.store.save_memo(memo).await? == Applied::Done;
     *rev += i64::from(saved);
     Ok(saved)

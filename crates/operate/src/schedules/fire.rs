@@ -11,6 +11,7 @@ use redrive_store::{Applied, Memo, RunFilter};
 use super::{Kept, KnownZone, MEMO, pipeline_of};
 use crate::catalog::Catalog;
 use crate::error::{Error, Kind, Result};
+use crate::memo;
 use crate::pipelines::Pipeline;
 use crate::runs::{self, Begin};
 use crate::sources::SourceName;
@@ -90,7 +91,7 @@ impl Clerk {
             let scheduled = pipelines.iter().map(|pipeline| &pipeline.definition);
             let mut scheduled = scheduled.filter(|definition| definition.schedule.is_some());
             let there = scheduled.any(|definition| definition.name == pipeline_of(memo));
-            if !there && Kept::of(memo).is_ok_and(|kept| kept.folder == folder) {
+            if !there && memo::read::<Kept>(memo).is_ok_and(|kept| kept.folder == folder) {
                 self.floor.store.save_memo(Memo { state: String::new(), ..memo.clone() }).await?;
             }
         }
@@ -108,7 +109,7 @@ impl Clerk {
         let cron = Cron::parse(&rule.cron).map_err(Error::wrong)?;
         let zone = KnownZone::find(&rule.time_zone).map_err(Error::wrong)?;
         let (now, folder) = (self.floor.now(), pipeline.folder.display().to_string());
-        let known = memo.map(Kept::of).transpose()?;
+        let known = memo.map(memo::read::<Kept>).transpose()?;
         let mut kept = known
             .clone()
             .unwrap_or_else(|| Kept { folder: folder.clone(), book: Book::new(rule.clone(), now) });
@@ -154,7 +155,7 @@ impl Clerk {
     /// Writes what is to be kept; `false` when somebody else was faster.
     async fn save(&self, pipeline: &str, kept: &Kept, rev: &mut i64) -> Result<bool> {
         let name = format!("{MEMO}{pipeline}");
-        let memo = Memo { name, rev: *rev, state: kept.written()?, updated_at: self.floor.now() };
+        let memo = Memo { name, rev: *rev, state: memo::written(kept)?, updated_at: self.floor.now() };
         let saved = self.floor.store.save_memo(memo).await? == Applied::Done;
         *rev += i64::from(saved);
         Ok(saved)

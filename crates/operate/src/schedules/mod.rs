@@ -13,10 +13,8 @@ pub use view::{FiredView, ScheduleList, ScheduleView, SkippedView, list, with_sc
 pub(crate) use zone::{KnownZone, UNKNOWN_HINT};
 
 use redrive_core::schedule::Book;
-use redrive_store::{Error as StoreError, Memo};
+use redrive_store::Memo;
 use serde::{Deserialize, Serialize};
-
-use crate::error::Result;
 
 /// Memos of schedules are called so, with the name of the pipeline.
 const MEMO: &str = "schedule/";
@@ -28,21 +26,6 @@ struct Kept {
     folder: String,
     #[serde(flatten)]
     book: Book,
-}
-
-impl Kept {
-    fn of(memo: &Memo) -> Result<Self> {
-        let unreadable = |error: serde_json::Error| StoreError::Unreadable {
-            what: format!("what is kept of {}", memo.name),
-            why: error.to_string(),
-        };
-        Ok(serde_json::from_str(&memo.state).map_err(unreadable)?)
-    }
-
-    fn written(&self) -> Result<String> {
-        let written = serde_json::to_string(self);
-        Ok(written.map_err(|error| StoreError::Internal(format!("a schedule: {error}")))?)
-    }
 }
 
 /// The pipeline that a memo is of.

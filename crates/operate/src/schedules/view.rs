@@ -9,6 +9,7 @@ use super::{Kept, KnownZone, MEMO, pipeline_of};
 use crate::Floor;
 use crate::catalog::{Catalog, PipelineList};
 use crate::error::Result;
+use crate::memo;
 
 /// So many of the next times are told.
 const AHEAD: usize = 3;
@@ -121,7 +122,7 @@ fn next(cron: &str, zone: &str, after: Timestamp) -> std::result::Result<Vec<Str
 pub async fn list(floor: &Floor) -> Result<ScheduleList> {
     let now = floor.now();
     let memos = floor.store.memos(MEMO.to_owned()).await?;
-    let view = |memo| Ok(ScheduleView::of(pipeline_of(memo), Kept::of(memo)?.book, now));
+    let view = |memo| Ok(ScheduleView::of(pipeline_of(memo), memo::read::<Kept>(memo)?.book, now));
     Ok(ScheduleList { schedules: memos.iter().map(view).collect::<Result<_>>()? })
 }
 

@@ -97,7 +97,7 @@ fn waiting(
     stage: &str,
     (due, cause): (Timestamp, Option<Cause>),
 ) -> String {
-    let Around { row, plan, gate, paused, crew, now, .. } = *around;
+    let Around { row, gate, paused, now, .. } = *around;
     match row.control {
         Control::Go => {}
         Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
@@ -120,33 +120,8 @@ fn waiting(
     if let Some(gate) = gate.filter(|gate| gate.state != "open") {
         return at_gate(stage, gate);
     }
-    if due <= now && plan.external().contains(&item.stage) {
-        return format!(
-            "It is due at {stage}, and no external worker asks for it: `POST /v1/work/claim` at a `redrive serve` of this store takes it. \
-             Waiting spends no attempt."
-        );
-    }
-    if due <= now && !crew.may_take(row.id) {
-        let run = row.id;
-        return format!(
-            "It is due at {stage}, and nobody works on run {run}: `redrive resume {run}` goes on."
-        );
-    }
-    if due <= now
-        && let Some(gate) = gate.filter(|gate| gate.workers > 0)
-    {
-        let rate = gate.requests_per_minute.now.unwrap_or(0);
-        let why = if gate.why.is_empty() { String::new() } else { format!("; {}", gate.why) };
-        return format!(
-            "It is due at {stage} and waits its turn at gate {}, which lets {rate} requests a minute pass{why}. \
-             Waiting there spends no attempt.",
-            gate.name
-        );
-    }
     if due <= now {
-        return format!(
-            "It is due at {stage} and waits for a worker, who takes it as soon as there is room: others go first."
-        );
+        return is_due(item, around, stage);
     }
     let why = match cause {
         None => "it was scheduled",
@@ -169,6 +144,35 @@ fn waiting(
         item.failures,
         if item.failures == 1 { "" } else { "s" },
         item.id
+    )
+}
+
+/// Why an item does not run whose time has come.
+fn is_due(item: &Item, around: &Around<'_>, stage: &str) -> String {
+    let Around { row, plan, gate, crew, .. } = *around;
+    if plan.external().contains(&item.stage) {
+        return format!(
+            "It is due at {stage}, and no external worker asks for it: `POST /v1/work/claim` at a `redrive serve` of this store takes it. \
+             Waiting spends no attempt."
+        );
+    }
+    if !crew.may_take(row.id) {
+        let run = row.id;
+        return format!(
+            "It is due at {stage}, and nobody works on run {run}: `redrive resume {run}` goes on."
+        );
+    }
+    if let Some(gate) = gate.filter(|gate| gate.workers > 0) {
+        let rate = gate.requests_per_minute.now.unwrap_or(0);
+        let why = if gate.why.is_empty() { String::new() } else { format!("; {}", gate.why) };
+        return format!(
+            "It is due at {stage} and waits its turn at gate {}, which lets {rate} requests a minute pass{why}. \
+             Waiting there spends no attempt.",
+            gate.name
+        );
+    }
+    format!(
+        "It is due at {stage} and waits for a worker, who takes it as soon as there is room: others go first."
     )
 }
 
