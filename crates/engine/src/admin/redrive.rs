@@ -13,9 +13,12 @@ use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, R
 use serde::{Deserialize, Serialize};
 
 use super::selection::{Page, Selected};
-use super::{Done, PAGE, Plans, Request, by_run, close, count_dead, dead, is_open, open};
+use super::{Done, PAGE, Plans, Request, by_run, close, count_dead, dead, is_open, next_page, open};
 use crate::crash;
 use crate::env::Env;
+
+/// Most items that are sent back in one transaction: a page of which one item changed meanwhile is done one by one.
+const LARGE: usize = 2_000;
 
 /// What to send back, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,7 +115,7 @@ pub(super) async fn foresee(
     let mut alive: BTreeSet<ItemSeq> = BTreeSet::new();
     let mut query = ItemQuery { filter: dead(&request.filter), after: None, limit: PAGE };
     loop {
-        query.limit = page_size(request.left(sent));
+        query.limit = page_size(PAGE, request.left(sent));
         let page = if query.limit == 0 { Vec::new() } else { store.items(query.clone()).await? };
         let Some(last) = page.last().map(|item| item.seq) else { return Ok(skipped) };
         query.after = Some(last);
@@ -129,8 +132,9 @@ pub(super) async fn foresee(
     }
 }
 
-fn page_size(left: u64) -> usize {
-    usize::try_from(left).unwrap_or(PAGE).min(PAGE)
+/// So many of a page as may still be sent back.
+fn page_size(page: usize, left: u64) -> usize {
+    usize::try_from(left).unwrap_or(page).min(page)
 }
 
 /// Sends dead items back, page by page. The same request after a crash goes on where it was.
@@ -161,8 +165,9 @@ pub(super) async fn go_on(
     let mut query = ItemQuery { filter: dead(&request.filter), after: operation.after, limit: PAGE };
     // One that was broken off goes on, and then looks once more at what died behind it meanwhile.
     let mut again = operation.after.is_some();
+    let mut size = PAGE;
     loop {
-        query.limit = page_size(request.left(operation.changed));
+        query.limit = page_size(size, request.left(operation.changed));
         let page = if query.limit == 0 { Vec::new() } else { store.items(query.clone()).await? };
         let Some(last) = page.last().map(|item| item.seq) else {
             if query.limit > 0 && std::mem::take(&mut again) {
@@ -191,6 +196,7 @@ pub(super) async fn go_on(
             }
         }
         operation.after = Some(last);
+        size = next_page(size).min(LARGE);
         env.progress.reached(operation.changed + operation.skipped, Some(all));
     }
     close(store, operation, env.clock.now()).await
