@@ -9,6 +9,7 @@ use redrive_core::failure::Failure;
 use redrive_core::gate::Limits;
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::Payload;
+use redrive_core::pool::Rank;
 use redrive_core::usage::Usage;
 use redrive_store::{RunChange, Store};
 use tokio::sync::Notify;
@@ -100,6 +101,8 @@ impl RunMemory {
 pub struct Request {
     /// The run of the items.
     pub run: RunId,
+    /// Where the run stands among others.
+    pub rank: Rank,
     /// The stage's name.
     pub stage: Arc<str>,
     /// The items; never empty, at most the stage's batch size.

@@ -12,6 +12,7 @@
 mod process;
 mod restarts;
 mod room;
+mod script;
 mod stderr;
 mod sys;
 mod worker;
@@ -40,6 +41,7 @@ use process::{Group, Launch};
 pub use restarts::RestartBudget;
 use restarts::Restarts;
 use room::Room;
+use script::Script;
 use worker::{Trouble, Worker};
 
 /// The variables that every child inherits.
@@ -102,6 +104,7 @@ pub struct CommandHandler {
     slots: Semaphore,
     room: Room,
     idle: Mutex<Vec<Worker>>,
+    script: Script,
     groups: Mutex<Vec<Weak<Group>>>,
     tap: Option<Arc<Tap>>,
 }
@@ -128,6 +131,7 @@ impl CommandHandler {
             INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
         let listed = spec.env.iter().map(|(name, value)| (name.into(), value.into()));
         let secrets = spec.env.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.as_str());
+        let script = Script::of(&spec.argv, spec.cwd.as_deref());
         Ok(Self {
             launch: Launch {
                 program: program.clone(),
@@ -144,6 +148,7 @@ impl CommandHandler {
             slots: Semaphore::new(spec.processes.clamp(1, Semaphore::MAX_PERMITS)),
             room: Room::new(spec.processes.max(1)),
             idle: Mutex::default(),
+            script,
             groups: Mutex::default(),
             tap: spec.tap,
         })
@@ -168,17 +173,20 @@ impl CommandHandler {
         self.deaths.load(Ordering::Relaxed)
     }
 
-    /// A child that can be asked: an idle one, or a new one.
+    /// A child that can be asked: an idle one, or a new one. One that runs an older version of the script is ended.
     async fn take(&self) -> Result<Worker, Failure> {
         while let Some(mut worker) = self.pop() {
-            if worker.is_ready() {
+            if worker.is_ready() && !self.script.is_outdated(worker.version) {
                 return Ok(worker);
             }
         }
         if let Some(pause) = self.restarts.as_ref().and_then(Restarts::pause) {
             return Err(pause.failure(&self.launch.program));
         }
-        let worker = Worker::start(&self.launch).await.map_err(|error| self.not_started(&error))?;
+        // Read before it starts: a change in between is noticed at the next call.
+        let version = self.script.version();
+        let mut worker = Worker::start(&self.launch).await.map_err(|error| self.not_started(&error))?;
+        worker.version = version;
         self.starts.fetch_add(1, Ordering::Relaxed);
         let mut groups = lock(&self.groups);
         groups.retain(|group| group.strong_count() > 0);

@@ -90,6 +90,20 @@ fn a_higher_priority_goes_first_and_no_run_starves_another() {
 }
 
 #[test]
+fn no_run_starves_another_at_a_stage_that_is_not_the_first() {
+    let server = Server::good();
+    let stages = format!("kind = \"pass\"\n[[stage]]\nname = \"slow\"\n{}\nconcurrency = 2", server.stage());
+    let place = Place::with(&one_stage(&stages), "");
+    hand_over(&place, "large", 600, &[]);
+    hand_over(&place, "small", 40, &[]);
+    place.run(&["work", "--until-idle"]).expect(0);
+    let calls = called(&server);
+    let last = calls.iter().rposition(|key| key.starts_with("small")).expect("called");
+    assert_eq!(calls.len(), 640);
+    assert!(last < 40 * 5 + 60, "every fifth place is for those that do not go first: {last} {calls:?}");
+}
+
+#[test]
 fn a_worker_takes_only_the_categories_and_pipelines_it_was_given() {
     let server = Server::good();
     let place = place(&server, "");

@@ -1,4 +1,4 @@
-//! Places for calls that the runs of one worker share: runs whose stages have one handler have its places in common.
+//! Places for calls that the runs of one worker share: stages that have one handler have its places in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,26 +79,28 @@ impl PlaceSet {
             let more = wanted.div_ceil(batch).min(most);
             let held = desk.places_held(stage);
             let free = places.at_once.saturating_sub(before);
-            let given = places.pool.ask(wish.rank, held, more, free);
+            let who = wish.rank.at(stage);
+            let given = places.pool.ask(who, held, more, free);
             crowded |= given < more;
             match slots.iter_mut().find(|slot| slot.stage == stage) {
                 Some(slot) => desk.cut(slot, given.saturating_mul(batch), wish.now),
                 // Its gate has nothing for it after all.
-                None => places.pool.holds(wish.rank, held, more),
+                None => places.pool.holds(who, held, more),
             }
         }
         slots.retain(|slot| slot.limit > 0);
         crowded
     }
 
-    /// Takes note of what a run holds after a claim. Stages in `full` gave all that was asked of them, and may have more.
-    pub(super) fn holds(&self, rank: Rank, desk: &Desk, full: &BTreeSet<StageNo>) {
+    /// Takes note of what a run holds after a claim of `asked`. Stages in `full` gave all that was asked of them, and may have
+    /// more. A stage that was not asked, because others have its places, still wants what it wanted.
+    pub(super) fn holds(&self, rank: Rank, desk: &Desk, asked: &[Slot], full: &BTreeSet<StageNo>) {
         let handlers = &mut self.lock().handlers;
-        for (stage, _) in desk.plan().stages() {
+        for stage in asked.iter().map(|slot| slot.stage) {
             let Some(work) = desk.work(stage) else { continue };
             let pool = &mut handlers.entry(key(work)).or_default().pool;
             let wants = if full.contains(&stage) { usize::MAX } else { 0 };
-            pool.holds(rank, desk.places_held(stage), wants);
+            pool.holds(rank.at(stage), desk.places_held(stage), wants);
         }
     }
 
@@ -106,15 +108,15 @@ impl PlaceSet {
     pub(super) fn leave(&self, rank: Rank) {
         let All { handlers, opening } = &mut *self.lock();
         opening.remove(&rank);
-        handlers.values_mut().for_each(|places| places.pool.leave(rank));
+        handlers.values_mut().for_each(|places| places.pool.leave(rank.run()));
         handlers.retain(|_, places| !places.pool.is_empty());
     }
 
     /// Whether a run holds a place, or asked for none.
     pub(super) fn is_served(&self, rank: Rank) -> bool {
         let handlers = &self.lock().handlers;
-        handlers.values().any(|places| places.pool.holds_any(rank))
-            || !handlers.values().any(|places| places.pool.is_waiting(rank))
+        handlers.values().any(|places| places.pool.holds_any(rank.run()))
+            || !handlers.values().any(|places| places.pool.is_waiting(rank.run()))
     }
 
     /// Runs that wait for a place and would be given one.

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
 
 use super::process::{Launch, Process};
+use super::script::Version;
 use super::stderr::Stderr;
 use super::sys;
 
@@ -34,6 +35,8 @@ pub(super) struct Worker {
     pub(super) process: Process,
     /// How many items it has answered.
     pub(super) answered: u64,
+    /// The version of the script that it was started with.
+    pub(super) version: Option<Version>,
     stdin: ChildStdin,
     answers: Answers,
     stderr: Stderr,
@@ -66,7 +69,7 @@ impl Worker {
             return Err(io::Error::other("the child has no pipes"));
         };
         let answers = Answers { stdout, unread: Vec::new(), searched: 0 };
-        Ok(Self { process, answered: 0, stdin, answers, stderr: Stderr::follow(stderr) })
+        Ok(Self { process, answered: 0, version: None, stdin, answers, stderr: Stderr::follow(stderr) })
     }
 
     /// Whether it lives and has said nothing that it was not asked for.

@@ -11,7 +11,7 @@ use redrive_engine::receipt::Receipt;
 use tokio::sync::Notify;
 
 use super::lease::Signer;
-use super::state::{Given, Next, Place, State};
+use super::state::{GRACE, Given, Next, Place, State};
 use crate::protocol::Decoder;
 
 /// Longest wait of a timer: what is later is looked at again then.
@@ -118,7 +118,8 @@ impl Board for WorkBoard {
     }
 
     async fn claim(&self, holder: &Holder, ask: Ask) -> Result<Option<Leased>, Refused> {
-        let ends = self.now().saturating_add(ask.wait);
+        let begun = self.now();
+        let ends = begun.saturating_add(ask.wait);
         let (ask, bell) = self.lock().ask(ask, self.now())?;
         let waits = Leaves { board: self, ask };
         loop {
@@ -133,9 +134,12 @@ impl Board for WorkBoard {
             if draining || now >= ends {
                 return Ok(None);
             }
+            // Whoever goes first was waited for by then.
+            let graced = begun.saturating_add(GRACE);
+            let until = if now < graced { graced.min(ends) } else { ends };
             tokio::select! {
                 () = bell.notified() => {}
-                () = self.clock.sleep(ends.saturating_sub(now)) => {}
+                () = self.clock.sleep(until.saturating_sub(now)) => {}
             }
         }
     }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Kind};
+use redrive_core::order::{Order, reserved};
+use redrive_core::pool::Rank;
 use redrive_core::usage::Usage;
 use redrive_engine::external::{Ask, Refused, Said, Standing};
 use redrive_engine::handler::{Answer, Reply, Request, Room};
@@ -24,6 +26,11 @@ use crate::usage;
 const UNASKED: Duration = Duration::from_millis(500);
 /// How long before the engine would break off a call it goes back, when the process is about to stop.
 const BEFORE_THE_END: Duration = Duration::from_millis(200);
+/// How long a worker that asks waits for the batch of a run that goes first and had one a moment ago, while the board has
+/// batches of others for it.
+pub(super) const GRACE: Duration = Duration::from_millis(20);
+/// How long a run is one that had a batch a moment ago.
+const MOMENT: Duration = Duration::from_secs(1);
 /// Most workers that wait at a time.
 const MOST_ASKS: usize = 256;
 
@@ -44,6 +51,7 @@ impl Place {
 /// A worker that waits.
 struct Asking {
     ask: Ask,
+    since: Duration,
     /// The batch that it was given, until it takes it.
     given: Option<u64>,
     bell: Arc<Notify>,
@@ -108,6 +116,10 @@ pub(super) struct State {
     asks: BTreeMap<u64, Asking>,
     batches: BTreeMap<u64, Batch>,
     rings: Vec<(Arc<Place>, Weak<Notify>)>,
+    /// Runs that had a batch here a moment ago, by where they stand: what of, and until when they are waited for.
+    recent: BTreeMap<Rank, (Arc<Place>, Duration)>,
+    /// How many batches were given where those of several runs were there, for the share of runs that do not go first.
+    given: u64,
 }
 
 impl State {
@@ -176,20 +188,48 @@ impl State {
         if self.draining {
             batch.give_back(false);
         }
+        self.recent.retain(|_, (_, until)| *until > now);
+        self.recent.insert(batch.request.rank, (place.clone(), now.saturating_add(MOMENT)));
         self.batches.insert(self.last, batch);
-        self.hand_out(self.last, now);
+        self.hand_out(now);
         (self.last, bell)
     }
 
-    /// Gives a batch that nobody holds to whoever has waited longest for one like it.
-    fn hand_out(&mut self, call: u64, now: Duration) {
-        let Some(batch) = self.batches.get_mut(&call) else { return };
-        let waits = |asking: &&mut Asking| asking.given.is_none() && batch.fits(&asking.ask);
-        if let Some(asking) = self.asks.values_mut().find(waits) {
-            batch.hold(&asking.ask, now);
-            asking.given = Some(call);
-            asking.bell.notify_one();
+    /// Gives batches that nobody holds to those who wait, whoever has waited longest first.
+    fn hand_out(&mut self, now: Duration) {
+        let waiting: Vec<u64> =
+            self.asks.iter().filter(|(_, asking)| asking.given.is_none()).map(|(id, _)| *id).collect();
+        waiting.into_iter().for_each(|ask| self.serve(ask, now));
+    }
+
+    /// Gives a batch to a worker that waits, where there is one for it.
+    fn serve(&mut self, ask: u64, now: Duration) {
+        let Some(asking) = self.asks.get(&ask).filter(|asking| asking.given.is_none()) else { return };
+        let Some(call) = self.choose(&asking.ask, asking.since, now) else { return };
+        let (Some(asking), Some(batch)) = (self.asks.get_mut(&ask), self.batches.get_mut(&call)) else {
+            return;
+        };
+        batch.hold(&asking.ask, now);
+        asking.given = Some(call);
+        asking.bell.notify_one();
+        let first = batch.request.run;
+        let others = self.batches.values().any(|other| other.held.is_none() && other.request.run != first);
+        self.given += u64::from(others);
+    }
+
+    /// The batch for whoever asks: that of the run that goes first, and every fifth time the one that has waited longest of
+    /// the others. `None` where there is none, or the run that goes first is about to have one.
+    fn choose(&self, ask: &Ask, since: Duration, now: Duration) -> Option<u64> {
+        let fitting = || self.batches.iter().filter(|(_, batch)| batch.fits(ask));
+        let (first, best) = fitting().min_by_key(|(call, batch)| (batch.request.rank, **call))?;
+        let others = fitting().find(|(_, batch)| batch.request.run != best.request.run);
+        if let Some((other, _)) = others.filter(|_| reserved(Order::DEFAULT_SHARE, self.given, 1) > 0) {
+            return Some(*other);
         }
+        let before = self.recent.range(..best.request.rank);
+        let expected =
+            before.filter(|(_, (place, until))| *until > now && place.is_asked_for(ask)).count() > 0;
+        (!expected || now >= since.saturating_add(GRACE)).then_some(*first)
     }
 
     /// A worker asks, and waits from now on.
@@ -202,23 +242,18 @@ impl State {
         }
         self.last += 1;
         let (id, bell) = (self.last, Arc::new(Notify::new()));
-        let mut given = None;
-        if let Some((call, batch)) = self.batches.iter_mut().find(|(_, batch)| batch.fits(&ask)) {
-            batch.hold(&ask, now);
-            bell.notify_one();
-            given = Some(*call);
-        }
-        let asking = Asking { ask, given, bell: bell.clone() };
-        if given.is_none() && !self.draining {
+        self.asks.insert(id, Asking { ask, since: now, given: None, bell: bell.clone() });
+        self.serve(id, now);
+        if let Some(asking) = self.asks.get(&id).filter(|asking| asking.given.is_none() && !self.draining) {
             let asked = self.rings.iter().filter(|(place, _)| place.is_asked_for(&asking.ask));
             asked.filter_map(|(_, ring)| ring.upgrade()).for_each(|ring| ring.notify_one());
         }
-        self.asks.insert(id, asking);
         Ok((id, bell))
     }
 
     /// What a worker that waits was given.
     pub(super) fn take(&mut self, ask: u64, now: Duration) -> Option<Given> {
+        self.serve(ask, now);
         let call = self.asks.get(&ask)?.given?;
         let batch = self.batches.get(&call)?;
         self.asks.remove(&ask);
@@ -242,7 +277,7 @@ impl State {
         if draining {
             batch.give_back(false);
         }
-        self.hand_out(call, now);
+        self.hand_out(now);
     }
 
     /// What a call that waits does next.

@@ -3,6 +3,8 @@ use std::time::Duration;
 
 use redrive_core::id::{ContentHash, ItemId, RunId};
 use redrive_core::item::NewItem;
+use redrive_core::pool::Rank;
+use redrive_core::time::Timestamp;
 use serde_json::json;
 
 use super::*;
@@ -52,7 +54,13 @@ fn shown(reply: &ItemReply) -> String {
 #[test]
 fn a_request_is_one_line_with_the_payload_as_it_was() {
     let items = vec![item("a\n\"b\"", "{\n  \"long\": 123456789012345678901234567890\r\n}")];
-    let request = Request { run: RunId(1), stage: Arc::from("s\"1"), items, timeout: Duration::from_secs(1) };
+    let request = Request {
+        run: RunId(1),
+        rank: Rank::new(0, Timestamp(0), RunId(1)),
+        stage: Arc::from("s\"1"),
+        items,
+        timeout: Duration::from_secs(1),
+    };
     let line = String::from_utf8(encode(&request)).unwrap();
     assert!(!line.contains(['\n', '\r']), "{line}");
     assert!(line.contains("123456789012345678901234567890"), "{line}");

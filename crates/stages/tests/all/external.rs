@@ -1,13 +1,18 @@
 //! The board that external workers take batches from.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use redrive_core::event::ItemReply;
 use redrive_core::failure::Class;
-use redrive_engine::env::{Env, SystemClock};
+use redrive_core::id::RunId;
+use redrive_core::pool::Rank;
+use redrive_core::time::Timestamp;
+use redrive_engine::env::{Clock, Env, SystemClock};
 use redrive_engine::external::{Ask, Board, Heard, Refused, Said};
-use redrive_engine::handler::{Answer, Handler, Reply};
+use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_stages::{ExternalHandler, WorkBoard};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -193,4 +198,101 @@ async fn a_batch_goes_to_the_next_when_whoever_asked_is_gone_and_off_the_board_w
     let refused = board.hear(ANN, &leased.token, Said::Failed(too_large)).await;
     assert!(matches!(&refused, Err(Refused::Wrong(why)) if why.contains("claim fewer")), "{refused:?}");
     call.abort();
+}
+
+/// A clock that stands still until it is put forward.
+#[derive(Default)]
+struct Still(AtomicU64);
+
+#[async_trait]
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn uptime(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::SeqCst))
+    }
+
+    async fn sleep(&self, span: Duration) {
+        let until = self.uptime().saturating_add(span);
+        while self.uptime() < until {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// A board with a clock that stands still, and the handlers of two pipelines, of which the first goes first.
+struct Two {
+    clock: Arc<Still>,
+    board: Arc<WorkBoard>,
+    handlers: [Arc<ExternalHandler>; 2],
+}
+
+impl Two {
+    fn new() -> Self {
+        let clock = Arc::new(Still::default());
+        let board = Arc::new(WorkBoard::new(clock.clone(), [7; 32]));
+        board.open();
+        let handlers = ["first", "second"]
+            .map(|name| Arc::new(ExternalHandler::new(board.clone(), name, "mood", None, None)));
+        Self { clock, board, handlers }
+    }
+
+    /// Puts a batch of the n-th pipeline's run on the board.
+    async fn lay(&self, n: usize) -> JoinHandle<Answer> {
+        let run = RunId(i64::try_from(n).expect("few"));
+        let rank = Rank::new(-i32::try_from(n).expect("few"), Timestamp(0), run);
+        let request = Request { run, rank, ..request(&["a"]) };
+        let handler = self.handlers[n].clone();
+        let call = tokio::spawn(async move { handler.call(request).await });
+        // There is one thread only: the call is begun when this goes on.
+        tokio::task::yield_now().await;
+        call
+    }
+
+    fn calls(&self, n: usize) -> usize {
+        self.handlers[n].room().map_or(0, |room| room.calls)
+    }
+
+    /// The pipeline of the batch that an ask is given.
+    async fn given(&self) -> String {
+        self.board.claim(ANN, ask(1, 60_000)).await.expect("open").expect("a batch").pipeline.to_string()
+    }
+}
+
+#[tokio::test]
+async fn the_batch_of_the_run_that_goes_first_is_given_first_and_every_fifth_is_anothers() {
+    let two = Two::new();
+    let mut calls = Vec::new();
+    for n in [1, 0].repeat(20) {
+        calls.push(two.lay(n).await);
+    }
+    let mut given = Vec::new();
+    for _ in 0..20 {
+        given.push(two.given().await);
+    }
+    let first = given.iter().filter(|name| *name == "first").count();
+    assert_eq!((first, given.len()), (16, 20), "{given:?}");
+    calls.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test]
+async fn a_run_that_goes_first_and_had_a_batch_a_moment_ago_is_waited_for_but_not_for_long() {
+    let two = Two::new();
+    let mut calls = vec![two.lay(0).await, two.lay(1).await];
+    assert_eq!(two.given().await, "first");
+    let asked = claim(&two.board, ask(1, 60_000));
+    while two.calls(0) < 2 {
+        tokio::task::yield_now().await;
+    }
+    calls.push(two.lay(0).await);
+    assert_eq!(&*asked.await.expect("no panic").expect("a batch").pipeline, "first");
+    let asked = claim(&two.board, ask(1, 60_000));
+    while two.calls(0) < 3 {
+        tokio::task::yield_now().await;
+    }
+    two.clock.0.fetch_add(20, Ordering::SeqCst);
+    assert_eq!(&*asked.await.expect("no panic").expect("a batch").pipeline, "second");
+    calls.iter().for_each(JoinHandle::abort);
 }

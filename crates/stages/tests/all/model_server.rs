@@ -11,13 +11,17 @@ use tokio::task::JoinHandle;
 
 use crate::server::{NOW, once, receive};
 use crate::support::item;
+use redrive_core::id::RunId;
+use redrive_core::pool::Rank;
+use redrive_core::time::Timestamp;
 
 /// A request with an item for each payload; they are called `a`, `b`, ….
 pub fn batch(payloads: &[&str]) -> Request {
     let key = |at: usize| char::from(b'a' + u8::try_from(at).unwrap()).to_string();
     let items = payloads.iter().enumerate().map(|(at, payload)| item(&key(at), payload)).collect();
     Request {
-        run: redrive_core::id::RunId(1),
+        run: RunId(1),
+        rank: Rank::new(0, Timestamp(0), RunId(1)),
         stage: Arc::from("test"),
         items,
         timeout: Duration::from_secs(60),

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use redrive_core::event::ItemReply;
 use redrive_core::id::{ContentHash, ItemId, RunId};
+use redrive_core::pool::Rank;
+use redrive_core::time::Timestamp;
 use redrive_engine::handler::{Answer, Input, Reply, Request};
 
 /// An item; its id depends on its key.
@@ -21,7 +23,13 @@ pub fn item(key: &str, payload: &str) -> Input {
 /// A request with an item for each key.
 pub fn request(keys: &[&str]) -> Request {
     let items = keys.iter().map(|key| item(key, r#"{"n":1}"#)).collect();
-    Request { run: RunId(1), stage: Arc::from("test"), items, timeout: Duration::from_secs(60) }
+    Request {
+        run: RunId(1),
+        rank: Rank::new(0, Timestamp(0), RunId(1)),
+        stage: Arc::from("test"),
+        items,
+        timeout: Duration::from_secs(60),
+    }
 }
 
 /// Puts the ids of these items into a text, for `@key`.

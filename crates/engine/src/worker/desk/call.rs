@@ -113,6 +113,7 @@ impl Desk {
         let name = plan.map_or("", |plan| &plan.name);
         let request = Request {
             run: self.run,
+            rank: self.rank,
             stage: Arc::from(name),
             timeout: timeout.max().unwrap_or(Duration::from_secs(60)),
             items: asked.map(|claimed| input(claimed, name)).collect(),

@@ -25,6 +25,7 @@ use redrive_core::gate::{BatchSize, Permit};
 use redrive_core::id::{ItemSeq, RunId, StageNo};
 use redrive_core::item::Item;
 use redrive_core::plan::Plan;
+use redrive_core::pool::Rank;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
@@ -82,6 +83,8 @@ pub enum Halt {
 /// One worker's view of one run.
 pub struct Desk {
     run: RunId,
+    /// Where the run stands among others.
+    rank: Rank,
     /// The name of the run's pipeline.
     pipeline: String,
     edition: u32,
@@ -194,6 +197,7 @@ impl Desk {
         let gate_at = gates.open(&recipe.gates, &[], &[], Timestamp(0)).unwrap_or_default();
         Self {
             run,
+            rank: Rank::new(0, Timestamp(0), run),
             pipeline: String::new(),
             edition: 0,
             paused_ms: 0,
@@ -277,7 +281,8 @@ impl Desk {
     pub fn of(run: &RunRow, recipe: Arc<Recipe>, me: &str) -> Result<Self> {
         let budget = SharedBudget::new(me, run.budget.as_deref());
         let budget = budget.map_err(|why| shared::unreadable_budget(run.id, &why))?;
-        let desk = Self::new(run.id, recipe, budget).of_pipeline(&run.spec.pipeline);
+        let mut desk = Self::new(run.id, recipe, budget).of_pipeline(&run.spec.pipeline);
+        desk.rank = Rank::new(run.spec.priority, run.created_at, run.id);
         Ok(desk.with_edition(run.edition).after_pauses(run.pause.before_ms))
     }
 

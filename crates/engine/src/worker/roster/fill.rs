@@ -41,8 +41,7 @@ impl Roster {
         // Who waits until nothing is left has to see that with their own eyes.
         let changed = self.stamp != Some(stamp) || self.settings.until_idle.is_some();
         let looked = self.looked_at.filter(|at| *at <= now).map(|at| now.since(at));
-        // A clock that was put forward during a look makes it seem endless.
-        let rest = self.look_took.saturating_mul(REST).min(LOOK_ANYWAY);
+        let rest = rest_after(self.looks_took);
         let rested = looked.filter(|ago| self.settings.until_idle.is_some() || *ago >= rest);
         let tick = looked.is_none()
             || rested.is_some_and(|ago| ago >= self.settings.tick && (changed || ago >= LOOK_ANYWAY));
@@ -59,7 +58,8 @@ impl Roster {
             self.fill_in_turn(host, now).await?;
         }
         if looks {
-            self.look_took = self.env.clock.now().since(now);
+            self.looks_took.rotate_right(1);
+            self.looks_took[0] = self.env.clock.now().since(now);
         }
         self.tell(host, now).await
     }
@@ -205,6 +205,28 @@ impl Open {
     }
 }
 
+/// How long to wait after the last looks at the store took so long. One that took long was held up by chance, or by a clock
+/// that was put forward: where there is much to look at, all of them do.
+fn rest_after(looks: [Duration; 3]) -> Duration {
+    let took = looks.into_iter().min().unwrap_or_default();
+    took.saturating_mul(REST).min(LOOK_ANYWAY)
+}
+
 fn rank_of(run: &OpenRun) -> Rank {
     Rank::new(run.row.spec.priority, run.row.created_at, run.row.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_look_that_was_held_up_once_does_not_make_the_next_wait_and_looks_that_all_take_long_do() {
+        assert_eq!(rest_after([MS, 500 * MS, MS]), 20 * MS);
+        assert_eq!(rest_after([500 * MS, 400 * MS, MS]), 20 * MS);
+        assert_eq!(rest_after([100 * MS; 3]), 2_000 * MS);
+        assert_eq!(rest_after([Duration::MAX; 3]), LOOK_ANYWAY);
+    }
 }

@@ -110,9 +110,10 @@ pub struct Roster {
     cursor: Option<WorkPosition>,
     /// When the store was last asked for the runs that go first.
     looked_at: Option<Timestamp>,
-    /// What the store was like then, and how long the look took.
+    /// What the store was like then.
     stamp: Option<u64>,
-    look_took: Duration,
+    /// How long the last looks took.
+    looks_took: [Duration; 3],
     /// The whole list was looked through, those with later items too.
     all_seen: bool,
     /// When it is looked through again, and how many runs with later items it had: a clock that was ahead may have written
@@ -141,7 +142,7 @@ impl Roster {
             cursor: None,
             looked_at: None,
             stamp: None,
-            look_took: Duration::ZERO,
+            looks_took: [Duration::ZERO; 3],
             all_seen: false,
             look_all_at: Timestamp(i64::MIN),
             later_seen: 0,

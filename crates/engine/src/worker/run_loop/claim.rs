@@ -168,7 +168,7 @@ impl<D: Driver> WorkerLoop<D> {
             self.claimed_nothing = false;
             self.hear_pauses(now).await?;
             if let Some(mates) = &self.mates {
-                mates.places.holds(mates.rank, &self.desk, &BTreeSet::new());
+                mates.places.holds(mates.rank, &self.desk, slots, &BTreeSet::new());
             }
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl<D: Driver> WorkerLoop<D> {
         let full = self.full_slots(slots, &claimed.items);
         self.desk.accept(slots, claimed.items, known, now);
         if let Some(mates) = &self.mates {
-            mates.places.holds(mates.rank, &self.desk, &full);
+            mates.places.holds(mates.rank, &self.desk, slots, &full);
         }
         Ok(())
     }

@@ -47,6 +47,31 @@ async fn a_child_is_replaced_after_its_share_of_items() {
     assert_eq!((handler.starts(), handler.deaths()), (4, 0));
 }
 
+#[tokio::test]
+async fn a_script_that_was_mended_is_started_anew_and_the_old_one_is_asked_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("handler.py");
+    let write = |says: &str| {
+        let script = format!(
+            "import json, sys\nfor line in sys.stdin:\n items = json.loads(line)['items']\n \
+             print(json.dumps({{'results': [{{'id': i['id'], 'output': '{says}'}} for i in items]}}), flush=True)"
+        );
+        std::fs::write(&file, script).unwrap();
+        let long_ago = std::time::SystemTime::now() - Duration::from_secs(60);
+        std::fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
+    };
+    write("as it was");
+    let mut spec = CommandSpec::new(["python3", "-u", "handler.py"]);
+    spec.cwd = Some(folder.path().to_owned());
+    let handler = CommandHandler::new(spec).unwrap();
+    for _ in 0..2 {
+        assert_eq!(shown(&handler.call(request(&["a"])).await), ["\"as it was\""]);
+    }
+    write("mended");
+    assert_eq!(shown(&handler.call(request(&["a"])).await), ["\"mended\""]);
+    assert_eq!((handler.starts(), handler.deaths()), (2, 0));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replacing_children_loses_no_call_however_many_there_are_at_once() {
     let script = r#"while read -r line; do id=${line#*\"id\":\"}; id=${id%%\"*}
