@@ -4,14 +4,14 @@ use redrive_core::id::ItemId;
 use redrive_engine::admin::{self, Request};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{OperationView, set, view};
-use crate::again::{Rerun, Retry, preview_rerun, preview_retry, rerun_requests, retry_requests};
-use crate::dead::{Planned, Redrive, Selection, Which, redrive_from, requests_from};
+use crate::again::{Rerun, Retry, preview_retry, rerun_requests, retry_requests};
+use crate::dead::{Planned, Redrive, Selection, Which, own_policy_if_any, requests_from};
 use crate::error::{Error, Result};
 use crate::runs::{Runs, refuse_cancelling};
-use crate::work::Unobserved;
 use crate::{Floor, Role};
 
 /// Most operations that one request makes: a stage or a pipeline is another one in every run.
@@ -64,6 +64,10 @@ pub struct Start {
     /// Dead items go again from this stage, which they have passed, and not from the one that failed them.
     #[serde(default)]
     pub from: Option<String>,
+    /// The policy that dead items go under at the stage that failed them, in place of the stage's own: a preset's name, or an object
+    /// with the keys of `retry`.
+    #[serde(default)]
+    pub retry: Option<Value>,
     /// Nothing is removed for so many milliseconds, and stopping the operation undoes all of it.
     #[serde(default)]
     pub undo_ms: i64,
@@ -73,7 +77,8 @@ pub struct Start {
     /// Only items with these keys are done again; empty: all of them.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// Says what would be done, and does nothing. What would be sent back or removed is frozen, and can be started as it is.
+    /// Says what would be done, and does nothing. What would be sent back, removed or done again is frozen, and can be started
+    /// as it is.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -143,6 +148,7 @@ impl Start {
             canary: None,
             stop_at: None,
             from: None,
+            retry: None,
             undo_ms: 0,
             in_ms: 0,
             keys: Vec::new(),
@@ -152,7 +158,18 @@ impl Start {
 
     fn check(&self) -> Result<()> {
         let Self {
-            kind, filter, limit, rate_per_second, canary, stop_at, from, undo_ms, in_ms, keys, ..
+            kind,
+            filter,
+            limit,
+            rate_per_second,
+            canary,
+            stop_at,
+            from,
+            retry,
+            undo_ms,
+            in_ms,
+            keys,
+            ..
         } = self;
         let redrive = *kind == StartKind::Redrive;
         let foreign = [
@@ -161,6 +178,7 @@ impl Start {
             ("canary", !redrive && canary.is_some()),
             ("stop_at", !redrive && stop_at.is_some()),
             ("from", !redrive && from.is_some()),
+            ("retry", !redrive && retry.is_some()),
             ("undo_ms", *kind != StartKind::Purge && *undo_ms != 0),
             ("in_ms", *kind != StartKind::Retry && *in_ms != 0),
             ("keys", *kind != StartKind::Rerun && !keys.is_empty()),
@@ -179,6 +197,12 @@ impl Start {
             return Err(Error::wrong("`stop_at` is a share: from 0 to below 1, for example 0.2"));
         }
         let watched = limit.is_some() || rate_per_second.is_some() || canary.is_some() || stop_at.is_some();
+        if from.is_some() && retry.is_some() {
+            return Err(Error::wrong(
+                "`retry` is for the stage that failed them, and `from` names another one",
+            )
+            .hint("leave one of them out"));
+        }
         if from.is_some() && watched {
             return Err(Error::wrong("with `from` there is no limit, rate, canary or share to stop at"));
         }
@@ -210,22 +234,28 @@ impl Start {
     /// Whether its items are frozen before anything is done.
     fn has_set(&self) -> bool {
         match self.kind {
-            StartKind::Redrive if self.from.is_some() => false,
             StartKind::Redrive => self.dry_run || self.canary.is_some() || self.stop_at.is_some(),
             StartKind::Purge => self.dry_run || self.undo_ms > 0,
-            StartKind::Retry | StartKind::Rerun | StartKind::Cancel => false,
+            StartKind::Rerun => self.dry_run,
+            StartKind::Retry | StartKind::Cancel => false,
         }
     }
 
     fn redrive(&self) -> Redrive {
-        Redrive { limit: self.limit, rate: self.rate_per_second, canary: self.canary, work: false }
+        Redrive {
+            limit: self.limit,
+            rate: self.rate_per_second,
+            canary: self.canary,
+            work: false,
+            retry: self.retry.clone(),
+        }
     }
 
     fn retry(&self) -> Retry {
         Retry { which: self.filter.clone(), in_ms: self.in_ms, work: false }
     }
 
-    fn rerun(&self) -> Rerun {
+    pub(super) fn rerun(&self) -> Rerun {
         let stage = self.filter.stage.clone().unwrap_or_default();
         Rerun { run: self.filter.run, stage, keys: self.keys.clone(), work: false }
     }
@@ -243,11 +273,12 @@ async fn requests(floor: &Floor, request: &Start) -> Result<Vec<Request>> {
                 return Err(Error::wrong("a limit is of one run")
                     .hint("name a run, or leave the stage and the pipeline out of the filter"));
             }
+            let retry = own_policy_if_any(request.retry.as_ref())?;
             let one = |filter| admin::Redrive {
-                filter,
                 limit: request.limit,
                 rate: request.rate_per_second,
-                canary: Vec::new(),
+                retry: retry.clone(),
+                ..admin::Redrive::of(filter)
             };
             filters.into_iter().map(|filter| Request::Redrive(one(filter))).collect()
         }
@@ -278,20 +309,10 @@ async fn foresee(floor: &Floor, request: &Start) -> Result<Started> {
         ..Started::default()
     };
     Ok(match request.kind {
-        StartKind::Redrive if request.from.is_some() => {
-            let selection = Selection::of(floor, &request.filter).await?;
-            let stage = request.from.as_deref().unwrap_or_default();
-            let found = redrive_from(floor, &selection, stage, (true, false), &Unobserved).await?;
-            told(found.items, found.skipped)
-        }
-        StartKind::Redrive | StartKind::Purge => return set::start(floor, request).await,
+        StartKind::Redrive | StartKind::Purge | StartKind::Rerun => return set::start(floor, request).await,
         StartKind::Retry => {
             let found = preview_retry(floor, &request.retry()).await?;
             told(found.items, found.skipped)
-        }
-        StartKind::Rerun => {
-            let found = preview_rerun(floor, &request.rerun()).await?.items;
-            told(found.sent(), found.not_kept + found.edited + found.moved)
         }
         StartKind::Cancel => {
             let known = Runs::of(&*floor.store).find(request.filter.run).await?;
