@@ -22,7 +22,7 @@ async def main():
         preview = await call("redrive_preview", {"run": "r1"})
         sent = await call("redrive_start", {"set": preview["set"]})
         wrong = await session.call_tool("runs", {"nonsense": 1})
-        refused = wrong.isError and json.loads(wrong.content[0].text)["error"]["code"]
+        refused = wrong.is_error and json.loads(wrong.content[0].text)["error"]["code"]
         said = {"tools": tools, "hits": bool(found["hits"]), "previewed": preview["items"], "sent": sent["items"], "refused": refused}
         print(json.dumps(said))
 

@@ -46,7 +46,7 @@ fn one_redrive_goes_under_the_policy_that_was_typed_and_the_next_does_not() {
     }
     let shown = place.run(&["dead", "show", "k0001"]).expect(0).stdout;
     assert!(shown.contains("at this stage under a policy of its own: {"), "{shown}");
-    let listed = place.run(&["dead", "operations", "--no-color"]).expect(0).stdout;
+    let listed = place.run(&["dead", "operations"]).expect(0).stdout;
     assert!(listed.contains("under the policy"), "{listed}");
     let exported = place.run(&["dead", "export", "--item", "k0001"]).expect(0).stdout;
     place.write("edited.jsonl", &exported);
