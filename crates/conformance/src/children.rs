@@ -49,7 +49,7 @@ pub(crate) async fn the_same_children_come_once(store: Arc<dyn Store>) {
         world.happen(&child.item, failed(Class::Final, "no")).await;
     }
     let dead = world.happen(&parent, Event::Killed { why: "again".to_owned() }).await;
-    world.happen(&dead, Event::Redriven { due: world.now, payload: None }).await;
+    world.happen(&dead, Event::Redriven { due: world.now, payload: None, policy: None }).await;
     let again = world.claim_one(SPLIT).await;
     let parent = world.happen(&again, split(&["x", "y", "z"])).await;
     let states: Vec<_> = children(&world, &parent).await.iter().map(|child| child.state.kind()).collect();

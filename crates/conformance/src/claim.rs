@@ -71,7 +71,7 @@ pub(crate) async fn only_due_items_are_given(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
     let dead = world.bury(&["a", "b"], "no").await;
     let due = world.now.after(Duration::from_secs(10));
-    world.happen(&dead[0], Event::Redriven { due, payload: None }).await;
+    world.happen(&dead[0], Event::Redriven { due, payload: None, policy: None }).await;
     assert!(world.claim(SPLIT, 9).await.is_empty());
     world.now = Timestamp(due.0 - 1);
     assert!(world.claim(SPLIT, 9).await.is_empty());
@@ -86,7 +86,7 @@ pub(crate) async fn next_due_is_the_earliest_later_one(store: Arc<dyn Store>) {
     assert_eq!(world.claim_slots(vec![world.slot(SPLIT, 9)]).await.next_due, None);
     for (item, seconds) in dead.iter().zip([30, 10, 20]) {
         let due = START.after(Duration::from_secs(seconds));
-        world.happen(item, Event::Redriven { due, payload: None }).await;
+        world.happen(item, Event::Redriven { due, payload: None, policy: None }).await;
     }
     world.admit(&["d", "e"]).await;
     let soonest = Some(START.after(Duration::from_secs(10)));
@@ -124,7 +124,7 @@ pub(crate) async fn items_come_by_slot_and_order_of_submission(store: Arc<dyn St
     let dead = world.bury(&["a", "b", "c"], "no").await;
     for (item, seconds) in dead.iter().zip([3, 2, 1]) {
         let due = START.after(Duration::from_secs(seconds));
-        world.happen(item, Event::Redriven { due, payload: None }).await;
+        world.happen(item, Event::Redriven { due, payload: None, policy: None }).await;
     }
     world.admit(&["d", "e"]).await;
     world.advance(Duration::from_secs(10));

@@ -105,7 +105,7 @@ pub(crate) async fn unknown_run_fails_the_whole_commit(store: Arc<dyn Store>) {
 pub(crate) async fn a_purged_item_is_stale(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let dead = world.bury(&["a"], "no").await.remove(0);
-    let late = world.decide(&dead, Event::Redriven { due: world.now, payload: None });
+    let late = world.decide(&dead, Event::Redriven { due: world.now, payload: None, policy: None });
     let operation = new_operation(OperationKind::Purge);
     assert_eq!(world.store.purge(vec![ItemRev::from(&dead)], operation, world.now).await, Ok(1));
     assert_eq!(world.commit(vec![late]).await, [Applied::Stale]);
@@ -157,7 +157,7 @@ pub(crate) async fn contents_of_every_size_come_back(store: Arc<dyn Store>) {
                 let event = match current.state.kind() {
                     StateKind::Running => Event::Finished(ItemReply::Output(Some(new.clone()))),
                     StateKind::Waiting => Event::Killed { why: "enough".to_owned() },
-                    _ => Event::Redriven { due: world.now, payload: Some(new.clone()) },
+                    _ => Event::Redriven { due: world.now, payload: Some(new.clone()), policy: None },
                 };
                 let transition = world.decide(&current, event);
                 let changed = transition.payload.is_some();
@@ -273,7 +273,7 @@ pub(crate) async fn counters_equal_a_recount_after_every_step(store: Arc<dyn Sto
             let after = world.happen(&held.item, failed(class, "oops")).await;
             world.assert_counters().await;
             if after.state.kind() == StateKind::Dead {
-                world.happen(&after, Event::Redriven { due: world.now, payload: None }).await;
+                world.happen(&after, Event::Redriven { due: world.now, payload: None, policy: None }).await;
                 world.assert_counters().await;
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redrive_core::event::{Event, edited_to};
 use redrive_core::failure::Class;
 use redrive_core::item::{DeadReason, Item, StateKind};
+use redrive_core::policy::{Limit, OwnPolicy, PolicySpec};
 use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_store::{ItemFilter, ItemQuery, Store};
@@ -44,7 +45,7 @@ pub(crate) async fn groups_are_those_of_the_items_that_match(store: Arc<dyn Stor
     world.admit(&["f"]).await;
     let alive = world.claim_one(SPLIT).await;
     world.happen(&alive, Event::Killed { why: "an operator".to_owned() }).await;
-    world.happen(&first[1], Event::Redriven { due: world.now, payload: None }).await;
+    world.happen(&first[1], Event::Redriven { due: world.now, payload: None, policy: None }).await;
     let other = World::new(world.store.clone()).await;
     other.bury(&["a"], "disk broken").await;
     let none = ItemFilter::default;
@@ -84,7 +85,7 @@ pub(crate) async fn filters_mean_what_matches_means(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
     let dead = world.bury(&["a", "b", "under_score"], "disk 100% broken").await;
     world.advance(Duration::from_secs(5));
-    world.happen(&dead[0], Event::Redriven { due: world.now, payload: None }).await;
+    world.happen(&dead[0], Event::Redriven { due: world.now, payload: None, policy: None }).await;
     world.admit(&["c", "d", "e"]).await;
     let held = world.claim(SPLIT, 3).await;
     let parent = world.happen(&held[0].item, split(&["x", "y"])).await;
@@ -134,7 +135,9 @@ pub(crate) async fn redriven_items_keep_their_history(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let dead = world.bury(&["a"], "no").await.remove(0);
     let edited: Arc<[u8]> = Arc::from(&b"edited"[..]);
-    let back = world.happen(&dead, Event::Redriven { due: world.now, payload: Some(edited.clone()) }).await;
+    let back = world
+        .happen(&dead, Event::Redriven { due: world.now, payload: Some(edited.clone()), policy: None })
+        .await;
     assert_eq!((back.generation, back.attempt, back.last.clone()), (1, 0, None));
     let held = world.claim(SPLIT, 1).await.remove(0);
     assert_eq!(held.payload, edited);
@@ -148,6 +151,39 @@ pub(crate) async fn redriven_items_keep_their_history(store: Arc<dyn Store>) {
     world.assert_counters().await;
 }
 
+pub(crate) async fn a_policy_of_its_own_is_kept_until_the_stage_is_passed(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    let dead = world.bury(&["a", "b"], "no").await;
+    let spec = PolicySpec { max_attempts: Some(Limit::Attempts(2)), ..PolicySpec::default() };
+    let own = OwnPolicy::new("two", spec.build().expect("a policy"));
+    for item in &dead {
+        let event = Event::Redriven { due: world.now, payload: None, policy: Some(own.clone()) };
+        let back = world.happen(item, event).await;
+        assert_eq!(back.policy.as_ref(), Some(&own));
+    }
+    for (tries, expected) in [(1, StateKind::Waiting), (2, StateKind::Dead)] {
+        let held = world.claim(SPLIT, 2).await;
+        assert!(held.iter().all(|held| held.item.policy.as_ref() == Some(&own)), "a claim tells it");
+        if tries == 1 {
+            let on = world.happen(&held[1].item, passed()).await;
+            assert_eq!(on.policy, None, "the next stage has a policy of its own");
+        }
+        let failed = world.happen(&held[0].item, failed(Class::Retryable, "no")).await;
+        assert_eq!((failed.failures, failed.state.kind()), (tries, expected));
+        let kept = world.store.item(failed.seq).await.expect("read").expect("there");
+        assert_eq!((kept.policy.as_ref(), &kept), (Some(&own), &failed));
+        world.advance(Duration::from_secs(3_600));
+        world.renew().await;
+    }
+    let again = page(&world, ItemFilter { state: Some(StateKind::Dead), ..ItemFilter::default() }).await;
+    let back = Event::Redriven { due: world.now, payload: None, policy: None };
+    assert_eq!(world.happen(&again[0], back).await.policy, None, "sent back once more it goes as ever");
+    let marks = world.store.history(again[0].seq).await.expect("history").marks;
+    let told: Vec<_> = marks.iter().map(|mark| &*mark.detail).collect();
+    assert_eq!(told, ["under a policy of its own: two", ""]);
+    world.assert_counters().await;
+}
+
 pub(crate) async fn tries_are_counted_over_all_generations(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
     let dead = world.bury(&["a", "b", "c"], "no").await;
@@ -158,7 +194,7 @@ pub(crate) async fn tries_are_counted_over_all_generations(store: Arc<dyn Store>
     assert_eq!(kept(&counters, Metric::DeadAfter(1)), Some(3));
     // One comes back and passes at once; one is turned away first; one dies again.
     for item in &dead {
-        let back = world.happen(item, Event::Redriven { due: world.now, payload: None }).await;
+        let back = world.happen(item, Event::Redriven { due: world.now, payload: None, policy: None }).await;
         assert_eq!((back.earlier, back.failures, back.tries()), (1, 0, 1));
     }
     assert_eq!(kept(&world.counters().await, Metric::OpenAfter(1)), Some(3));

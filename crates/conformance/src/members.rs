@@ -48,7 +48,7 @@ pub(crate) async fn what_an_operation_sent_back_is_written_with_it(store: Arc<dy
     let dead = world.bury(&["a", "b", "c"], "no").await;
     let id = world.store.freeze(freeze(&dead[..2])).await.expect("frozen").expect("nobody was faster");
     let row = world.store.operation(id).await.expect("read").expect("there");
-    let back = |item: &Item| world.decide(item, Event::Redriven { due: START, payload: None });
+    let back = |item: &Item| world.decide(item, Event::Redriven { due: START, payload: None, policy: None });
     // The second change of the same item is stale, and is none of the operation's doing.
     let other = world.decide(&dead[0], Event::Superseded(Gone::Newer));
     let changes = vec![back(&dead[0]).into(), other.into(), back(&dead[2]).into()];

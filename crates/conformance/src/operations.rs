@@ -242,7 +242,7 @@ pub(crate) async fn a_cancelled_run_stays_cancelled_and_takes_nothing(store: Arc
         assert_eq!(row.control, Control::Cancelled);
     }
     assert!(matches!(world.store.submit(world.submission(&["b"])).await, Err(Error::RunCancelled { .. })));
-    let back = world.decide(&dead, Event::Redriven { due: START, payload: None });
+    let back = world.decide(&dead, Event::Redriven { due: START, payload: None, policy: None });
     let commit = Commit {
         changes: vec![back.into()],
         unless_cancelled: Some(world.run),

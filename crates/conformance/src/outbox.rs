@@ -112,7 +112,7 @@ pub(crate) async fn every_other_end_and_beginning_is_told(store: Arc<dyn Store>)
     let dead = world.bury(&["a"], "no").await.remove(0);
     let death = facts(&world).await.pop().expect("a death").fact;
     assert_eq!((death.reason.as_deref(), death.class), (Some("final"), Some(Class::Final)));
-    let back = world.happen(&dead, Event::Redriven { due: START, payload: None }).await;
+    let back = world.happen(&dead, Event::Redriven { due: START, payload: None, policy: None }).await;
     let again = facts(&world).await.pop().expect("sent back").fact;
     assert_eq!((again.generation, again.attempt, again.due), (Some(1), Some(0), Some(START)));
     let gone = world.happen(&back, Event::Superseded(Gone::Removed)).await;

@@ -54,7 +54,7 @@ pub(crate) async fn purge_leaves_what_changed_or_is_not_finished(store: Arc<dyn 
     let world = World::new(store).await;
     let dead = world.bury(&["a", "b"], "no").await;
     let waiting = world.admit(&["c"]).await.remove(0);
-    world.happen(&dead[0], Event::Redriven { due: world.now, payload: None }).await;
+    world.happen(&dead[0], Event::Redriven { due: world.now, payload: None, policy: None }).await;
     let wanted = vec![
         ItemRev::from(&dead[0]),
         ItemRev { rev: Rev(dead[1].rev.0 - 1), ..ItemRev::from(&dead[1]) },
@@ -141,7 +141,7 @@ pub(crate) async fn a_purged_child_that_is_given_again_is_admitted_and_purged_an
     let parent = world.happen(&parent, Event::Killed { why: "enough".to_owned() }).await;
     purge(&world, &dead).await;
     let before = world.counters().await;
-    let back = world.happen(&parent, Event::Redriven { due: world.now, payload: None }).await;
+    let back = world.happen(&parent, Event::Redriven { due: world.now, payload: None, policy: None }).await;
     let held = world.claim_one(SPLIT).await;
     assert_eq!(held.seq, back.seq);
     world.happen(&held, split(&["x", "y"])).await;

@@ -19,7 +19,7 @@ use crate::failure::{Class, Failure, Kind};
 use crate::id::{ItemId, StageNo, WorkerId};
 use crate::item::{DeadReason, Item, NewItem, Payload, State, StateKind};
 use crate::plan::{ChildFailure, Plan, StagePlan};
-use crate::policy::Cause;
+use crate::policy::{Cause, Policy};
 use crate::tally::place;
 use crate::time::{CLOCK_SLACK, Timestamp};
 use crate::verdict::Verdict;
@@ -96,7 +96,7 @@ impl Desk<'_> {
             Event::Restored { payload } => self.restored(payload),
             Event::Rescheduled { due } => self.rescheduled(due),
             Event::Rerun { stage, payload } => self.rerun(stage, payload),
-            Event::Redriven { due, payload } => self.redriven(due, payload),
+            Event::Redriven { due, payload, policy } => self.redriven(due, payload, policy),
             Event::Killed { why } => self.killed(&why),
         }
     }
@@ -119,6 +119,11 @@ impl Desk<'_> {
         }
     }
 
+    /// The policy that the item goes under.
+    fn policy(&self) -> &Policy {
+        self.stage.policy_of(self.item)
+    }
+
     fn to(&self, state: State) -> Transition {
         let mut after = self.item.clone();
         after.state = state;
@@ -133,6 +138,7 @@ impl Desk<'_> {
             from: place(self.item),
             tries: self.item.tries(),
             anew: self.item.failures == 0 && self.item.crashes == 0,
+            under: self.item.policy.clone(),
             after,
             payload: None,
             record: None,
@@ -216,6 +222,7 @@ impl Desk<'_> {
                 next.after.throttles = 0;
                 next.after.crashes = 0;
                 next.after.earlier = 0;
+                next.after.policy = None;
                 next
             }
             None => self.to(State::Succeeded),
@@ -380,6 +387,7 @@ impl Desk<'_> {
             next.after.crashes = 0;
             next.after.earlier = 0;
             next.after.first_failed_at = None;
+            next.after.policy = None;
         }
         next.after.deadline = self.plan.deadline().map(|span| self.at.now.after(span));
         next.after.last = None;

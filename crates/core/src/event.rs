@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::id::{ContentHash, Rev, StageNo, WorkerId};
 use crate::index::Effect;
 use crate::item::{Item, NewItem, Payload, StateKind};
+use crate::policy::OwnPolicy;
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
 
@@ -73,6 +74,8 @@ pub enum Event {
         due: Timestamp,
         /// New content, when it was edited.
         payload: Option<Payload>,
+        /// The policy that it goes under at this stage, in place of the stage's own.
+        policy: Option<OwnPolicy>,
     },
     /// An operator gives it up.
     Killed {
@@ -173,6 +176,8 @@ pub struct Transition {
     pub tries: u32,
     /// Whether none of these was since it was admitted, or sent back last.
     pub anew: bool,
+    /// The policy of its own that it went under so far, where it had one.
+    pub under: Option<OwnPolicy>,
     /// The item as it is to be, with its new change number.
     pub after: Item,
     /// New content, where it changed.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Class, Kind};
 use crate::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
-use crate::policy::Cause;
+use crate::policy::{Cause, OwnPolicy};
 use crate::time::Timestamp;
 use crate::verdict::{Verdict, Verdicts};
 
@@ -16,7 +16,7 @@ pub type Payload = Arc<[u8]>;
 
 /// A file, message, chunk, thread or sample on its way through the stages.
 ///
-/// `attempt`, `failures`, `throttles`, `crashes` and `first_failed_at` belong to the present stage and generation and
+/// `attempt`, `failures`, `throttles`, `crashes`, `first_failed_at` and `policy` belong to the present stage and generation and
 /// start anew with either; what they were before is in the attempt rows, which are never changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
@@ -66,6 +66,8 @@ pub struct Item {
     pub updated_at: Timestamp,
     /// When it stops being worth another try.
     pub deadline: Option<Timestamp>,
+    /// The policy that it goes under here, where that is not the stage's own.
+    pub policy: Option<OwnPolicy>,
 }
 
 /// What an item is doing; each state owns the data that is valid in it.
@@ -391,6 +393,7 @@ impl Entry {
             created_at: self.now,
             updated_at: self.now,
             deadline: self.deadline,
+            policy: None,
         }
     }
 }

@@ -246,15 +246,15 @@ fn counters_apart(case: &Case<'_>) -> Option<String> {
         return Some(format!("{kept} {name} kept, {counted} recorded"));
     }
     let stage = case.plan?.stage(item.stage)?;
-    // A policy may have been changed since; the limit then holds from the next failure on.
+    // A stage's policy may have been changed since; the limit then holds from the next failure on.
     if present(case).any(|row| row.config != stage.config) {
         return None;
     }
-    let over = stage.policy.most_failures().is_some_and(|most| item.failures > most.get());
+    let over = stage.policy_of(item).most_failures().is_some_and(|most| item.failures > most.get());
     if over {
         return Some(format!("{} failures, more than max_attempts", item.failures));
     }
-    let most = stage.policy.most_crashes().get();
+    let most = stage.policy_of(item).most_crashes().get();
     (item.crashes > most).then(|| format!("{} crashes, more than {most}", item.crashes))
 }
 

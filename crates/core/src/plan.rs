@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::StageNo;
 use crate::item::Item;
-use crate::policy::Policy;
+use crate::policy::{OwnPolicy, Policy};
 use crate::time::Timestamp;
 
 /// A pipeline as decisions see it: its stages, nested lists flattened depth first.
@@ -38,6 +38,14 @@ pub struct StagePlan {
     pub config: i64,
     /// What a child's death means for its parent.
     pub child_failure: ChildFailure,
+}
+
+impl StagePlan {
+    /// The policy that an item at this stage goes under: one of its own, or the stage's.
+    #[must_use]
+    pub fn policy_of<'a>(&'a self, item: &'a Item) -> &'a Policy {
+        item.policy.as_ref().map_or(&self.policy, OwnPolicy::policy)
+    }
 }
 
 /// What the death of some, not all, of an item's children means for the item.
@@ -101,6 +109,12 @@ impl Plan {
     #[must_use]
     pub fn stage(&self, no: StageNo) -> Option<&StagePlan> {
         self.stages.get(no.index())
+    }
+
+    /// The policy that an item goes under: one of its own, or that of the stage it is at.
+    #[must_use]
+    pub fn policy_of<'a>(&'a self, item: &'a Item) -> Option<&'a Policy> {
+        self.stage(item.stage).map(|stage| stage.policy_of(item))
     }
 
     /// All stages with their numbers, depth first.

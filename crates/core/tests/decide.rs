@@ -11,7 +11,7 @@ use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
 use redrive_core::item::{DeadReason, Item, NewItem, State, StateKind};
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
-use redrive_core::policy::{Cause, Policy, PolicySpec, RetryOn, preset};
+use redrive_core::policy::{Backoff, Cause, Limit, OwnPolicy, Policy, PolicySpec, RetryOn, preset};
 use redrive_core::time::Timestamp;
 
 fn policy(name: &str) -> Policy {
@@ -61,6 +61,7 @@ fn waiting() -> Item {
         throttles: 0,
         crashes: 0,
         earlier: 0,
+        policy: None,
         first_failed_at: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),
@@ -306,10 +307,71 @@ fn a_redrive_is_a_new_generation_from_the_stage_that_failed() {
     let mut item = waiting();
     item.stage = StageNo(2);
     let dead = step(&claimed(&item, &plan, 0), failure(Class::Retryable), &plan, 5).after;
-    assert!(decide(&item, Event::Redriven { due: Timestamp(9), payload: None }, &plan, at(9)).is_err());
-    let back = step(&dead, Event::Redriven { due: Timestamp(9), payload: None }, &plan, 9).after;
+    assert!(
+        decide(&item, Event::Redriven { due: Timestamp(9), payload: None, policy: None }, &plan, at(9))
+            .is_err()
+    );
+    let back =
+        step(&dead, Event::Redriven { due: Timestamp(9), payload: None, policy: None }, &plan, 9).after;
     assert_eq!((back.generation, back.attempt, back.failures, back.stage), (1, 0, 0, StageNo(2)));
     assert_eq!(back.deadline, Some(Timestamp(3_600_009)));
+}
+
+fn own(most: u32) -> OwnPolicy {
+    let backoff = Some(Backoff::Fixed { delay: Duration::from_secs(10) });
+    let spec = PolicySpec { max_attempts: Some(Limit::Attempts(most)), backoff, ..PolicySpec::default() };
+    OwnPolicy::new(format!("{most} times"), spec.build().expect("it is valid"))
+}
+
+#[test]
+fn an_item_that_is_sent_back_under_a_policy_of_its_own_goes_by_that_and_dies_after_exactly_as_many() {
+    let plan = plan(policy("none"));
+    let dead = step(&claimed(&waiting(), &plan, 0), failure(Class::Retryable), &plan, 5).after;
+    let sent = Event::Redriven { due: Timestamp(9), payload: None, policy: Some(own(2)) };
+    let sent = step(&dead, sent, &plan, 9);
+    assert_eq!(&*sent.mark.expect("noted").detail, "under a policy of its own: 2 times");
+    let first = step(&claimed(&sent.after, &plan, 9), failure(Class::Retryable), &plan, 9).after;
+    assert_eq!(
+        (due(&first), first.policy.as_ref()),
+        (10_009, Some(&own(2))),
+        "its stage's own would give up"
+    );
+    let second = step(&claimed(&first, &plan, 10_009), failure(Class::Retryable), &plan, 10_009).after;
+    assert_eq!(
+        (second.state.clone(), second.failures, second.policy.clone()),
+        (State::Dead { reason: DeadReason::Exhausted }, 2, Some(own(2)))
+    );
+    let again = Event::Redriven { due: Timestamp(20_000), payload: None, policy: None };
+    assert_eq!(step(&second, again, &plan, 20_000).after.policy, None, "it was for one redrive");
+}
+
+#[test]
+fn a_policy_of_its_own_belongs_to_the_stage_and_ends_with_it_and_with_every_way_to_begin_anew() {
+    let plan = plan(policy("none"));
+    let mut item = Item { policy: Some(own(5)), ..waiting() };
+    item.stage = StageNo(0);
+    let held = claimed(&item, &plan, 0);
+    assert_eq!(held.policy, Some(own(5)));
+    for stays in [Event::Released, Event::Interrupted, failure(Class::Retryable), failure(Class::RateLimited)]
+    {
+        assert_eq!(step(&held, stays.clone(), &plan, 1).after.policy, Some(own(5)), "{stays:?}");
+    }
+    let filtered = step(&held, Event::Finished(ItemReply::Filtered("r".into())), &plan, 1).after;
+    assert_eq!(filtered.policy, Some(own(5)), "it ended under it");
+    for ends in [Event::Finished(ItemReply::Output(None)), Event::Finished(ItemReply::Children(Vec::new()))] {
+        assert_eq!(step(&held, ends.clone(), &plan, 1).after.policy, None, "{ends:?}");
+    }
+    let dead = step(&held, failure(Class::Final), &plan, 1).after;
+    let away = step(&dead, Event::Superseded(Gone::Newer), &plan, 2).after;
+    for (ended, anew) in [
+        (&dead, Event::Redriven { due: Timestamp(3), payload: Some((*b"2").into()), policy: None }),
+        (&dead, Event::Reconfigured),
+        (&dead, Event::Rerun { stage: StageNo(0), payload: (*b"2").into() }),
+        (&away, Event::Restored { payload: None }),
+    ] {
+        assert!(ended.policy.is_some());
+        assert_eq!(step(ended, anew.clone(), &plan, 3).after.policy, None, "{anew:?}");
+    }
 }
 
 #[test]
@@ -354,7 +416,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         prop::sample::select(vec![Gone::Newer, Gone::Removed, Gone::Reconfigured])
             .prop_map(Event::Superseded),
         Just(Event::Reconfigured),
-        (0_i64..100_000).prop_map(|due| Event::Redriven { due: Timestamp(due), payload: None }),
+        (0_i64..100_000).prop_map(|due| Event::Redriven { due: Timestamp(due), payload: None, policy: None }),
         (0_i64..100_000).prop_map(|due| Event::Rescheduled { due: Timestamp(due) }),
         Just(Event::Rerun { stage: StageNo(0), payload: (*b"2").into() }),
         Just(Event::Restored { payload: Some((*b"1").into()) }),

@@ -96,7 +96,7 @@ fn every_event_says_what_the_world_is_told() {
         (&running(0), Event::CancelRequested, "item.cancelled"),
         (&running(0), Event::Superseded(Gone::Newer), "item.superseded"),
         (&waiting, Event::Killed { why: "so".to_owned() }, "item.dead"),
-        (&dead, Event::Redriven { due: Timestamp(5), payload: None }, "item.redriven"),
+        (&dead, Event::Redriven { due: Timestamp(5), payload: None, policy: None }, "item.redriven"),
         (&dead, Event::Reconfigured, "item.reconfigured"),
         (&running(0), Event::Reconfigured, ""),
         (&dead, Event::Rerun { stage: StageNo(0), payload: (*b"1").into() }, "item.rerun"),

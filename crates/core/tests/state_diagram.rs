@@ -61,6 +61,7 @@ fn item(state: State, stage: u16, failures: u32, crashes: u32) -> Item {
         throttles: 0,
         crashes,
         earlier: 0,
+        policy: None,
         first_failed_at: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),
@@ -130,7 +131,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("changed back", Event::Restored { payload: Some((*b"1").into()) }),
         ("rescheduled", Event::Rescheduled { due: NOW.after(Duration::from_secs(7)) }),
         ("rerun", Event::Rerun { stage: StageNo(0), payload: (*b"1").into() }),
-        ("redriven", Event::Redriven { due: NOW, payload: None }),
+        ("redriven", Event::Redriven { due: NOW, payload: None, policy: None }),
         ("killed", Event::Killed { why: "so".into() }),
     ]
 }

@@ -188,7 +188,9 @@ fn a_rerun_forgets_what_its_stage_and_later_ones_said_and_the_history_keeps_it()
 fn a_redrive_keeps_what_the_stages_before_said() {
     let mut life = Life::new();
     life.passes(Some(NeedsReview)).hears(failure());
-    life.happens(Event::Redriven { due: Timestamp(0), payload: None }).passes(None).passes(None);
+    life.happens(Event::Redriven { due: Timestamp(0), payload: None, policy: None })
+        .passes(None)
+        .passes(None);
     assert_eq!(life.item.verdict(), Some(NeedsReview));
     life.obeys_the_laws();
 }

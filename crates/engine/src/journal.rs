@@ -11,12 +11,12 @@ use redrive_core::gate::Standing;
 use redrive_core::id::RunId;
 use redrive_core::item::{DeadReason, Item, State};
 use redrive_core::plan::Plan;
+use redrive_core::policy::{OwnPolicy, Policy};
 use redrive_core::status::{Control, RunStatus};
 use redrive_core::time::millis;
 use redrive_store::{PipelinePause, RunRow};
 use tracing::{Level, debug, enabled, error, info, warn};
 
-use crate::handler::Request;
 use crate::pause_words::{resumes, said, what};
 
 /// Logs that somebody begins to work on a run; said before its source is read.
@@ -88,16 +88,15 @@ pub(crate) fn claimed<'a>(plan: &Plan, items: impl Iterator<Item = &'a Item>) {
 }
 
 /// A call begins for these items.
-pub(crate) fn started(run: RunId, plan: &Plan, request: &Request) {
+pub(crate) fn started<'a>(plan: &Plan, items: impl Iterator<Item = &'a Item>) {
     if !enabled!(target: "redrive::item", Level::DEBUG) {
         return;
     }
-    let stage = &*request.stage;
-    let found = plan.find(stage).and_then(|no| plan.stage(no));
-    let of = found.and_then(|stage| stage.policy.max_attempts()).map(u32::from);
-    for input in &request.items {
-        let (item, key, attempt) = (input.id, &input.key, input.attempt);
-        let event = if attempt > 1 { "retry started" } else { "initial attempt started" };
+    for called in items {
+        let Item { run, id: item, key, attempt, .. } = called;
+        let stage = plan.stage(called.stage).map_or("?", |stage| &stage.name);
+        let of = plan.policy_of(called).and_then(Policy::max_attempts).map(u32::from);
+        let event = if *attempt > 1 { "retry started" } else { "initial attempt started" };
         debug!(target: "redrive::item", %run, %item, %key, stage, attempt, max_attempts = of, "{event}");
     }
 }
@@ -182,6 +181,7 @@ fn died(plan: &Plan, transition: &Transition, reason: DeadReason) {
 }
 
 fn max_attempts(plan: &Plan, transition: &Transition) -> Option<u32> {
-    let stage = plan.stage(transition.from.stage)?;
-    stage.policy.max_attempts().map(u32::from)
+    let own = transition.under.as_ref().map(OwnPolicy::policy);
+    let policy = own.or_else(|| plan.stage(transition.from.stage).map(|stage| &stage.policy));
+    policy?.max_attempts().map(u32::from)
 }

@@ -121,7 +121,7 @@ impl Recipe {
         else {
             return batch;
         };
-        let most = stage.policy.most_failures_like(&self.reclassified(item, &again));
+        let most = stage.policy_of(item).most_failures_like(&self.reclassified(item, &again));
         narrowed(batch, item.failures, most.map(NonZeroU32::get))
     }
 
@@ -142,17 +142,17 @@ impl Recipe {
         })
     }
 
-    /// The failure as the item's stage takes it.
+    /// The failure as the item's policy takes it.
     pub(crate) fn reclassified(&self, item: &Item, failure: &Failure) -> Failure {
         match self.plan.stage(item.stage) {
-            Some(stage) => stage.policy.reclassify(failure.clone()),
+            Some(stage) => stage.policy_of(item).reclassify(failure.clone()),
             None => failure.clone(),
         }
     }
 
     /// Whether such a failure would be the item's end.
     pub(crate) fn would_end(&self, item: &Item, failure: &Failure) -> bool {
-        let Some(policy) = self.plan.stage(item.stage).map(|stage| &stage.policy) else { return false };
+        let Some(policy) = self.plan.policy_of(item) else { return false };
         let failure = self.reclassified(item, failure);
         let next = match failure.class {
             Class::RateLimited | Class::Quota => return false,

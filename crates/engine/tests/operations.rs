@@ -106,8 +106,7 @@ async fn broken_off(store: &Arc<MemoryStore>, request: &Redrive) -> Operation {
 async fn another_process_finishes_a_redrive_from_its_row_alone() {
     let (store, run) = graveyard().await;
     let filter = ItemFilter { run: Some(run), ..ItemFilter::default() };
-    let left =
-        broken_off(&store, &Redrive { filter, limit: None, rate: Some(1_000.0), canary: Vec::new() }).await;
+    let left = broken_off(&store, &Redrive { rate: Some(1_000.0), ..Redrive::of(filter) }).await;
     let done = admin::go_on(&*store, left.id, &|_| Some(plan()), &Env::system()).await.expect("it goes on");
     let all = Done { operation: left.id, changed: DEAD as u64, skipped: 0 };
     assert_eq!(done, Some(all));
@@ -121,7 +120,7 @@ async fn another_process_finishes_a_redrive_from_its_row_alone() {
 #[tokio::test]
 async fn a_limit_holds_over_both_processes() {
     let (store, _) = graveyard().await;
-    let request = Redrive { filter: ItemFilter::default(), limit: Some(700), rate: None, canary: Vec::new() };
+    let request = Redrive { limit: Some(700), ..Redrive::of(ItemFilter::default()) };
     let left = broken_off(&store, &request).await;
     admin::go_on(&*store, left.id, &|_| Some(plan()), &Env::system()).await.expect("it goes on");
     assert_eq!(in_state(&*store, StateKind::Waiting).await, 700);
@@ -132,7 +131,7 @@ async fn a_limit_holds_over_both_processes() {
 #[tokio::test]
 async fn an_old_operation_is_gone_on_with_and_stopped_however_many_are_newer() {
     let (store, _) = graveyard().await;
-    let request = Redrive { filter: ItemFilter::default(), limit: None, rate: None, canary: Vec::new() };
+    let request = Redrive::of(ItemFilter::default());
     let left = broken_off(&store, &request).await;
     for _ in 0..1_100 {
         let newer = Operation { id: OperationId(0), state: OperationState::Done, ..left.clone() };

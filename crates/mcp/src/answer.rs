@@ -42,7 +42,7 @@ struct Message<'a> {
     message: &'a str,
 }
 
-fn refusal(error: &Error) -> CallToolResult {
+pub(crate) fn refusal(error: &Error) -> CallToolResult {
     let message = short(&error.message);
     let hint = error.hint.as_deref().map(short);
     let why = Why { code: error.code, kind: error.kind, hint, untrusted_text: Message { message: &message } };

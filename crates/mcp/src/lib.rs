@@ -9,6 +9,7 @@
 
 mod answer;
 mod ask;
+mod given;
 mod look;
 mod rows;
 mod server;

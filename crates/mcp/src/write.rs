@@ -8,6 +8,7 @@ use rmcp::{tool, tool_router};
 
 use crate::answer::answer;
 use crate::ask;
+use crate::given::Given;
 use crate::server::Server;
 
 #[tool_router(router = writing, vis = "pub(crate)")]
@@ -23,7 +24,11 @@ impl Server {
             open_world_hint = true
         )
     )]
-    async fn redrive_start(&self, Parameters(asked): Parameters<ask::Start>) -> CallToolResult {
+    async fn redrive_start(&self, Parameters(given): Parameters<Given<ask::Start>>) -> CallToolResult {
+        let asked = match given.read() {
+            Ok(asked) => asked,
+            Err(refused) => return *refused,
+        };
         answer(self.start(&asked.set).await)
     }
 }

@@ -1,5 +1,6 @@
 //! Operations on many items: who asked for what, and how far it is.
 
+mod asked;
 mod carrier;
 mod carry;
 mod doomed;
@@ -18,13 +19,14 @@ use crate::error::{Code, Error, Result};
 use crate::runs::Runs;
 use crate::{Floor, Role};
 
+pub use asked::{Start, StartKind};
 pub use carrier::Carrier;
 pub use carry::{abandoned, carry_on};
 pub(crate) use doomed::Doomed;
 pub use items::{ItemsOf, OperationItem, OperationItems, items};
 pub use rules::apply as apply_rules;
 pub use set::{Through, start_frozen, work_through};
-pub use start::{Start, StartKind, Started, start};
+pub use start::{Started, start};
 
 /// Most operations of a list.
 const MOST: usize = 1_000;

@@ -25,6 +25,7 @@ mod kind;
 mod layout;
 mod model;
 mod notify;
+mod own;
 mod plan;
 mod price;
 mod problem;
@@ -44,5 +45,6 @@ pub use definition::{
     RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
 };
 pub use file::parse;
+pub use own::{own_policy, said_policy};
 pub use problem::Problem;
 pub use scalar::title;

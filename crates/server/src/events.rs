@@ -175,7 +175,8 @@ pub fn follow(
     last: Option<&str>,
 ) -> Result<impl futures_util::Stream<Item = std::result::Result<Bytes, Infallible>> + Send + 'static> {
     let place = app.followers.clone().try_acquire_owned().map_err(|_| {
-        Error::refused(format!("{} follow already", limits::FOLLOWERS)).hint("try again later")
+        Error::busy(format!("{} follow already", limits::FOLLOWERS))
+            .hint("try again later, or let one of them go")
     })?;
     let follower = Follower {
         app: app.clone(),

@@ -127,6 +127,12 @@ met! {
     Edited = "redrive with edited content",
     /// A waiting item was told to go now, or later.
     Rescheduled = "waiting item rescheduled",
+    /// An item was sent back under a policy of its own.
+    OwnPolicy = "item redriven under a policy of its own",
+    /// It spent as many attempts as that allows, and not as many as its stage's own does.
+    OwnExhausted = "item exhausted by a policy of its own",
+    /// It passed the stage, and has no such policy from there on.
+    OwnPassed = "item passed under a policy of its own",
     /// An item that had ended was done again.
     Rerun = "done again by an operator",
     /// A parent was reopened by a child.

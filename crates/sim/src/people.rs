@@ -9,6 +9,7 @@ use redrive_core::gate::GateState;
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::item::NewItem;
 use redrive_core::plan::Plan;
+use redrive_core::policy::OwnPolicy;
 use redrive_core::status::Control;
 use redrive_engine::admin::{self, Plans, Redrive, Rerun, Retry};
 use redrive_engine::env::Env;
@@ -19,6 +20,8 @@ use redrive_store::{ItemFilter, Pause, PipelinePause, Retired, RunChange, Store}
 use crate::hub::Hub;
 use crate::met::Met;
 use crate::oracle::PIPELINE;
+use crate::policy;
+use crate::rng::{Rng, mix};
 use crate::scenario::{Chaos, Line, Pace};
 use crate::script::{Script, content};
 use crate::store::FaultyStore;
@@ -140,10 +143,10 @@ impl Operator {
                 Act::Retry(Retry { filter, due })
             }
             0..4 => Act::Redrive(Redrive {
-                filter,
                 limit: rng.permille(300).then(|| rng.range(1, 5)),
                 rate: rng.permille(300).then_some(2.0),
-                canary: Vec::new(),
+                retry: self.own_policy(),
+                ..Redrive::of(filter)
             }),
             4 if rng.permille(500) => Act::Kill,
             4 => Act::Edit,
@@ -153,6 +156,12 @@ impl Operator {
             9 => Act::Bury,
             _ => Act::Resume,
         }
+    }
+
+    /// A policy for a redrive, now and then; from chance of its own, so that what else a seed stands for stays as it is.
+    fn own_policy(&self) -> Option<OwnPolicy> {
+        let rng = Rng::new(mix(&[self.hub.now().unsigned_abs(), 24]));
+        rng.permille(400).then(|| policy::own(&rng))
     }
 
     /// The lines of the source as it is now.

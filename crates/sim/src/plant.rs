@@ -61,11 +61,13 @@ pub enum Plant {
     LostVerdict,
     /// Gives work to workers that have not heard what is paused.
     ClaimsUnaware,
+    /// Forgets the policy that an item was sent back under.
+    LostPolicy,
 }
 
 impl Plant {
     /// Every mistake.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::StaleTokens,
         Self::LostChild,
         Self::LostLine,
@@ -84,6 +86,7 @@ impl Plant {
         Self::RerunOnOldContent,
         Self::LostVerdict,
         Self::ClaimsUnaware,
+        Self::LostPolicy,
     ];
 }
 
@@ -221,6 +224,9 @@ impl Store for Planted {
                     .changes
                     .iter_mut()
                     .for_each(|change| change.transition.after.verdicts = Verdicts::default());
+            }
+            Plant::LostPolicy => {
+                commit.changes.iter_mut().for_each(|change| change.transition.after.policy = None);
             }
             Plant::LongerWait => {
                 for change in &mut commit.changes {

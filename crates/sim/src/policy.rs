@@ -5,7 +5,7 @@ use std::time::Duration;
 use redrive_core::classify::Matcher;
 use redrive_core::failure::{Class, Kind};
 use redrive_core::policy::{
-    Backoff, Jitter, Limit, OverrideSpec, Policy, PolicySpec, RetryOn, TierSpec, presets,
+    Backoff, Jitter, Limit, OverrideSpec, OwnPolicy, Policy, PolicySpec, RetryOn, TierSpec, presets,
 };
 
 use crate::rng::Rng;
@@ -52,6 +52,24 @@ pub fn draw(rng: &Rng, slow: bool) -> Policy {
     }
     spec.retry_on = rng.permille(60).then(|| rng.pick(&[RetryOn::All, RetryOn::None]).clone());
     spec.build().expect("a policy that holds together")
+}
+
+/// Draws a policy that one redrive goes under: it gives up soon, so that what never passes ends whatever its stage's own allows.
+///
+/// # Panics
+/// When it draws one that does not hold together, which is a mistake here.
+#[must_use]
+pub fn own(rng: &Rng) -> OwnPolicy {
+    let most = small(rng, 4);
+    let spec = PolicySpec {
+        max_attempts: Some(Limit::Attempts(most)),
+        backoff: Some(backoff(rng)),
+        jitter: Some(*rng.pick(&[Jitter::None, Jitter::Proportional(0.25), Jitter::Full])),
+        crash_limit: Some(small(rng, 5)),
+        timeout_growth: rng.permille(300).then_some(2.0),
+        ..PolicySpec::default()
+    };
+    OwnPolicy::new(format!("gives up after {most}"), spec.build().expect("a policy that holds together"))
 }
 
 fn small(rng: &Rng, most: u64) -> u32 {

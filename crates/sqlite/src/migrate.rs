@@ -39,6 +39,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 19, sql: include_str!("../migrations/0019_frozen.sql") },
     Migration { number: 20, sql: include_str!("../migrations/0020_memos.sql") },
     Migration { number: 23, sql: include_str!("../migrations/0023_dead.sql") },
+    Migration { number: 24, sql: include_str!("../migrations/0024_own_policy.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_items_of_a_file_of_schema_15_are_grouped() {
+    fn dead_items_of_a_file_of_schema_15_are_grouped_and_have_no_policy_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fifteen.db");
         let old = open::writer(&path, &Options::default(), &MIGRATIONS[..15], Missing::Create).unwrap();
@@ -293,6 +294,8 @@ mod tests {
         let groups = query::groups(&new, &redrive_store::ItemFilter::default(), 9).unwrap();
         let told = groups.iter().map(|group| (&*group.group, group.items, group.first_at.0, group.last_at.0));
         assert_eq!(told.collect::<Vec<_>>(), [("g", 2, 20, 30), ("h", 1, 10, 10)]);
+        let item = crate::verb::item::one(&new, ItemSeq(1)).unwrap().expect("there");
+        assert_eq!((&*item.key, item.policy), ("k1", None), "it goes under its stage's policy as ever");
     }
 
     #[test]

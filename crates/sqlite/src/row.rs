@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo};
 use redrive_core::item::Item;
+use redrive_core::policy::OwnPolicy;
 use redrive_core::time::Timestamp;
 use redrive_core::verdict::Verdicts;
 use redrive_store::sql::ItemColumns;
@@ -17,13 +18,13 @@ macro_rules! item_columns {
     () => {
         "seq, id, run, parent, key, version, origin, stage, state, due, cause, worker, since, generation, rev, \
          attempt, failures, throttles, crashes, first_failed_at, filtered, dead_reason, class, kind, message, grp, \
-         shared, created_at, updated_at, deadline, reading, was, earlier, found"
+         shared, created_at, updated_at, deadline, reading, was, earlier, found, policy"
     };
 }
 pub(crate) use item_columns;
 
 /// How many columns [`item_columns`] has: the next one follows here.
-pub(crate) const ITEM_COLUMNS: usize = 34;
+pub(crate) const ITEM_COLUMNS: usize = 35;
 
 /// Reads an item from a row that begins with [`item_columns`].
 pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
@@ -52,6 +53,7 @@ pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
         created_at: Timestamp(row.get(27)?),
         updated_at: Timestamp(row.get(28)?),
         deadline: time(row, 29)?,
+        policy: own_policy(row, 34)?,
     })
 }
 
@@ -78,6 +80,11 @@ fn columns<'r>(row: &'r Row<'_>) -> Result<ItemColumns<'r>> {
 fn verdicts(row: &Row<'_>, column: usize) -> Result<Verdicts> {
     let Some(text) = text_if_any(row, column)? else { return Ok(Verdicts::default()) };
     Verdicts::from_text(text).ok_or_else(|| strange("list of verdicts", text))
+}
+
+fn own_policy(row: &Row<'_>, column: usize) -> Result<Option<OwnPolicy>> {
+    let Some(text) = text_if_any(row, column)? else { return Ok(None) };
+    OwnPolicy::from_text(text).map(Some).ok_or_else(|| strange("policy of an item", text))
 }
 
 fn time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {

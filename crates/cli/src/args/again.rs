@@ -11,6 +11,7 @@ use redrive_core::verdict::Verdict;
 use redrive_operate::again::{Rerun, Retry};
 use redrive_operate::dead::Which;
 use redrive_operate::items::{List, Stuck};
+use redrive_operate::operations::{Start, StartKind};
 
 use super::dead::class;
 use super::duration;
@@ -81,6 +82,9 @@ pub struct RerunArgs {
     /// Only say how many
     #[arg(long)]
     pub dry_run: bool,
+    /// Freeze those that would go again, each as it is now; `dead start` then has exactly these done
+    #[arg(long, requires = "run", conflicts_with_all = ["dry_run", "work", "yes"])]
+    pub freeze: bool,
     /// Work on the run until it ends
     #[arg(long)]
     pub work: bool,
@@ -93,6 +97,12 @@ impl RerunArgs {
     /// What is to be done again.
     pub fn request(&self) -> Rerun {
         Rerun { run: self.run, stage: self.stage.clone(), keys: self.key.clone(), work: self.work }
+    }
+
+    /// What is frozen.
+    pub fn frozen(&self) -> Start {
+        let which = Which { run: self.run, stage: Some(self.stage.clone()), ..Which::default() };
+        Start { keys: self.key.clone(), dry_run: true, ..Start::of(StartKind::Rerun, which) }
     }
 }
 

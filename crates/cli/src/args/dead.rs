@@ -9,10 +9,10 @@ use redrive_core::id::{OperationId, RunId};
 use redrive_core::item::DeadReason;
 use redrive_core::time::millis;
 use redrive_engine::admin::Outcome;
-use redrive_operate::dead::{DeadOrder, Redrive, Which};
-use redrive_operate::operations::{Start, StartKind};
+use redrive_operate::dead::{DeadOrder, Which};
 
 use super::duration;
+use super::redrive::{FreezeArgs, RedriveArgs};
 
 /// Which dead items.
 #[derive(Debug, Clone, Default, ClapArgs)]
@@ -215,64 +215,6 @@ pub enum DeadCommand {
     },
 }
 
-/// Options of `dead redrive`.
-#[derive(Debug, ClapArgs)]
-pub struct RedriveArgs {
-    /// Which
-    #[command(flatten)]
-    pub filter: DeadFilter,
-    /// All of them
-    #[arg(long)]
-    pub all: bool,
-    /// Only say which
-    #[arg(long)]
-    pub dry_run: bool,
-    /// At most so many
-    #[arg(long)]
-    pub limit: Option<u64>,
-    /// So many a second
-    #[arg(long, value_name = "N")]
-    pub rate: Option<f64>,
-    /// Send this many first and work on them; go on only if all of them pass
-    #[arg(long, value_name = "N")]
-    pub canary: Option<u64>,
-    /// Send no more back when more than this share of those that ended has failed again, for example 0.2
-    #[arg(long, value_name = "SHARE", conflicts_with_all = ["dry_run", "results"])]
-    pub stop_at: Option<f64>,
-    /// Go again from this stage, which they have passed, and not from the one that failed them
-    #[arg(long, value_name = "STAGE", conflicts_with_all = ["limit", "rate", "canary", "stop_at", "results"])]
-    pub from: Option<String>,
-    /// Work on the runs they belong to until those end
-    #[arg(long)]
-    pub work: bool,
-    /// With --work: write one line for every item of those runs that succeeded
-    #[arg(long, value_name = "OUT.jsonl", requires = "work")]
-    pub results: Option<PathBuf>,
-}
-
-/// Options of `dead freeze`.
-#[derive(Debug, ClapArgs)]
-pub struct FreezeArgs {
-    /// Which
-    #[command(flatten)]
-    pub filter: DeadFilter,
-    /// All of them
-    #[arg(long)]
-    pub all: bool,
-    /// At most so many
-    #[arg(long)]
-    pub limit: Option<u64>,
-    /// So many a second, when it is started
-    #[arg(long, value_name = "N")]
-    pub rate: Option<f64>,
-    /// Send this many first, and the others only when all of them passed
-    #[arg(long, value_name = "N")]
-    pub canary: Option<u64>,
-    /// Send no more back when more than this share of those that ended has failed again, for example 0.2
-    #[arg(long, value_name = "SHARE")]
-    pub stop_at: Option<f64>,
-}
-
 /// What can become of an item of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
@@ -341,28 +283,6 @@ impl From<DeadFilter> for Which {
             within_ms: filter.since.map(millis),
             item: filter.item,
         }
-    }
-}
-
-impl FreezeArgs {
-    /// What is frozen.
-    pub fn request(self) -> Start {
-        Start {
-            all: self.all,
-            limit: self.limit,
-            rate_per_second: self.rate,
-            canary: self.canary,
-            stop_at: self.stop_at,
-            dry_run: true,
-            ..Start::of(StartKind::Redrive, self.filter.into())
-        }
-    }
-}
-
-impl RedriveArgs {
-    /// How they are sent back.
-    pub fn request(&self) -> Redrive {
-        Redrive { limit: self.limit, rate: self.rate, canary: self.canary, work: self.work }
     }
 }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use redrive_operate::again::{self, Held, Rerunning, Retried, Retry};
 
+use super::dead::set;
 use super::work::{self, Watching};
 use super::{Answer, Context};
 use crate::args::{RerunArgs, RetryArgs};
@@ -81,6 +82,9 @@ fn way_out(held: &Held) -> String {
 /// Does items again from a stage they have passed.
 pub async fn rerun(context: &Context, args: RerunArgs) -> Answer {
     let request = args.request();
+    if args.freeze {
+        return set::freeze(context, &args.frozen()).await;
+    }
     if args.dry_run {
         return told_rerun(context, &again::preview_rerun(&context.floor_to_read()?, &request).await?);
     }

@@ -71,6 +71,9 @@ fn words(life: &Explanation, screen: &Screen) -> String {
     if item.looks_permanent {
         text.push_str("  it has failed so often that it looks permanent\n");
     }
+    if let Some(retry) = &item.retry {
+        text.push_str(&format!("  at this stage under a policy of its own: {}\n", policy_words(retry)));
+    }
     if let Some(payload) = &item.payload {
         text.push_str(&format!("  content {}\n", short(payload.get(), 200)));
     }
@@ -93,6 +96,11 @@ fn words(life: &Explanation, screen: &Screen) -> String {
     }
     text.push_str(&format!("\n{}", safe(&life.now)));
     text
+}
+
+/// A policy as it was asked for.
+fn policy_words(said: &serde_json::Value) -> String {
+    said.as_str().map_or_else(|| short(&said.to_string(), 200), safe)
 }
 
 /// A text of several lines, apart from what is around it.

@@ -102,7 +102,7 @@ mod tests {
             Ok(read) => read,
         };
         let which = match read.command {
-            Command::Dead(DeadCommand::Redrive(args)) => (Which::from(args.filter), args.all),
+            Command::Dead(DeadCommand::Redrive(args)) => (args.send.which(), args.send.all),
             Command::Dead(DeadCommand::Purge { filter, all, .. }) => (Which::from(filter), all),
             _ => return None,
         };

@@ -50,6 +50,7 @@ mod operate;
 mod outage;
 mod output_files;
 mod output_pipes;
+mod own_policy;
 mod part;
 mod pipeline_pause;
 mod policy;

@@ -172,8 +172,23 @@ fn every_looking_tool_answers_and_says_that_it_only_looks() {
     ] {
         assert_eq!(client.refused(tool, &wrong)["code"], code);
     }
-    let unknown = client.ask("tools/call", &json!({"name": "runs", "arguments": {"nonsense": 1}}));
-    assert!(unknown["error"].is_object() || unknown["result"]["isError"] == true, "{unknown:#}");
+    for (tool, wrong, words) in [
+        ("runs", json!({"nonsense": 1}), "unknown field `nonsense`"),
+        ("runs", json!({"limit": "many\u{1b}[31m"}), "invalid type: string"),
+        ("explain", json!({}), "missing field `item`"),
+        ("search", json!({"query": "x", "mode": "magic"}), "unknown variant `magic`"),
+    ] {
+        let refused = client.refused(tool, &wrong);
+        assert_eq!(
+            (&refused["code"], &refused["kind"]),
+            (&json!("invalid_request"), &json!("wrong")),
+            "{refused:#}"
+        );
+        assert!(text(&refused["untrusted_text"]["message"]).contains(words), "{refused:#}");
+        assert!(text(&refused["hint"]).contains("tools/list"), "{refused:#}");
+    }
+    let unknown = client.ask("tools/call", &json!({"name": "no_such_tool", "arguments": {}}));
+    assert_eq!(unknown["error"]["code"], -32602, "{unknown:#}");
     client.end();
     place.check();
 }
@@ -354,6 +369,7 @@ fn a_public_client_shakes_hands_and_calls() {
     let said: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}\n{err}"));
     assert_eq!(array(&said["tools"]).len(), LOOKING.len() + 1, "{said:#}");
     assert_eq!((count(&said["previewed"]), count(&said["sent"])), (10, 10), "{said:#}");
+    assert_eq!(said["refused"], "invalid_request", "{said:#}");
     assert_eq!(said["hits"], true);
     assert_eq!(place.dead().len(), 0);
     place.check();

@@ -21,7 +21,9 @@ async def main():
         found = await call("search", {"query": "otter", "mode": "words"})
         preview = await call("redrive_preview", {"run": "r1"})
         sent = await call("redrive_start", {"set": preview["set"]})
-        said = {"tools": tools, "hits": bool(found["hits"]), "previewed": preview["items"], "sent": sent["items"]}
+        wrong = await session.call_tool("runs", {"nonsense": 1})
+        refused = wrong.is_error and json.loads(wrong.content[0].text)["error"]["code"]
+        said = {"tools": tools, "hits": bool(found["hits"]), "previewed": preview["items"], "sent": sent["items"], "refused": refused}
         print(json.dumps(said))
 
 

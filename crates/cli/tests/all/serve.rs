@@ -244,6 +244,11 @@ fn a_second_daemon_shares_the_work() {
 
 /// Follows events until what was told is as wanted.
 fn follow(daemon: &Daemon, last: &str, wanted: impl Fn(&str) -> bool) -> String {
+    followed(daemon, last, wanted).1
+}
+
+/// The same, and goes on to follow.
+fn followed(daemon: &Daemon, last: &str, wanted: impl Fn(&str) -> bool) -> (std::net::TcpStream, String) {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(daemon.address()).expect("it listens");
     let token = crate::support::daemon::TOKEN;
@@ -259,7 +264,23 @@ fn follow(daemon: &Daemon, last: &str, wanted: impl Fn(&str) -> bool) -> String 
         assert_ne!(n, 0, "it ended: {told}");
         told.push_str(&String::from_utf8_lossy(&buffer[..n]));
     }
-    told
+    (stream, told)
+}
+
+#[test]
+fn one_follower_too_many_is_told_to_come_later() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place, &[]);
+    let told = |told: &str| told.contains("event: changed");
+    let mut all: Vec<_> = (0..64).map(|_| followed(&daemon, "", told).0).collect();
+    let refused = daemon.get("/v1/events").expect(503);
+    assert_eq!((refused.headers["retry-after"].as_str(), &refused.json()["code"]), ("1", &json!("crowded")));
+    daemon.get("/v1/runs").expect(200);
+    all.pop();
+    wait::until("there is room again", || {
+        followed(&daemon, "", |told| told.contains("\r\n\r\n")).1.contains("200 OK")
+    });
+    daemon.stop().expect(0);
 }
 
 #[test]

@@ -305,6 +305,37 @@ fn pauses_dead_letters_and_gates_are_told_and_a_command_hears_of_them() {
 }
 
 #[test]
+fn items_that_nobody_takes_for_long_are_told_of_once() {
+    let (server, receiver) = (Server::good(), Receiver::start(200));
+    let mut notify = receiver.entry("\"items.starved\", \"run.ended\"");
+    notify.push_str("starved_after = \"10m\"\n");
+    let mut place = place(&server, &notify);
+    let clock = Shifted::in_place(&mut place);
+    let daemon = start(&place, &[]);
+    until_watched(&place);
+    let before = begin(&daemon, 1);
+    assert_eq!(receiver.until(1)[0].message()["data"]["run"], before);
+    place.run(&["pipelines", "pause", "test", "--stage", "work", "--why", "a look"]).expect(0);
+    let run = begin(&daemon, 3);
+    clock.put(9 * 60_000);
+    place.run(&["items", "--run", &run]).expect(0);
+    assert_eq!(receiver.came().len(), 1, "nine minutes are not long");
+    clock.put(11 * 60_000);
+    let told = receiver.until(2)[1].message();
+    assert_eq!((&told["type"], &told["data"]["run"]), (&json!("items.starved"), &json!(run)), "{told}");
+    assert_eq!((&told["data"]["key"], &told["data"]["stage"]), (&json!("k0"), &json!("work")), "{told}");
+    assert!(text(&told["data"]["why"]).contains("a look"), "{told}");
+    // An hour later they still wait, and that is no news.
+    clock.put(HOUR);
+    place.run(&["pipelines", "resume", "test", "--stage", "work"]).expect(0);
+    let ended = receiver.until(3)[2].message();
+    assert_eq!((&ended["type"], &ended["data"]["run"]), (&json!("run.ended"), &json!(run)), "{ended}");
+    assert_eq!(receiver.came().len(), 3, "{:?}", receiver.came());
+    daemon.stop().expect(0);
+    place.check();
+}
+
+#[test]
 fn an_entry_that_cannot_be_used_is_refused_and_shows_no_secret() {
     let (server, receiver) = (Server::good(), Receiver::start(200));
     let place = place(&server, &receiver.entry("\"run.ended\""));

@@ -152,6 +152,32 @@ fn a_time_at_which_the_run_goes_on_is_skipped_or_waits() {
 }
 
 #[test]
+fn a_time_at_which_the_run_goes_on_is_fired_nevertheless_where_that_is_allowed() {
+    let server = Server::start(Answer::all);
+    server.hold();
+    let (place, clock) = place(&server, "overlap = \"allow\"");
+    let daemon = start(&place, &[]);
+    until(&place, |schedule| schedule["overlap"] == "allow");
+    at(&clock, THREE + SECOND);
+    server.until_open(5);
+    place.write("pipelines/in.jsonl", samples(7));
+    at(&clock, THREE + DAY + SECOND);
+    let fired = until(&place, |schedule| schedule["times_fired"] == 2);
+    assert_eq!((count(&fired["times_skipped"]), array(&fired["waiting"]).len()), (0, 0), "{fired}");
+    assert_eq!(fired["last"]["due"], "2030-01-08T03:00:00.000Z");
+    // What is new is taken in while what was there before is still at work.
+    let run = text(&fired["last"]["run"]);
+    daemon.until(&format!("/v1/runs/{run}"), |report| {
+        count(&report["counts"]["running"]) + count(&report["counts"]["waiting"]) == 7
+    });
+    server.release();
+    until_ended(&daemon, &run, 7);
+    assert_eq!(server.by_key().values().map(Vec::len).max(), Some(1), "each item is asked for once");
+    daemon.stop().expect(0);
+    place.check();
+}
+
+#[test]
 fn times_at_which_no_daemon_was_there_are_made_up_for_as_the_rule_says() {
     for (missed, fired, skipped) in [("once", 1, 2), ("skip", 0, 3), ("all", 3, 0)] {
         let server = Server::good();

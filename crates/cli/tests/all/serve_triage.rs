@@ -185,6 +185,99 @@ fn the_command_line_freezes_and_starts_as_the_api_does() {
     place.check();
 }
 
+/// Three stages whose last one fails everything until it is mended.
+fn three_stages(items: usize) -> (Place, Server, std::sync::Arc<std::sync::atomic::AtomicBool>) {
+    let good = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let mended = good.clone();
+    let server = Server::start(move |call| {
+        let bad = call.stage == "last" && !mended.load(Ordering::SeqCst);
+        let one = |item| if bad { failed(item, "final", "made wrong") } else { passed(item) };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let stage = |name: &str| {
+        let kind = server.stage().replace("/work", &format!("/{name}"));
+        format!("[[stage]]\nname = \"{name}\"\n{kind}\nreuse = true\nbatch = 50\n")
+    };
+    let head =
+        "name = \"test\"\n[source]\npath = \"in.jsonl\"\nkey = \"/id\"\n[run]\nfailure_budget = false\n";
+    let stages = format!("{}{}{}", stage("first"), stage("middle"), stage("last"));
+    let place = Place::with(&format!("{head}{stages}"), &samples(items));
+    place.run(&["run", "p.toml", "--quiet"]).expect(4);
+    (place, server, good)
+}
+
+/// How many items a stage was called for.
+fn asked_of(server: &Server, stage: &str) -> usize {
+    server.calls().iter().filter(|call| call.stage == stage).map(|call| call.items.len()).sum()
+}
+
+#[test]
+fn a_frozen_set_goes_again_from_an_earlier_stage_exactly_as_it_was_seen_also_after_a_kill() {
+    const ITEMS: usize = 1_100;
+    let (place, server, good) = three_stages(ITEMS);
+    let dies = Daemon::start_with(&place, &["--no-work"], &[("REDRIVE_CRASH_AT", "rerun.after_page:2")]);
+    let asked = json!({"kind": "redrive", "all": true, "from": "middle", "dry_run": true});
+    let frozen = dies.post("/v1/operations", &asked).expect(201).json();
+    let id = text(&frozen["operations"][0]["id"]);
+    assert_eq!((count(&frozen["items"]), count(&frozen["skipped"])), (ITEMS as u64, 0), "{frozen}");
+    let shown = &frozen["operations"][0];
+    assert_eq!((&shown["state"], &shown["kind"]), (&json!("frozen"), &json!("rerun")));
+    // One goes its own way meanwhile and dies again: it is left alone, and counted as one that came late.
+    dies.post("/v1/operations", &json!({"kind": "redrive", "filter": {"item": "k0003"}})).expect(201);
+    dies.until("/v1/runs/r1", |report| report["counts"]["dead"] == ITEMS as u64 - 1);
+    place.run(&["resume", "r1", "--quiet"]).expect(4);
+    let seen = dies.get(&format!("/v1/operations/{id}")).expect(200).json();
+    assert_eq!((outcomes(&seen), count(&seen["late"])), ((ITEMS as u64, 0, 0, 1), 1), "{seen}");
+    good.store(true, Ordering::SeqCst);
+    dies.post(&format!("/v1/operations/{id}/start"), &json!({})).expect(200);
+    assert!(dies.finish().killed_by().is_some(), "it was killed");
+    let daemon = Daemon::start(&place, &[]);
+    let done = operation(&daemon, &frozen);
+    let left = ITEMS as u64 - 1;
+    assert_eq!((count(&done["changed"]), count(&done["skipped"])), (left, 1), "{done}");
+    let ended = daemon.until(&format!("/v1/operations/{id}"), |it| it["outcomes"]["passed"] == left);
+    assert_eq!(outcomes(&ended), (ITEMS as u64, left, 0, 1));
+    assert_eq!((asked_of(&server, "first"), asked_of(&server, "middle")), (ITEMS, 2 * ITEMS - 1));
+    let report = daemon.get("/v1/runs/r1").expect(200).json();
+    assert_eq!((count(&report["counts"]["succeeded"]), count(&report["counts"]["dead"])), (left, 1));
+    daemon.stop().expect(0);
+    place.check();
+}
+
+#[test]
+fn what_would_be_done_again_is_frozen_too_and_can_be_stopped_before_it_starts() {
+    let (place, server, good) = three_stages(20);
+    good.store(true, Ordering::SeqCst);
+    let frozen = place.json(&["dead", "freeze", "--all", "--from", "middle"]);
+    let id = text(&frozen["operations"][0]["id"]);
+    assert_eq!((count(&frozen["items"]), &frozen["preview"]), (20, &Value::Null));
+    place.run(&["dead", "operations", "--stop", &id]).expect(0);
+    place.run(&["dead", "start", &id]).expect(2);
+    let listed = place.run(&["dead", "operations"]).expect(0).stdout;
+    assert!(listed.contains("the set as frozen") && listed.contains("from stage middle"), "{listed}");
+    place.run(&["dead", "redrive", "--all", "--work", "--quiet"]).expect(0);
+    let before = asked_of(&server, "middle");
+
+    let frozen =
+        place.json(&["rerun", "r1", "--stage", "middle", "--key", "k0001", "--key", "k0002", "--freeze"]);
+    let id = text(&frozen["operations"][0]["id"]);
+    assert_eq!(count(&frozen["items"]), 2, "{frozen}");
+    place.run(&["rerun", "r1", "--stage", "last", "--key", "k0001", "--yes", "--work", "--quiet"]).expect(0);
+    let done = place.json(&["dead", "start", &id]);
+    assert_eq!((&done["state"], count(&done["changed"]), count(&done["skipped"])), (&json!("done"), 1, 1));
+    place.run(&["resume", "r1", "--quiet"]).expect(0);
+    assert_eq!(asked_of(&server, "middle"), before + 1, "what somebody else had done again is left alone");
+    let daemon = Daemon::start(&place, &[]);
+    let asked = |key: &str| json!({"kind": "rerun", "filter": {"run": "r1", "stage": "middle"}, "keys": [key], "dry_run": true});
+    daemon.post("/v1/operations", &asked("nobody")).expect(404);
+    let frozen = daemon.post("/v1/operations", &asked("k0007")).expect(201).json();
+    let id = text(&frozen["operations"][0]["id"]);
+    daemon.post(&format!("/v1/operations/{id}/start"), &json!({})).expect(200);
+    daemon.until(&format!("/v1/operations/{id}"), |it| it["outcomes"]["passed"] == 1);
+    daemon.stop().expect(0);
+    place.check();
+}
+
 #[test]
 fn dead_items_go_again_from_an_earlier_stage_with_what_the_stages_before_it_made() {
     let server = Server::start(|call| {

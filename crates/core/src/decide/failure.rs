@@ -41,7 +41,7 @@ struct Spent {
 
 impl Desk<'_> {
     pub(super) fn failed(&self, held: (WorkerId, Timestamp), failure: Failure, shared: bool) -> Transition {
-        let failure = self.stage.policy.reclassify(failure);
+        let failure = self.policy().reclassify(failure);
         let mut spent = self.spent();
         let (outcome, fate) = match failure.class {
             Class::Final | Class::Oversized => {
@@ -50,12 +50,12 @@ impl Desk<'_> {
             }
             Class::Retryable | Class::Timeout => {
                 spent.failures += 1;
-                let next = self.stage.policy.after_failure(spent.failures, &failure, self.at.draw);
+                let next = self.policy().after_failure(spent.failures, &failure, self.at.draw);
                 (Outcome::Failed, Fate::of(next, DeadReason::Exhausted))
             }
             Class::RateLimited => {
                 spent.throttles += 1;
-                let wait = self.stage.policy.after_throttle(spent.throttles, failure.hint, self.at.draw);
+                let wait = self.policy().after_throttle(spent.throttles, failure.hint, self.at.draw);
                 (Outcome::Throttled, Fate::Wait(wait))
             }
             // A human has to act: the run is paused by whoever records this, and the item is due when it goes on.
@@ -65,7 +65,7 @@ impl Desk<'_> {
             }
             Class::Crash => {
                 spent.crashes += 1;
-                let next = self.stage.policy.after_crash(spent.crashes, failure.kind, self.at.draw);
+                let next = self.policy().after_crash(spent.crashes, failure.kind, self.at.draw);
                 (Outcome::Crashed, Fate::of(next, DeadReason::Quarantined))
             }
         };
@@ -79,7 +79,7 @@ impl Desk<'_> {
         failure: Failure,
         wait: Duration,
     ) -> Transition {
-        let failure = self.stage.policy.reclassify(failure);
+        let failure = self.policy().reclassify(failure);
         let spent = Spent { throttles: self.item.throttles.saturating_add(1), ..self.spent() };
         let fate = Fate::Wait(Wait { delay: wait, cause: Cause::Gate });
         self.met_with(held, &failure, true, spent, Outcome::Throttled, fate)
@@ -134,7 +134,7 @@ impl Desk<'_> {
     /// A wait that would end after the item's deadline, or too long after its first failure here, is not worth waiting. One that
     /// was asked for, or is its gate's, is: an item does not expire for that alone, and has a last try just before its deadline.
     fn within_deadline(&self, fate: Fate, first_failed_at: Option<Timestamp>) -> Fate {
-        let since_failing = first_failed_at.zip(self.stage.policy.deadline());
+        let since_failing = first_failed_at.zip(self.policy().deadline());
         let patience = since_failing.map(|(failed, span)| failed.after(span).after(self.plan.grace()));
         let last_due = self.plan.deadline_of(self.item).into_iter().chain(patience).min();
         match fate {

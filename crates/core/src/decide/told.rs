@@ -6,11 +6,17 @@ use crate::event::{Gone, Transition, edited_to};
 use crate::failure::{Class, Failure, Kind};
 use crate::id::StageNo;
 use crate::item::{DeadReason, Payload, State, StateKind};
+use crate::policy::OwnPolicy;
 use crate::time::Timestamp;
 
 /// What is noted of an item that is told when to go: where that was, so that it is known for which wait it was said.
 pub(crate) fn rescheduled(stage: &str, attempt: u32) -> String {
     format!("at {stage}, before attempt {}", attempt.saturating_add(1))
+}
+
+/// What the mark of an item says that was sent back under a policy of its own.
+fn under_its_own(policy: &OwnPolicy) -> String {
+    format!("under a policy of its own: {policy}")
 }
 
 impl Desk<'_> {
@@ -202,12 +208,18 @@ impl Desk<'_> {
         next.after.crashes = 0;
         next.after.first_failed_at = None;
         next.after.last = None;
+        next.after.policy = None;
         next.after.verdicts.forget_from(self.item.stage);
         next.after.deadline = self.plan.deadline().map(|span| self.at.now.max(due).after(span));
         next
     }
 
-    pub(super) fn redriven(&self, due: Timestamp, payload: Option<Payload>) -> Result<Transition, Illegal> {
+    pub(super) fn redriven(
+        &self,
+        due: Timestamp,
+        payload: Option<Payload>,
+        policy: Option<OwnPolicy>,
+    ) -> Result<Transition, Illegal> {
         match self.item.state {
             State::Dead { .. } => {}
             State::Waiting { .. }
@@ -224,8 +236,9 @@ impl Desk<'_> {
         let mut next = self.begin_anew(due);
         next.mark = Some(match &payload {
             Some(payload) => self.mark("edited", &edited_to(payload)),
-            None => self.mark("redriven", ""),
+            None => self.mark("redriven", &policy.as_ref().map(under_its_own).unwrap_or_default()),
         });
+        next.after.policy = policy;
         next.payload = payload;
         Ok(next)
     }

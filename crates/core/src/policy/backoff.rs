@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::millis;
 
 /// A wait as a function of the number of failures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Backoff {
     /// No wait at all.
@@ -15,33 +15,37 @@ pub enum Backoff {
     /// Always the same wait.
     Fixed {
         /// The wait.
-        #[serde(rename = "delay_ms", serialize_with = "as_millis")]
+        #[serde(rename = "delay_ms", serialize_with = "as_millis", deserialize_with = "from_millis")]
         delay: Duration,
     },
     /// `base · n`, at most `max`.
     Linear {
         /// The first wait.
-        #[serde(rename = "base_ms", serialize_with = "as_millis")]
+        #[serde(rename = "base_ms", serialize_with = "as_millis", deserialize_with = "from_millis")]
         base: Duration,
         /// The longest wait.
-        #[serde(rename = "max_ms", serialize_with = "as_millis")]
+        #[serde(rename = "max_ms", serialize_with = "as_millis", deserialize_with = "from_millis")]
         max: Duration,
     },
     /// `base · factor^(n − 1)`, at most `max`.
     Exponential {
         /// The first wait.
-        #[serde(rename = "base_ms", serialize_with = "as_millis")]
+        #[serde(rename = "base_ms", serialize_with = "as_millis", deserialize_with = "from_millis")]
         base: Duration,
         /// What each wait is multiplied by; at least 1.
         factor: f64,
         /// The longest wait.
-        #[serde(rename = "max_ms", serialize_with = "as_millis")]
+        #[serde(rename = "max_ms", serialize_with = "as_millis", deserialize_with = "from_millis")]
         max: Duration,
     },
     /// The waits as listed; the last one repeats.
     Schedule {
         /// The waits, in order.
-        #[serde(rename = "delays_ms", serialize_with = "all_as_millis")]
+        #[serde(
+            rename = "delays_ms",
+            serialize_with = "all_as_millis",
+            deserialize_with = "all_from_millis"
+        )]
         delays: Vec<Duration>,
     },
 }
@@ -96,6 +100,15 @@ pub(super) fn scaled(span: Duration, by: f64) -> Duration {
 
 pub(super) fn as_millis<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_i64(millis(*span))
+}
+
+pub(super) fn from_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    u64::deserialize(deserializer).map(Duration::from_millis)
+}
+
+fn all_from_millis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Duration>, D::Error> {
+    let spans = Vec::<u64>::deserialize(deserializer)?;
+    Ok(spans.into_iter().map(Duration::from_millis).collect())
 }
 
 fn all_as_millis<S: Serializer>(spans: &[Duration], serializer: S) -> Result<S::Ok, S::Error> {

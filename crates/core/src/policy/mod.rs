@@ -8,6 +8,7 @@
 mod backoff;
 mod jitter;
 mod lint;
+mod own;
 mod preset;
 mod rules;
 mod simulate;
@@ -17,6 +18,7 @@ mod wait;
 pub use backoff::Backoff;
 pub use jitter::Jitter;
 pub use lint::{LintContext, Warning, lint};
+pub use own::OwnPolicy;
 pub use preset::{PresetInfo, preset, presets};
 pub use rules::{Override, Policy, RetryOn, Tier};
 pub use simulate::{Outlook, Step, outlook, timeline};

@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use super::backoff::{Backoff, as_millis, scaled};
+use super::backoff::{Backoff, as_millis, from_millis, scaled};
 use super::jitter::Jitter;
 use super::preset;
 use super::wait::{Cause, Next, Wait};
@@ -29,27 +29,31 @@ const CROWD_JITTER: Jitter = Jitter::Proportional(0.25);
 
 /// A validated retry policy. Made by [`PolicySpec::build`](super::PolicySpec::build); the default is the preset
 /// `sample`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
     pub(super) max_attempts: Option<NonZeroU32>,
     pub(super) tiers: Vec<Tier>,
     pub(super) retry_on: Option<RetryOn>,
     pub(super) final_on: Vec<Matcher>,
     pub(super) overrides: Vec<Override>,
-    #[serde(rename = "deadline_ms", serialize_with = "optional_millis")]
+    #[serde(
+        rename = "deadline_ms",
+        serialize_with = "optional_millis",
+        deserialize_with = "optional_from_millis"
+    )]
     pub(super) deadline: Option<Duration>,
     pub(super) crash_limit: NonZeroU32,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) worker_limit: Option<NonZeroU32>,
     pub(super) unknown_limit: Option<NonZeroU32>,
-    #[serde(rename = "hint_cap_ms", serialize_with = "as_millis")]
+    #[serde(rename = "hint_cap_ms", serialize_with = "as_millis", deserialize_with = "from_millis")]
     pub(super) hint_cap: Duration,
     pub(super) timeout_growth: f64,
     pub(super) flag_after: Option<NonZeroU32>,
 }
 
 /// A number of attempts that share a backoff. A tier owns its attempts and the waits before them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tier {
     /// How many attempts belong to it; none is without end.
     pub attempts: Option<NonZeroU32>,
@@ -60,7 +64,7 @@ pub struct Tier {
 }
 
 /// Which failures are retried, where that is not left to their class.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryOn {
     /// Every failure, also those classified as final.
@@ -72,7 +76,7 @@ pub enum RetryOn {
 }
 
 /// What holds for some failures instead of the policy's own figures.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Override {
     /// The failures it holds for.
     pub matcher: Matcher,
@@ -336,6 +340,12 @@ fn optional_millis<S: serde::Serializer>(span: &Option<Duration>, serializer: S)
         Some(span) => as_millis(span, serializer),
         None => serializer.serialize_none(),
     }
+}
+
+fn optional_from_millis<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    Ok(Option::<u64>::deserialize(deserializer)?.map(Duration::from_millis))
 }
 
 #[cfg(test)]

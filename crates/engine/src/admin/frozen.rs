@@ -72,7 +72,7 @@ pub(super) async fn go_on(
     env: &Env,
 ) -> Result<Done> {
     let all = seen.len() as u64;
-    let request = Redrive { filter: ItemFilter::default(), limit: None, rate: None, canary: Vec::new() };
+    let request = Redrive::of(ItemFilter::default());
     for page in seen.chunks(PAGE) {
         if !is_open(store, operation.id).await? {
             break;

@@ -64,7 +64,7 @@ impl Import {
         let decided: Vec<Option<Change>> = items
             .iter()
             .map(|(item, payload)| {
-                let event = Event::Redriven { due: now, payload: Some(payload.clone()) };
+                let event = Event::Redriven { due: now, payload: Some(payload.clone()), policy: None };
                 decide(item, event, plan, Moment { now, draw: env.dice.draw() }).ok().map(Change::from)
             })
             .collect();

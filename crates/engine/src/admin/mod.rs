@@ -35,10 +35,10 @@ pub use purge::purge;
 pub use reconfigure::{Again, Reconfigure, Way, reconfigure, see_again, would_go_again};
 pub use redrive::{Preview, Redrive, preview, redrive};
 pub use request::Request;
-pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
+pub use rerun::{Foreseen as ForeseenRerun, Rerun, Rerunning, preview_rerun, preview_rerun_items, rerun};
 pub use resume::resume;
 pub use retry::{Retry, RetryPreview, preview_retry, retry};
-pub use set::{SetPurge, SetRedrive, freeze, late, start_frozen};
+pub use set::{SetPurge, SetRedrive, SetRerun, freeze, late, start_frozen};
 
 use std::collections::BTreeMap;
 
@@ -186,6 +186,7 @@ pub async fn go_on(
         },
         Request::RedriveSeen { items } => frozen::go_on(store, plans, &items, row, env).await?,
         Request::RedriveSet(request) => return set::redrive_on(store, plans, &request, row, env).await,
+        Request::RerunSet(request) => set::rerun_on(store, plans, &request, row, env).await?,
         Request::PurgeSet(request) => return set::purge_on(store, &request, row, env).await,
         Request::Purge { filter } => purge::go_on(store, &filter, row, env).await?,
         Request::Retry(request) => retry::go_on(store, plans, &request, row, env).await?.0,

@@ -8,6 +8,7 @@ use redrive_core::event::{Event, Transition};
 use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{Item, Payload, StateKind};
 use redrive_core::plan::Plan;
+use redrive_core::policy::OwnPolicy;
 use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, RunChange, Store};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub struct Redrive {
     /// Those that were sent back first: the others are only when all of these have passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub canary: Vec<ItemSeq>,
+    /// The policy that they go under at the stage that failed them, in place of the stage's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<OwnPolicy>,
 }
 
 /// How those that were sent back first went.
@@ -60,6 +64,12 @@ pub(super) async fn canary(store: &dyn Store, request: &Redrive) -> Result<Canar
 }
 
 impl Redrive {
+    /// All that a filter means, at once and as ever.
+    #[must_use]
+    pub fn of(filter: ItemFilter) -> Self {
+        Self { filter, limit: None, rate: None, canary: Vec::new(), retry: None }
+    }
+
     /// When the n-th item is due.
     pub(super) fn due(&self, n: u64, now: Timestamp) -> Timestamp {
         #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
@@ -265,7 +275,7 @@ pub(super) async fn send_edited(
 ) -> Result<bool> {
     let now = env.clock.now();
     let page = Page { store, run: item.run, items: Vec::new(), env };
-    let event = Event::Redriven { due: now, payload: Some(payload) };
+    let event = Event::Redriven { due: now, payload: Some(payload), policy: None };
     let Ok(transition) = decide(item, event, plan, page.moment(now)) else { return Ok(false) };
     let Some(mut changes) = page.reopen(item, plan, &BTreeSet::new(), now).await? else { return Ok(false) };
     changes.push(transition);

@@ -6,7 +6,7 @@ use redrive_store::{Error, ItemFilter, Operation, OperationKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Forget, Redrive, Rerun, Retry, Seen, SetPurge, SetRedrive};
+use super::{Forget, Redrive, Rerun, Retry, Seen, SetPurge, SetRedrive, SetRerun};
 
 /// Everything that an operation on many items has to know besides how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub enum Request {
     },
     /// Sends back the dead items that were frozen with it.
     RedriveSet(SetRedrive),
+    /// Has the items done again that were frozen with it.
+    RerunSet(SetRerun),
     /// Removes the dead items that were frozen with it.
     PurgeSet(SetPurge),
     /// Removes dead items.
@@ -79,7 +81,7 @@ impl Request {
             Self::Purge { .. } | Self::PurgeSet(_) => OperationKind::Purge,
             Self::Cancel { .. } => OperationKind::Cancel,
             Self::Retry(_) => OperationKind::Retry,
-            Self::Rerun(_) => OperationKind::Rerun,
+            Self::Rerun(_) | Self::RerunSet(_) => OperationKind::Rerun,
             Self::Import { .. } => OperationKind::Import,
             Self::Prune(_) | Self::PruneOf { .. } => OperationKind::Prune,
             Self::Pause { .. } => OperationKind::Pause,
@@ -96,12 +98,15 @@ impl Request {
         self
     }
 
-    /// The filters that its set was chosen by, where it has one.
+    /// The filters that its set of dead items was chosen by, where it has one.
     #[must_use]
     pub fn set(&self) -> Option<&[ItemFilter]> {
         match self {
             Self::RedriveSet(set) => Some(&set.filters),
             Self::PurgeSet(set) => Some(&set.filters),
+            Self::RerunSet(set) => {
+                Some(&set.filters).filter(|filters| !filters.is_empty()).map(Vec::as_slice)
+            }
             Self::Redrive(_)
             | Self::RedriveSeen { .. }
             | Self::Purge { .. }
@@ -152,6 +157,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use redrive_core::id::{ItemSeq, OperationId, Rev};
+    use redrive_core::policy::OwnPolicy;
     use redrive_store::OperationState;
 
     use super::*;
@@ -175,10 +181,31 @@ mod tests {
         ItemFilter { run: Some(RunId(3)), text: Some("a \"b\"".to_owned()), ..ItemFilter::default() }
     }
 
+    fn again() -> Rerun {
+        Rerun {
+            run: RunId(3),
+            key: None,
+            stage: redrive_core::id::StageNo(1),
+            before: vec![Some(-5), None],
+            anew: vec![9],
+            can_reread: true,
+            dead: Some(some_filter()),
+        }
+    }
+
     #[test]
     fn every_request_is_read_back_as_it_was_written() {
-        let redrive =
-            Redrive { filter: some_filter(), limit: Some(7), rate: Some(0.5), canary: vec![ItemSeq(4)] };
+        let an_own = || {
+            let known = redrive_core::policy::preset("llm").expect("a preset");
+            Some(OwnPolicy::new(serde_json::json!("llm"), known.policy.clone()))
+        };
+        let redrive = Redrive {
+            filter: some_filter(),
+            limit: Some(7),
+            rate: Some(0.5),
+            canary: vec![ItemSeq(4)],
+            retry: an_own(),
+        };
         let all = [
             Request::Redrive(redrive),
             Request::RedriveSeen { items: vec![Seen { item: ItemSeq(4), rev: Rev(9) }] },
@@ -188,6 +215,7 @@ mod tests {
                 canary: Some(3),
                 stop_at: Some(0.1),
                 stopped: Some("3 of 9".to_owned()),
+                retry: an_own(),
             }),
             Request::PurgeSet(SetPurge {
                 filters: vec![some_filter()],
@@ -198,15 +226,8 @@ mod tests {
             Request::Purge { filter: ItemFilter::default() },
             Request::Cancel { run: RunId(12) },
             Request::Retry(Retry { filter: some_filter(), due: Some(Timestamp(7)) }),
-            Request::Rerun(Rerun {
-                run: RunId(3),
-                key: None,
-                stage: redrive_core::id::StageNo(1),
-                before: vec![Some(-5), None],
-                anew: vec![9],
-                can_reread: true,
-                dead: Some(some_filter()),
-            }),
+            Request::Rerun(again()),
+            Request::RerunSet(SetRerun { filters: vec![some_filter()], reruns: vec![again(), again()] }),
             Request::Import { from: "edited.jsonl".to_owned() },
             Request::Prune(Forget { older_than_ms: 86_400_000, with_dead: true }),
             Request::PruneOf {
@@ -227,7 +248,7 @@ mod tests {
         let filter = serde_json::to_string(&some_filter()).unwrap();
         let redrive = format!("{{\"filter\":{filter},\"limit\":2,\"rate\":null}}");
         let read = |kind, text: &str| Request::of(&row(kind, text)).unwrap();
-        let asked = Redrive { filter: some_filter(), limit: Some(2), rate: None, canary: Vec::new() };
+        let asked = Redrive { limit: Some(2), ..Redrive::of(some_filter()) };
         assert_eq!(read(OperationKind::Redrive, &redrive), Request::Redrive(asked));
         assert_eq!(read(OperationKind::Purge, &filter), Request::Purge { filter: some_filter() });
         let cancel = read(OperationKind::Cancel, "{\"run\":\"r12\"}");

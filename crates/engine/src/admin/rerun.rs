@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::reconfigure::is_edited;
 use super::{Done, Plans, Request, close, open};
 use crate::env::Env;
-use pages::Pages;
+pub(super) use pages::Pages;
 
 /// What is to be done again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,9 @@ impl Rerunning {
         self.from_stage + self.from_start
     }
 
-    fn left_alone(self) -> u64 {
+    /// Items that stay as they are.
+    #[must_use]
+    pub fn left_alone(self) -> u64 {
         self.not_kept + self.gone + self.edited + self.moved
     }
 }
@@ -157,6 +159,32 @@ pub async fn preview_rerun(
     let mut pages = Pages::new(store, plans, request, None, env).await?;
     pages.all().await?;
     Ok(pages.told)
+}
+
+/// What a [`rerun`] would do now, and to which items.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Foreseen {
+    /// How many.
+    pub told: Rerunning,
+    /// Those that would be done again.
+    pub items: Vec<Item>,
+}
+
+/// Reads the items that [`rerun`] would have done again, and changes nothing. All of them are held at once, and more than `most` are
+/// not looked for.
+///
+/// # Errors
+/// When the store or the source fails.
+pub async fn preview_rerun_items(
+    store: &dyn Store,
+    plans: &dyn Plans,
+    request: &Rerun,
+    most: usize,
+    env: &Env,
+) -> Result<Foreseen> {
+    let mut pages = Pages::new(store, plans, request, None, env).await?.seen_up_to(most);
+    pages.all().await?;
+    Ok(Foreseen { told: pages.told, items: pages.seen })
 }
 
 /// Has items done again, page by page. Each keeps what it came to until it goes again. The same request after a crash goes on

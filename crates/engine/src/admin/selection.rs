@@ -55,7 +55,8 @@ impl Page<'_> {
             if n >= at_most {
                 break;
             }
-            let event = Event::Redriven { due: request.due(sent + n, now), payload: None };
+            let (due, policy) = (request.due(sent + n, now), request.retry.clone());
+            let event = Event::Redriven { due, payload: None, policy };
             // What its source refused, for one, can be sent back with other content only.
             let transition = decide(&item, event, plan, self.moment(now)).ok();
             let above = match &transition {

@@ -76,6 +76,10 @@ pub struct ItemView {
     pub generation: u32,
     /// Whether it has failed so often that it looks permanent.
     pub looks_permanent: bool,
+    /// The policy of its own that it goes under at this stage, or died under, as it was asked for: a preset's name, or the keys of a
+    /// policy. Not there where it is the stage's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<serde_json::Value>,
     /// When it is due.
     pub due: Option<String>,
     /// When it was submitted.
@@ -119,7 +123,8 @@ impl ItemView {
             throttles: item.throttles,
             crashes: item.crashes,
             generation: item.generation,
-            looks_permanent: stage.is_some_and(|stage| stage.policy.looks_permanent(item.failures)),
+            looks_permanent: plan.policy_of(item).is_some_and(|policy| policy.looks_permanent(item.failures)),
+            retry: item.policy.as_ref().map(|own| own.said().clone()),
             due: match item.state {
                 State::Waiting { due, .. } => Some(due.to_string()),
                 _ => None,

@@ -193,7 +193,7 @@ async fn ranked(store: &dyn Store, runs: &[FailedRun<'_>], query: FailureQuery<'
             page_after = Some(last.seq);
             for item in page.iter().filter(|item| is_unsettled(item)) {
                 let permanent =
-                    plan.stage(item.stage).is_some_and(|at| at.policy.looks_permanent(item.failures));
+                    plan.policy_of(item).is_some_and(|policy| policy.looks_permanent(item.failures));
                 if query.permanent && !permanent {
                     continue;
                 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
+use redrive_core::item::Item;
 use redrive_core::plan::Plan;
 use redrive_core::tally::{Counter, MAX_ATTEMPT_BUCKET, Metric};
 use redrive_store::{ConfigCounter, ItemFilter, ItemQuery, Result, Store};
@@ -173,9 +174,11 @@ async fn looks_permanent(
         let page = store.items(ItemQuery { filter, after, limit: PAGE }).await?;
         let Some(last) = page.last() else { return Ok(found) };
         after = Some(last.seq);
-        found +=
-            page.iter().filter(|item| is_unsettled(item) && policy.looks_permanent(item.failures)).count()
-                as u64;
+        let permanent = |item: &&Item| {
+            let policy = plan.policy_of(item).unwrap_or(policy);
+            is_unsettled(item) && policy.looks_permanent(item.failures)
+        };
+        found += page.iter().filter(permanent).count() as u64;
     }
 }
 

@@ -116,6 +116,7 @@ fn claimed(n: i64) -> ClaimedItem {
         throttles: 0,
         crashes: 0,
         earlier: 0,
+        policy: None,
         first_failed_at: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),

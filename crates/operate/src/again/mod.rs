@@ -3,7 +3,7 @@
 mod rerun;
 mod retry;
 
+pub(crate) use rerun::{GatheredAgain, dead_request, gather_again, gather_rerun, rerun_requests};
 pub use rerun::{Rerun, Rerunning, preview_rerun, rerun};
-pub(crate) use rerun::{dead_request, rerun_requests};
 pub(crate) use retry::retry_requests;
 pub use retry::{Held, Retried, Retry, preview_retry, retry};

@@ -1,6 +1,7 @@
 //! Items that have ended are done again from a stage that they have passed.
 
 use redrive_core::id::{RunId, StageNo};
+use redrive_core::item::Item;
 use redrive_core::status::Control;
 use redrive_engine::admin;
 use redrive_engine::report::RunReport;
@@ -94,6 +95,44 @@ pub async fn rerun(floor: &Floor, request: &Rerun, observer: &dyn Observer) -> R
         (told.report, told.interrupted) = (Some(worked.report), worked.interrupted);
     }
     Ok(told)
+}
+
+/// Items that are to be done again, as they are now.
+#[derive(Default)]
+pub(crate) struct GatheredAgain {
+    /// What is done in each run.
+    pub(crate) requests: Vec<admin::Rerun>,
+    /// The items.
+    pub(crate) items: Vec<Item>,
+    /// Items that stay as they are.
+    pub(crate) skipped: u64,
+}
+
+/// Reads the items that these would have done again, at most so many and one more.
+pub(crate) async fn gather_again(
+    floor: &Floor,
+    requests: Vec<admin::Rerun>,
+    most: usize,
+) -> Result<GatheredAgain> {
+    let (store, plans) = (&*floor.store, Readable::of(floor));
+    let mut gathered = GatheredAgain::default();
+    for each in &requests {
+        let room = (most + 1).saturating_sub(gathered.items.len());
+        let found = admin::preview_rerun_items(store, &plans, each, room, &floor.env).await?;
+        gathered.skipped += found.told.left_alone();
+        gathered.items.extend(found.items);
+    }
+    Ok(GatheredAgain { requests, ..gathered })
+}
+
+/// The same for a request.
+pub(crate) async fn gather_rerun(floor: &Floor, request: &Rerun, most: usize) -> Result<GatheredAgain> {
+    let asked = Asked::of(floor, request).await?;
+    let gathered = gather_again(floor, asked.requests(request), most).await?;
+    if gathered.items.is_empty() && gathered.skipped == 0 {
+        asked.refuse_nothing(&asked.answer(true), request)?;
+    }
+    Ok(gathered)
 }
 
 /// The operations that do what is asked for.

@@ -123,8 +123,7 @@ pub(crate) async fn gather(floor: &Floor, selection: &Selection, limit: u64) -> 
     for filter in &selection.filters {
         gathered.matching += admin::count_dead(&*floor.store, filter).await?;
         let left = limit.saturating_sub(gathered.items.len() as u64);
-        let asked =
-            admin::Redrive { filter: filter.clone(), limit: Some(left), rate: None, canary: Vec::new() };
+        let asked = admin::Redrive { limit: Some(left), ..admin::Redrive::of(filter.clone()) };
         let found = admin::preview_items(&*floor.store, &runs, &asked, &floor.env).await?;
         gathered.items.extend(found.items);
         gathered.skipped += found.skipped;

@@ -62,8 +62,8 @@
 //!
 //! let selection = Selection::of(&floor, &which).await?;
 //! let request = Redrive { limit: Some(1), ..Redrive::default() };
-//! let planned = dead::preview(&floor, &selection, request).await?;
-//! let done = dead::redrive(&floor, &selection, request, &Unobserved).await?;
+//! let planned = dead::preview(&floor, &selection, &request).await?;
+//! let done = dead::redrive(&floor, &selection, &request, &Unobserved).await?;
 //! assert_eq!((planned.items, done.items), (1, 1));
 //! # Ok(())
 //! # }
@@ -80,6 +80,7 @@ mod notes;
 mod price;
 mod purge;
 mod redrive;
+mod retry;
 mod selection;
 mod under_way;
 
@@ -96,4 +97,6 @@ pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};
 pub(crate) use redrive::{is_paused, touched};
+pub(crate) use retry::own_policy_if_any;
+pub use retry::said_policy;
 pub use selection::{Selection, Which};

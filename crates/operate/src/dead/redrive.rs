@@ -9,8 +9,9 @@ use redrive_engine::admin;
 use redrive_engine::report::RunReport;
 use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::{Selection, under_way};
+use super::{Selection, own_policy_if_any, under_way};
 use crate::error::{Error, Result};
 use crate::pipelines;
 use crate::runs::Runs;
@@ -25,7 +26,7 @@ const FASTEST: f64 = 1e6;
 const PAGE: usize = 500;
 
 /// How dead items are sent back.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Redrive {
     /// At most so many are sent back.
@@ -36,6 +37,9 @@ pub struct Redrive {
     pub canary: Option<u64>,
     /// Works on the runs they belong to until those end.
     pub work: bool,
+    /// The policy that they go under at the stage that failed them, in place of the stage's own: a preset's name, or an object with
+    /// the keys of `retry`.
+    pub retry: Option<Value>,
 }
 
 impl Redrive {
@@ -44,6 +48,7 @@ impl Redrive {
     /// # Errors
     /// When it does not.
     pub fn check(&self) -> Result<()> {
+        own_policy_if_any(self.retry.as_ref())?;
         match self.rate {
             Some(rate) if !(SLOWEST..=FASTEST).contains(&rate) => Err(Error::wrong(format!(
                 "a rate (--rate, `rate_per_second`) of {rate} a second cannot be kept"
@@ -53,11 +58,12 @@ impl Redrive {
         }
     }
 
-    fn of(self, filter: &ItemFilter, limit: Option<u64>) -> admin::Redrive {
-        admin::Redrive { filter: filter.clone(), limit, rate: self.rate, canary: Vec::new() }
+    fn of(&self, filter: &ItemFilter, limit: Option<u64>) -> Result<admin::Redrive> {
+        let retry = own_policy_if_any(self.retry.as_ref())?;
+        Ok(admin::Redrive { limit, rate: self.rate, retry, ..admin::Redrive::of(filter.clone()) })
     }
 
-    fn left(self, sent: u64) -> Option<u64> {
+    fn left(&self, sent: u64) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_sub(sent))
     }
 }
@@ -109,11 +115,11 @@ pub struct Canary {
 ///
 /// # Errors
 /// When the store fails.
-pub async fn preview(floor: &Floor, selection: &Selection, request: Redrive) -> Result<Redriven> {
+pub async fn preview(floor: &Floor, selection: &Selection, request: &Redrive) -> Result<Redriven> {
     let (mut ids, mut skipped, mut begin) = (Vec::new(), 0, BTreeMap::new());
     let runs = Runs::of(&*floor.store);
     for filter in &selection.filters {
-        let asked = request.of(filter, request.left(ids.len() as u64));
+        let asked = request.of(filter, request.left(ids.len() as u64))?;
         let found = admin::preview(&*floor.store, &runs, &asked, &floor.env).await?;
         ids.extend(found.items);
         skipped += found.skipped;
@@ -145,7 +151,7 @@ async fn calls(floor: &Floor, begin: &BTreeMap<(RunId, StageNo), u64>) -> Result
 pub async fn redrive(
     floor: &Floor,
     selection: &Selection,
-    request: Redrive,
+    request: &Redrive,
     observer: &dyn Observer,
 ) -> Result<Redriven> {
     floor.require(Role::Operator)?;
@@ -167,7 +173,7 @@ pub async fn redrive(
         done.live.extend(others);
     }
     for filter in &selection.filters {
-        let asked = request.of(filter, request.left(done.items));
+        let asked = request.of(filter, request.left(done.items))?;
         let sent = admin::redrive(&*floor.store, &runs, &asked, &floor.asker.name, &floor.env).await?;
         done.items += sent.changed;
         done.skipped += sent.skipped;
@@ -215,7 +221,7 @@ struct First {
 async fn send_canary(
     floor: &Floor,
     selection: &Selection,
-    request: Redrive,
+    request: &Redrive,
     first: u64,
     observer: &dyn Observer,
 ) -> Result<First> {
@@ -223,7 +229,7 @@ async fn send_canary(
     let first = request.limit.map_or(first, |limit| limit.min(first));
     let mut sent: Vec<Item> = Vec::new();
     for filter in &selection.filters {
-        let asked = request.of(filter, Some(first.saturating_sub(sent.len() as u64)));
+        let asked = request.of(filter, Some(first.saturating_sub(sent.len() as u64)))?;
         let mut before = Vec::new();
         for id in admin::preview(store, &runs, &asked, &floor.env).await?.items {
             let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };

@@ -99,6 +99,7 @@ impl Acting<'_> {
             canary: self.rule.canary,
             stop_at: None,
             stopped: None,
+            retry: None,
         });
         let (store, env) = (&*self.floor.store, &self.floor.env);
         let begun = admin::freeze(store, &request, &items, (&actor, Some(newest)), true, env).await?;
@@ -170,8 +171,7 @@ impl Acting<'_> {
         let store = &*self.floor.store;
         let runs = Runs::of(store);
         if let When::GateOpen(_) = self.rule.when {
-            let asked =
-                admin::Redrive { filter: filter.clone(), limit: Some(left), rate: None, canary: Vec::new() };
+            let asked = admin::Redrive { limit: Some(left), ..admin::Redrive::of(filter.clone()) };
             return Ok(admin::preview_items(store, &runs, &asked, &self.floor.env).await?.items);
         }
         if !self.has_other_marks().await? {

@@ -3,12 +3,13 @@
 use redrive_core::id::OperationId;
 use redrive_core::item::{Item, StateKind};
 use redrive_core::status::Control;
-use redrive_engine::admin::{self, Request, SetPurge, SetRedrive};
+use redrive_engine::admin::{self, Request, SetPurge, SetRedrive, SetRerun};
 use redrive_engine::report::RunReport;
 use redrive_store::{ItemFilter, ItemQuery, OperationState, RunRow};
 
 use super::start::NAMED;
 use super::{OperationView, Start, StartKind, Started, carry_on, show, unknown, view};
+use crate::again::{GatheredAgain, gather_again, gather_rerun};
 use crate::dead::{self, Selection, is_paused, touched};
 use crate::error::{Error, Result};
 use crate::work::{Observer, work_on};
@@ -21,6 +22,9 @@ const PAGE: usize = 5_000;
 
 /// Freezes the items that are meant; unless it is a dry run, the operation is under way then.
 pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
+    if request.from.is_some() || request.kind == StartKind::Rerun {
+        return freeze_again(floor, request).await;
+    }
     let selection = Selection::of(floor, &request.filter).await?;
     let begins = !request.dry_run;
     let (items, skipped, planned) = match request.kind {
@@ -50,17 +54,49 @@ pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
             canary: request.canary,
             stop_at: request.stop_at,
             stopped: None,
+            retry: dead::own_policy_if_any(request.retry.as_ref())?,
         }),
         _ => Request::PurgeSet(SetPurge { filters, undo_ms: request.undo_ms, at: None }),
     };
-    let who = (floor.asker.name.as_str(), None);
-    let frozen = admin::freeze(&*floor.store, &asked, &items, who, begins, &floor.env).await?;
-    let mut started = Started { dry_run: request.dry_run, preview: planned, ..Started::default() };
     if request.dry_run {
-        (started.items, started.skipped) = (Some(items.len() as u64), Some(skipped));
-        started.ids = Some(items.iter().take(NAMED).map(|item| item.id).collect());
+        return Ok(Started { preview: planned, ..frozen(floor, &asked, &items, skipped).await? });
     }
-    if let Some(operation) = frozen {
+    let mut started = Started::default();
+    let who = (floor.asker.name.as_str(), None);
+    if let Some(begun) = admin::freeze(&*floor.store, &asked, &items, who, true, &floor.env).await? {
+        started.operations.push(view(floor, begun).await?);
+    }
+    Ok(started)
+}
+
+/// Freezes the items that would be done again from a stage.
+async fn freeze_again(floor: &Floor, request: &Start) -> Result<Started> {
+    let most = usize::try_from(MOST).unwrap_or(usize::MAX);
+    let GatheredAgain { requests, items, skipped } = match &request.from {
+        Some(stage) => {
+            let selection = Selection::of(floor, &request.filter).await?;
+            gather_again(floor, dead::requests_from(floor, &selection, stage).await?, most).await?
+        }
+        None => gather_rerun(floor, &request.rerun(), most).await?,
+    };
+    refuse_many(items.len() as u64)?;
+    let filters = requests.iter().filter_map(|each| each.dead.clone()).collect();
+    let asked = Request::RerunSet(SetRerun { filters, reruns: requests });
+    frozen(floor, &asked, &items, skipped).await
+}
+
+/// Writes a set down that waits to be started.
+async fn frozen(floor: &Floor, asked: &Request, items: &[Item], skipped: u64) -> Result<Started> {
+    let who = (floor.asker.name.as_str(), None);
+    let operation = admin::freeze(&*floor.store, asked, items, who, false, &floor.env).await?;
+    let mut started = Started {
+        dry_run: true,
+        items: Some(items.len() as u64),
+        skipped: Some(skipped),
+        ids: Some(items.iter().take(NAMED).map(|item| item.id).collect()),
+        ..Started::default()
+    };
+    if let Some(operation) = operation {
         started.operations.push(view(floor, operation).await?);
     }
     Ok(started)

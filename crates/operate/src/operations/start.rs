@@ -2,91 +2,19 @@
 
 use redrive_core::id::ItemId;
 use redrive_engine::admin::{self, Request};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 
-use super::{OperationView, set, view};
-use crate::again::{Rerun, Retry, preview_rerun, preview_retry, rerun_requests, retry_requests};
-use crate::dead::{Planned, Redrive, Selection, Which, redrive_from, requests_from};
+use super::{OperationView, Start, StartKind, set, view};
+use crate::again::{preview_retry, rerun_requests, retry_requests};
+use crate::dead::{Planned, Selection, own_policy_if_any, requests_from};
 use crate::error::{Error, Result};
 use crate::runs::{Runs, refuse_cancelling};
-use crate::work::Unobserved;
 use crate::{Floor, Role};
 
 /// Most operations that one request makes: a stage or a pipeline is another one in every run.
 const MOST: usize = 100;
 /// Most items that are sent first, and most that a dry run names.
 pub(super) const NAMED: usize = 1_000;
-/// How long what is to be removed can be undone at most.
-const MOST_UNDO_MS: i64 = 30 * 24 * 3_600_000;
-
-/// What an operation does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StartKind {
-    /// Sends dead items back.
-    Redrive,
-    /// Removes dead items.
-    Purge,
-    /// Tells waiting items to go.
-    Retry,
-    /// Has ended items done again from a stage.
-    Rerun,
-    /// Takes a run out.
-    Cancel,
-}
-
-/// What is to be done to many items.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Start {
-    /// What is done.
-    pub kind: StartKind,
-    /// To which items.
-    #[serde(default, deserialize_with = "object")]
-    pub filter: Which,
-    /// To all of them, where the filter narrows nothing down.
-    #[serde(default)]
-    pub all: bool,
-    /// At most so many are sent back.
-    #[serde(default)]
-    pub limit: Option<u64>,
-    /// So many a second are sent back.
-    #[serde(default)]
-    pub rate_per_second: Option<f64>,
-    /// So many are sent back first, and the others only when all of these have passed.
-    #[serde(default)]
-    pub canary: Option<u64>,
-    /// Nothing more is sent back when more than this share of those that ended has failed again.
-    #[serde(default)]
-    pub stop_at: Option<f64>,
-    /// Dead items go again from this stage, which they have passed, and not from the one that failed them.
-    #[serde(default)]
-    pub from: Option<String>,
-    /// Nothing is removed for so many milliseconds, and stopping the operation undoes all of it.
-    #[serde(default)]
-    pub undo_ms: i64,
-    /// Waiting items go in so many milliseconds; 0: now.
-    #[serde(default)]
-    pub in_ms: i64,
-    /// Only items with these keys are done again; empty: all of them.
-    #[serde(default)]
-    pub keys: Vec<String>,
-    /// Says what would be done, and does nothing. What would be sent back or removed is frozen, and can be started as it is.
-    #[serde(default)]
-    pub dry_run: bool,
-}
-
-/// Reads a filter. By serde's rules a list would do for an object, and of a map the last of two words would count.
-fn object<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Which, D::Error> {
-    let text = Box::<RawValue>::deserialize(deserializer)?;
-    match text.get().starts_with('{') {
-        true => serde_json::from_str(text.get()).map_err(D::Error::custom),
-        false => Err(D::Error::custom("`filter` has to be a JSON object")),
-    }
-}
-
 /// What was written down to be done, or would be done.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Started {
@@ -130,107 +58,6 @@ pub async fn start(floor: &Floor, request: &Start) -> Result<Started> {
     Ok(started)
 }
 
-impl Start {
-    /// The plainest operation of a kind.
-    #[must_use]
-    pub fn of(kind: StartKind, filter: Which) -> Self {
-        Self {
-            kind,
-            filter,
-            all: false,
-            limit: None,
-            rate_per_second: None,
-            canary: None,
-            stop_at: None,
-            from: None,
-            undo_ms: 0,
-            in_ms: 0,
-            keys: Vec::new(),
-            dry_run: false,
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        let Self {
-            kind, filter, limit, rate_per_second, canary, stop_at, from, undo_ms, in_ms, keys, ..
-        } = self;
-        let redrive = *kind == StartKind::Redrive;
-        let foreign = [
-            ("limit", !redrive && limit.is_some()),
-            ("rate_per_second", !redrive && rate_per_second.is_some()),
-            ("canary", !redrive && canary.is_some()),
-            ("stop_at", !redrive && stop_at.is_some()),
-            ("from", !redrive && from.is_some()),
-            ("undo_ms", *kind != StartKind::Purge && *undo_ms != 0),
-            ("in_ms", *kind != StartKind::Retry && *in_ms != 0),
-            ("keys", *kind != StartKind::Rerun && !keys.is_empty()),
-        ];
-        if let Some((name, _)) = foreign.iter().find(|(_, given)| *given) {
-            return Err(Error::wrong(format!("`{name}` means nothing to this kind of operation")));
-        }
-        if *in_ms < 0 {
-            return Err(Error::wrong("`in_ms` is a number from 0 on"));
-        }
-        self.redrive().check()?;
-        if canary.is_some_and(|first| first == 0 || first > NAMED as u64) {
-            return Err(Error::wrong(format!("`canary` is between 1 and {NAMED}")));
-        }
-        if stop_at.is_some_and(|share| !(0.0..1.0).contains(&share)) {
-            return Err(Error::wrong("`stop_at` is a share: from 0 to below 1, for example 0.2"));
-        }
-        let watched = limit.is_some() || rate_per_second.is_some() || canary.is_some() || stop_at.is_some();
-        if from.is_some() && watched {
-            return Err(Error::wrong("with `from` there is no limit, rate, canary or share to stop at"));
-        }
-        if !(0..=MOST_UNDO_MS).contains(undo_ms) {
-            return Err(Error::wrong("what is to be removed can be undone for up to 30 days"));
-        }
-        match kind {
-            StartKind::Redrive => Selection::said_which(filter, self.all, "sent back"),
-            StartKind::Purge => Selection::said_which(filter, self.all, "removed"),
-            StartKind::Retry => self.retry().said_which(),
-            StartKind::Rerun | StartKind::Cancel => self.only_run(),
-        }
-    }
-
-    /// What a run is enough for names nothing else.
-    fn only_run(&self) -> Result<()> {
-        let stage = self.filter.stage.clone().filter(|_| self.kind == StartKind::Rerun);
-        if self.kind == StartKind::Rerun && stage.is_none() {
-            return Err(Error::wrong("from which stage? say it in `filter.stage`"));
-        }
-        let expected = Which { run: self.filter.run, stage, ..Which::default() };
-        match self.filter.run.is_some() && self.filter == expected {
-            true => Ok(()),
-            false => Err(Error::wrong("`filter` names a run here, and nothing but that")
-                .hint("of a rerun, `filter.stage` is the stage and `keys` are the items")),
-        }
-    }
-
-    /// Whether its items are frozen before anything is done.
-    fn has_set(&self) -> bool {
-        match self.kind {
-            StartKind::Redrive if self.from.is_some() => false,
-            StartKind::Redrive => self.dry_run || self.canary.is_some() || self.stop_at.is_some(),
-            StartKind::Purge => self.dry_run || self.undo_ms > 0,
-            StartKind::Retry | StartKind::Rerun | StartKind::Cancel => false,
-        }
-    }
-
-    fn redrive(&self) -> Redrive {
-        Redrive { limit: self.limit, rate: self.rate_per_second, canary: self.canary, work: false }
-    }
-
-    fn retry(&self) -> Retry {
-        Retry { which: self.filter.clone(), in_ms: self.in_ms, work: false }
-    }
-
-    fn rerun(&self) -> Rerun {
-        let stage = self.filter.stage.clone().unwrap_or_default();
-        Rerun { run: self.filter.run, stage, keys: self.keys.clone(), work: false }
-    }
-}
-
 async fn requests(floor: &Floor, request: &Start) -> Result<Vec<Request>> {
     if let Some(stage) = &request.from {
         let selection = Selection::of(floor, &request.filter).await?;
@@ -243,11 +70,12 @@ async fn requests(floor: &Floor, request: &Start) -> Result<Vec<Request>> {
                 return Err(Error::wrong("a limit is of one run")
                     .hint("name a run, or leave the stage and the pipeline out of the filter"));
             }
+            let retry = own_policy_if_any(request.retry.as_ref())?;
             let one = |filter| admin::Redrive {
-                filter,
                 limit: request.limit,
                 rate: request.rate_per_second,
-                canary: Vec::new(),
+                retry: retry.clone(),
+                ..admin::Redrive::of(filter)
             };
             filters.into_iter().map(|filter| Request::Redrive(one(filter))).collect()
         }
@@ -278,20 +106,10 @@ async fn foresee(floor: &Floor, request: &Start) -> Result<Started> {
         ..Started::default()
     };
     Ok(match request.kind {
-        StartKind::Redrive if request.from.is_some() => {
-            let selection = Selection::of(floor, &request.filter).await?;
-            let stage = request.from.as_deref().unwrap_or_default();
-            let found = redrive_from(floor, &selection, stage, (true, false), &Unobserved).await?;
-            told(found.items, found.skipped)
-        }
-        StartKind::Redrive | StartKind::Purge => return set::start(floor, request).await,
+        StartKind::Redrive | StartKind::Purge | StartKind::Rerun => return set::start(floor, request).await,
         StartKind::Retry => {
             let found = preview_retry(floor, &request.retry()).await?;
             told(found.items, found.skipped)
-        }
-        StartKind::Rerun => {
-            let found = preview_rerun(floor, &request.rerun()).await?.items;
-            told(found.sent(), found.not_kept + found.edited + found.moved)
         }
         StartKind::Cancel => {
             let known = Runs::of(&*floor.store).find(request.filter.run).await?;

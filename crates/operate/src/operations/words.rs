@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redrive_core::item::StateKind;
+use redrive_core::policy::OwnPolicy;
 use redrive_engine::admin::{Forget, Redrive, Request, Rerun, Retry};
 use redrive_store::{ItemFilter, Operation};
 
@@ -13,11 +14,12 @@ use crate::runs::Runs;
 pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String> {
     let Ok(request) = Request::of(operation) else { return Ok(operation.request.clone()) };
     let parts = match &request {
-        Request::Redrive(Redrive { filter, limit, rate, canary }) => {
+        Request::Redrive(Redrive { filter, limit, rate, canary, retry }) => {
             let mut parts = filtered(runs, filter, "every dead item").await?;
             parts.extend(limit.map(|limit| format!("at most {limit}")));
             parts.extend(rate.map(|rate| format!("{rate} a second")));
             parts.extend((!canary.is_empty()).then(|| format!("once {} canaries have passed", canary.len())));
+            parts.extend(retry.as_ref().map(under));
             parts
         }
         Request::RedriveSeen { items } => {
@@ -29,7 +31,19 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
             parts.extend(set.rate.map(|rate| format!("{rate} a second")));
             parts.extend(set.canary.map(|first| format!("{first} first")));
             parts.extend(set.stop_at.map(|share| format!("stops at {} percent", share * 100.0)));
+            parts.extend(set.retry.as_ref().map(under));
             parts.extend(set.stopped.as_ref().map(|why| format!("stopped: {why}")));
+            parts
+        }
+        Request::RerunSet(set) => {
+            let mut parts = vec!["the set as frozen".to_owned()];
+            match (&*set.filters, set.reruns.first()) {
+                ([], Some(each)) => parts.push(format!("run {}", each.run)),
+                (filters, _) => parts.extend(of_filters(runs, filters).await?),
+            }
+            if let Some(Rerun { run, stage, .. }) = set.reruns.first() {
+                parts.push(format!("from stage {}", runs.stage_name(*run, *stage).await?));
+            }
             parts
         }
         Request::PurgeSet(set) => {
@@ -65,6 +79,10 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
         Request::Resume { pipeline, stage } => paused(pipeline, stage.as_deref()),
     };
     Ok(parts.join(", "))
+}
+
+fn under(policy: &OwnPolicy) -> String {
+    format!("under the policy {policy}")
 }
 
 fn forgotten(what: &str, forget: &Forget) -> Vec<String> {

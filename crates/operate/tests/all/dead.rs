@@ -34,11 +34,11 @@ async fn a_preview_names_what_is_sent_back_and_not_the_parents_that_wait_for_it(
     let before = dead_ids(&house).await;
     assert_eq!(before.len(), 6, "two parents with two children each");
     let selection = selection(&house).await;
-    let planned = dead::preview(&house.floor, &selection, Redrive::default()).await.expect("planned");
+    let planned = dead::preview(&house.floor, &selection, &Redrive::default()).await.expect("planned");
     let ids = planned.ids.expect("ids");
     assert_eq!((ids.len(), planned.skipped), (4, 0));
     assert_eq!(dead_ids(&house).await, before, "a preview changes nothing");
-    let done = dead::redrive(&house.floor, &selection, Redrive::default(), &Unobserved).await.expect("done");
+    let done = dead::redrive(&house.floor, &selection, &Redrive::default(), &Unobserved).await.expect("done");
     assert_eq!((done.items, done.skipped), (4, 0));
     assert_eq!(dead_ids(&house).await, [], "the parents wait for their children");
     house.mend();
@@ -52,8 +52,8 @@ async fn a_limit_counts_what_is_sent_back() {
     let selection = selection(&house).await;
     for limit in [1, 2] {
         let request = Redrive { limit: Some(limit), ..Redrive::default() };
-        let planned = dead::preview(&house.floor, &selection, request).await.expect("planned");
-        let done = dead::redrive(&house.floor, &selection, request, &Unobserved).await.expect("done");
+        let planned = dead::preview(&house.floor, &selection, &request).await.expect("planned");
+        let done = dead::redrive(&house.floor, &selection, &request, &Unobserved).await.expect("done");
         assert_eq!((planned.items, done.items), (limit, limit));
         let waiting = planned.ids.expect("ids");
         let dead = dead_ids(&house).await;
@@ -67,12 +67,12 @@ async fn a_canary_goes_on_only_when_it_passes() {
     house.run().await;
     let selection = selection(&house).await;
     let request = Redrive { canary: Some(1), work: true, ..Redrive::default() };
-    let done = dead::redrive(&house.floor, &selection, request, &Unobserved).await.expect("done");
+    let done = dead::redrive(&house.floor, &selection, &request, &Unobserved).await.expect("done");
     let canary = done.canary.expect("a canary");
     assert_eq!((canary.sent, canary.passed, canary.went_on), (1, 0, false));
     assert_eq!(dead_ids(&house).await.len(), 2);
     house.mend();
-    let done = dead::redrive(&house.floor, &selection, request, &Unobserved).await.expect("done");
+    let done = dead::redrive(&house.floor, &selection, &request, &Unobserved).await.expect("done");
     assert!(done.canary.is_some_and(|canary| canary.went_on));
     assert_eq!((done.items, done.runs[0].status), (2, RunStatus::Completed));
 }
@@ -133,7 +133,7 @@ async fn what_takes_long_tells_how_far_it_is() {
     reports::check(floor, None).await.expect("checked");
     heard.of_all("check", 3);
     let one = Redrive { limit: Some(1), ..Redrive::default() };
-    dead::redrive(floor, &selection, one, &Unobserved).await.expect("sent back");
+    dead::redrive(floor, &selection, &one, &Unobserved).await.expect("sent back");
     heard.of_all("redrive", 1);
     dead::purge(floor, &selection).await.expect("purged");
     heard.of_all("purge", 1);
@@ -163,7 +163,7 @@ async fn an_export_tells_what_each_item_came_from_and_skips_what_is_not_dead_any
     assert_eq!(parents.len(), 2);
     assert_eq!(children.filter(|parent| parents.contains(parent)).count(), 4);
     let mut late = Export::of(&house.floor, selection.clone()).await.expect("counted");
-    dead::redrive(&house.floor, &selection, Redrive::default(), &Unobserved).await.expect("sent back");
+    dead::redrive(&house.floor, &selection, &Redrive::default(), &Unobserved).await.expect("sent back");
     assert!(late.next().await.expect("looked").is_none(), "nothing is dead any more");
 }
 

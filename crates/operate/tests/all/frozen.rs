@@ -35,7 +35,7 @@ async fn what_has_changed_since_is_left_alone() {
     // Somebody sends two of them back, and they come to the same end.
     let selection = Selection::of(&house.floor, &Which::default()).await.expect("selected");
     let two = Redrive { limit: Some(2), work: true, ..Redrive::default() };
-    dead::redrive(&house.floor, &selection, two, &Unobserved).await.expect("done");
+    dead::redrive(&house.floor, &selection, &two, &Unobserved).await.expect("done");
     let sent = dead::send_frozen(&house.floor, &set, ANY).await.expect("sent");
     assert_eq!((sent.items, sent.left_alone), (2, 2));
     let again = dead::send_frozen(&house.floor, &set, ANY).await.expect("sent");

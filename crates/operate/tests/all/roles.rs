@@ -45,7 +45,7 @@ async fn a_viewer_changes_nothing() {
     is_forbidden("retry", retry(&floor, &Retry::default(), &Unobserved).await);
     is_forbidden("rerun", rerun(&floor, &Rerun::default(), &Unobserved).await);
     let selection = Selection::of(&floor, &Which::default()).await.expect("looked");
-    is_forbidden("redrive", dead::redrive(&floor, &selection, Redrive::default(), &Unobserved).await);
+    is_forbidden("redrive", dead::redrive(&floor, &selection, &Redrive::default(), &Unobserved).await);
     let frozen = dead::freeze(&floor, &Freeze { which: Which::default(), limit: 1 }).await.expect("looked");
     let allowed = Allowance { max_items: 1, max_usd: None };
     is_forbidden("send frozen", dead::send_frozen(&floor, &frozen, allowed).await);

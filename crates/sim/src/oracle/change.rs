@@ -118,6 +118,7 @@ impl Oracle {
         let Transition { after, record, mark, children, payload, from, .. } = transition;
         let Some(known) = self.items.get(&after.seq) else { return Ok(()) };
         allowed(&known.item, transition)?;
+        self.goes_under(&known.item, transition)?;
         if place(&known.item) != *from {
             return broken("L1", format!("{} was counted out of {from:?}, and stands elsewhere", after.key));
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redrive_core::attempt::Outcome;
 use redrive_core::failure::{Class, Failure};
 use redrive_core::id::{ItemId, StageNo};
+use redrive_core::policy::Policy;
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::{Answer, Reply};
 
@@ -32,8 +33,7 @@ impl Oracle {
     /// An answer reaches a worker that asked for these items.
     pub fn on_hints(&mut self, stage: StageNo, items: &[(ItemId, u32)], answer: &Answer, now: Timestamp) {
         let Some((.., spec)) = self.gate_at(stage) else { return };
-        let Some(policy) = self.recipe.plan.stage(stage).map(|stage| &stage.policy) else { return };
-        let hint = |failure: &Failure| {
+        let hint = |policy: &Policy, failure: &Failure| {
             let failure = policy.reclassify(failure.clone());
             // Longer ones are kept by the gate.
             let own = |hint: &Duration| *hint <= spec.hint_cap && *hint < LONG_HINT;
@@ -41,12 +41,14 @@ impl Oracle {
         };
         let off = now.0 - self.hub.now();
         // One of a few items of a batch waits by its policy.
-        let told = match &answer.reply {
-            Reply::Whole(failure) => hint(failure),
+        let whole = match &answer.reply {
+            Reply::Whole(failure) => Some(failure),
             Reply::Items(_) | Reply::Part { .. } => None,
         };
         for &(item, attempt) in items {
-            match told {
+            let known = self.ids.get(&item).and_then(|seq| self.items.get(seq));
+            let policy = known.and_then(|known| self.recipe.plan.policy_of(&known.item));
+            match policy.zip(whole).and_then(|(policy, failure)| hint(policy, failure)) {
                 Some(hint) => self.hints.insert((item, stage), Told { until: now.after(hint), off, attempt }),
                 None => self.hints.remove(&(item, stage)),
             };

@@ -12,6 +12,7 @@ mod facts;
 mod gates;
 mod hints;
 mod pauses;
+mod policy;
 mod turn;
 mod verify;
 

@@ -4,7 +4,7 @@ mod edit;
 mod export;
 mod list;
 mod redrive;
-mod set;
+pub(super) mod set;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
         DeadCommand::Import { file } => export::import(context, &file).await,
         DeadCommand::Edit(args) => edit::edit(context, args).await,
         DeadCommand::Redrive(args) => redrive::redrive(context, args).await,
-        DeadCommand::Freeze(args) => set::freeze(context, &args.request()).await,
+        DeadCommand::Freeze(args) => set::freeze(context, &args.request()?).await,
         DeadCommand::Start { operation } => set::start(context, operation).await,
         DeadCommand::Outcomes { operation, outcome, limit, after } => {
             let asked = ItemsOf { outcome: outcome.map(Into::into), limit, after };

@@ -17,13 +17,13 @@ use crate::output::{advice, json, lines, note};
 
 /// Sends dead items back, from the stage that failed them.
 pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
-    let (request, which) = (args.request(), Which::from(args.filter.clone()));
-    Selection::said_which(&which, args.all, "sent back")?;
+    let (request, which) = (args.request()?, args.send.which());
+    Selection::said_which(&which, args.send.all, "sent back")?;
     request.check()?;
-    if let Some(stage) = &args.from {
+    if let Some(stage) = &args.send.from {
         return from(context, &which, stage, &args).await;
     }
-    if args.stop_at.is_some() {
+    if args.send.stop_at.is_some() {
         return set::redrive(context, &args).await;
     }
     let mut results = match &args.results {
@@ -39,10 +39,10 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
     }
     let selection = Selection::of(&floor, &which).await?;
     if args.dry_run {
-        return planned(context, &dead::preview(&floor, &selection, request).await?);
+        return planned(context, &dead::preview(&floor, &selection, &request).await?);
     }
     let watch = context.watch(&mut floor, "sending back", Unit::Items);
-    let done = dead::redrive(&floor, &selection, request, &Watching::of(context)).await?;
+    let done = dead::redrive(&floor, &selection, &request, &Watching::of(context)).await?;
     drop(watch);
     if let Some(canary) = &done.canary {
         note(&canary_words(canary));

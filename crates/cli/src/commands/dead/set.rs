@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use redrive_core::id::OperationId;
-use redrive_operate::dead::{Planned, Redriven, Which};
+use redrive_operate::dead::{Planned, Redriven};
 use redrive_operate::operations::{self, ItemsOf, OperationItem, OperationView, Start, Started};
 use redrive_store::OperationState;
 
@@ -16,7 +16,7 @@ use crate::output::table::{Cell, Column, Table};
 use crate::output::text::{count, short, things};
 use crate::output::{json, note};
 
-/// Freezes what a redrive would send back, and says what that would mean.
+/// Freezes what would be sent back or done again, and says what that would mean.
 pub async fn freeze(context: &Context, request: &Start) -> Answer {
     let floor = context.floor()?;
     let started = operations::start(&floor, request).await?;
@@ -26,7 +26,7 @@ pub async fn freeze(context: &Context, request: &Start) -> Answer {
     }
     let Some(operation) = started.operations.first() else { return Ok(ExitCode::SUCCESS) };
     context.tell(&frozen(&started, operation))?;
-    context.hint(&format!("`redrive dead start {}` sends exactly these back", operation.id));
+    context.hint(&format!("`redrive dead start {}` has exactly these go again", operation.id));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -145,14 +145,7 @@ fn word(item: &OperationItem) -> String {
 
 /// Sends dead items back by way of a set, and stops when too many of them fail again.
 pub async fn redrive(context: &Context, args: &RedriveArgs) -> Answer {
-    let request = Start {
-        all: args.all,
-        limit: args.limit,
-        rate_per_second: args.rate,
-        canary: args.canary,
-        stop_at: args.stop_at,
-        ..Start::of(operations::StartKind::Redrive, Which::from(args.filter.clone()))
-    };
+    let request = args.send.start()?;
     let floor = context.floor()?;
     let started = operations::start(&floor, &request).await?;
     let Some(operation) = started.operations.first().map(|operation| operation.id) else {

@@ -59,7 +59,7 @@ pub async fn resume_gate(floor: &Floor, gate: String) -> Result<String, Error> {
 pub async fn preview(floor: &Floor, group: String, run: Option<RunId>) -> Result<Question, Error> {
     let which = which(&group, run);
     let selection = Selection::of(floor, &which).await?;
-    let planned = dead::preview(floor, &selection, Redrive::default()).await?;
+    let planned = dead::preview(floor, &selection, &Redrive::default()).await?;
     let page = dead::list(floor, &List { which, limit: FIRST, ..List::default() }).await?;
     let first = page.items.into_iter().map(|item| item.key).collect();
     Ok(Question { group, run, items: planned.items, skipped: planned.skipped, first })
@@ -68,7 +68,7 @@ pub async fn preview(floor: &Floor, group: String, run: Option<RunId>) -> Result
 /// Sends a group back.
 pub async fn redrive(floor: &Floor, group: &str, run: Option<RunId>) -> Result<String, Error> {
     let selection = Selection::of(floor, &which(group, run)).await?;
-    let done = dead::redrive(floor, &selection, Redrive::default(), &Unobserved).await?;
+    let done = dead::redrive(floor, &selection, &Redrive::default(), &Unobserved).await?;
     let mut nobody = None;
     for run in done.live.iter().filter(|_| done.items > 0) {
         if nobody.is_none() && runs::show(floor, Some(*run)).await?.workers.is_empty() {

@@ -9,6 +9,7 @@ use redrive_core::event::{Event, Gone, ItemReply, Transition};
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::ItemId;
 use redrive_core::item::{Item, LastFailure, StateKind};
+use redrive_core::policy::{OwnPolicy, preset};
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
 use redrive_core::verdict::Verdict;
@@ -85,7 +86,12 @@ impl Lives {
             StateKind::Dead if !self.dice.one_in(4) => {
                 let due = Timestamp(self.now.0 + self.dice.of(&[0, 0, 4_000]));
                 let payload = self.dice.one_in(3).then(|| self.content());
-                Event::Redriven { due, payload }
+                let policy = self.dice.one_in(3).then(|| {
+                    self.met.count("own policy");
+                    let name = self.dice.of(&["none", "llm", "sample"]);
+                    OwnPolicy::new(name, preset(name).expect("a preset").policy.clone())
+                });
+                Event::Redriven { due, payload, policy }
             }
             StateKind::Waiting if self.dice.one_in(3) => {
                 Event::Rescheduled { due: Timestamp(self.now.0 + self.dice.of(&[0, 700, 40_000])) }

@@ -1,7 +1,7 @@
 //! The pages of a rerun. What a stage was given is looked for in the store; of the others, the source is read from its
 //! beginning for those that it still has as they were, and nothing of it is admitted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::decide::{Moment, decide};
 use redrive_core::event::Event;
@@ -12,6 +12,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Change, Commit, Error, ItemQuery, Operation, Result, RunChange, Store};
 
 use super::{Rerun, Rerunning, Way};
+use crate::admin::set::unchanged;
 use crate::admin::{Plans, is_open, plan_of};
 use crate::crash;
 use crate::env::Env;
@@ -23,14 +24,14 @@ const PAGE: usize = 500;
 const WANTED: usize = 50_000;
 
 /// What the pages of one rerun have in common.
-pub(super) struct Pages<'a> {
+pub(in crate::admin) struct Pages<'a> {
     store: &'a dyn Store,
     plans: &'a dyn Plans,
     plan: Plan,
     request: &'a Rerun,
     env: &'a Env,
     /// How far it is; `None` when it only says what it would do.
-    pub(super) operation: Option<Operation>,
+    pub(in crate::admin) operation: Option<Operation>,
     /// Items that were changed, and left alone, by those who did pages of it before.
     before: (u64, u64),
     /// Whether somebody has done pages of it before.
@@ -39,10 +40,15 @@ pub(super) struct Pages<'a> {
     pub(super) told: Rerunning,
     /// Those that are to be looked for in the source.
     wanted: BTreeMap<ItemId, Item>,
+    /// Whether the items are those that were frozen with the operation.
+    set: bool,
+    /// Those that would be sent, where it only says what it would do, up to so many.
+    pub(super) seen: Vec<Item>,
+    most: usize,
 }
 
 impl<'a> Pages<'a> {
-    pub(super) async fn new(
+    pub(in crate::admin) async fn new(
         store: &'a dyn Store,
         plans: &'a dyn Plans,
         request: &'a Rerun,
@@ -53,27 +59,66 @@ impl<'a> Pages<'a> {
         let before = operation.as_ref().map(|row| (row.changed, row.skipped)).unwrap_or_default();
         let resumed = operation.as_ref().is_some_and(|row| row.changed > 0 || row.after.is_some());
         let (told, wanted) = (Rerunning::default(), BTreeMap::new());
-        Ok(Self { store, plans, plan, request, env, operation, before, resumed, told, wanted })
+        let (set, seen, most) = (false, Vec::new(), 0);
+        Ok(Self {
+            store,
+            plans,
+            plan,
+            request,
+            env,
+            operation,
+            before,
+            resumed,
+            told,
+            wanted,
+            set,
+            seen,
+            most,
+        })
+    }
+
+    /// The same for the items that were frozen with the operation, and no others.
+    pub(in crate::admin) fn of_set(self) -> Self {
+        Self { set: true, ..self }
+    }
+
+    /// The same, and remembers so many of the items that it would send.
+    pub(super) fn seen_up_to(self, most: usize) -> Self {
+        Self { most, ..self }
     }
 
     /// Does all pages that are left.
-    pub(super) async fn all(&mut self) -> Result<()> {
-        let after = self.operation.as_ref().and_then(|row| row.after);
-        let mut query = ItemQuery { filter: self.request.filter(), after, limit: PAGE };
+    pub(in crate::admin) async fn all(&mut self) -> Result<()> {
+        // Of a set, those that were sent before say so themselves.
+        let mut after = self.operation.as_ref().filter(|_| !self.set).and_then(|row| row.after);
         loop {
-            let page = self.store.items(query.clone()).await?;
+            let page = self.next_page(after).await?;
             if !self.is_wanted().await? {
                 return Ok(());
             }
-            let Some(last) = page.last().map(|item| item.seq) else {
-                return self.read_source(query.after).await;
-            };
-            query.after = Some(last);
+            let Some((page, last)) = page else { return self.read_source(after).await };
+            after = Some(last);
             self.page(&page).await?;
             if self.wanted.len() >= WANTED {
-                self.read_source(query.after).await?;
+                self.read_source(after).await?;
             }
         }
+    }
+
+    /// The items that come next, and where they end.
+    async fn next_page(&self, after: Option<ItemSeq>) -> Result<Option<(Vec<Item>, ItemSeq)>> {
+        let Some(operation) = self.operation.as_ref().filter(|_| self.set) else {
+            let query = ItemQuery { filter: self.request.filter(), after, limit: PAGE };
+            let page = self.store.items(query).await?;
+            let last = page.last().map(|item| item.seq);
+            return Ok(last.map(|last| (page, last)));
+        };
+        let members = self.store.members(operation.id, after, PAGE).await?;
+        let Some(last) = members.last().map(|member| member.item) else { return Ok(None) };
+        let Rerun { run, key, .. } = self.request;
+        let mut page = unchanged(self.store, &members).await?;
+        page.retain(|item| item.run == *run && key.as_ref().is_none_or(|key| **key == *item.key));
+        Ok(Some((page, last)))
     }
 
     /// Whether nobody has stopped it.
@@ -86,7 +131,7 @@ impl<'a> Pages<'a> {
 
     /// Whether an item is to be done again, and was not by this very operation.
     fn means(&self, item: &Item) -> bool {
-        let begun = self.operation.as_ref().filter(|_| self.resumed).map(|row| row.created_at);
+        let begun = self.operation.as_ref().filter(|_| self.resumed && !self.set).map(|row| row.created_at);
         self.request.means(item) && begun.is_none_or(|begun| item.updated_at < begun)
     }
 
@@ -152,6 +197,12 @@ impl<'a> Pages<'a> {
             .map(|transition| Change { forgets: self.request.anew.clone(), ..Change::from(transition) })
             .collect();
         self.told.moved += (items.len() - changes.len()) as u64;
+        let room = self.most.saturating_sub(self.seen.len());
+        if room > 0 {
+            let going: BTreeSet<ItemSeq> = changes.iter().map(|change| change.transition.after.seq).collect();
+            let seen = items.iter().map(|(item, _)| item).filter(|item| going.contains(&item.seq));
+            self.seen.extend(seen.take(room).cloned());
+        }
         let applied = self.commit(changes, done, now).await?;
         for applied in applied {
             *match (applied, from) {

@@ -9,6 +9,7 @@ use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::{Gate, Lesson, Sign};
 use redrive_core::id::{ContentHash, ItemId, StageNo};
 use redrive_core::item::{Item, LastFailure};
+use redrive_core::policy::Policy;
 use redrive_core::time::Timestamp;
 use redrive_core::usage::Usage;
 use redrive_store::ClaimedItem;
@@ -108,7 +109,7 @@ impl Desk {
         let asked = open.members[open.asked.clone()].iter().flatten().map(|ready| &ready.claimed);
         let timeout = asked.clone().filter_map(|claimed| {
             let last = claimed.item.last.as_ref().map(|last| last.class);
-            plan.map(|plan| plan.policy.timeout(plan.timeout, claimed.item.failures, last))
+            plan.map(|plan| plan.policy_of(&claimed.item).timeout(plan.timeout, claimed.item.failures, last))
         });
         let name = plan.map_or("", |plan| &plan.name);
         let request = Request {
@@ -121,6 +122,13 @@ impl Desk {
         let call = Call { id, stage: open.stage, request };
         self.calls.insert(id, open);
         call
+    }
+
+    /// The items that a call is made for.
+    pub(crate) fn called(&self, id: CallId) -> impl Iterator<Item = &Item> {
+        let open = self.calls.get(&id);
+        let asked = open.into_iter().flat_map(|open| open.members[open.asked.clone()].iter().flatten());
+        asked.map(|ready| &ready.claimed.item)
     }
 
     /// Takes an answer in. A batch that has to be taken apart goes on with [`Desk::next_calls`].
@@ -229,7 +237,7 @@ impl Desk {
         let of_the_service = matches!(sign_of(&failure, 1, true), Sign::Failed { .. });
         let spared = dependency && (throttled || (of_the_service && away));
         if !spared {
-            return ItemReply::Failed { failure: self.within_hint_cap(open.stage, failure), shared };
+            return ItemReply::Failed { failure: self.within_hint_cap(&ready.claimed.item, failure), shared };
         }
         let probe = open.permit.is_some_and(|permit| permit.is_probe());
         let wait = self.wait_at_gate(&ready.claimed.item, failure.hint, probe, now);
@@ -237,9 +245,9 @@ impl Desk {
     }
 
     /// The same failure, with no longer a hint than its gate grants, where that is less than the policy does.
-    fn within_hint_cap(&self, stage: StageNo, failure: Failure) -> Failure {
-        let policy = self.recipe.plan.stage(stage).map(|stage| stage.policy.hint_cap());
-        let gate = self.ask_gate(stage, |gate| gate.spec().hint_cap);
+    fn within_hint_cap(&self, item: &Item, failure: Failure) -> Failure {
+        let policy = self.recipe.plan.policy_of(item).map(Policy::hint_cap);
+        let gate = self.ask_gate(item.stage, |gate| gate.spec().hint_cap);
         match (gate, policy) {
             (Some(gate), Some(policy)) if gate < policy => {
                 let hint = failure.hint.map(|hint| hint.min(gate));

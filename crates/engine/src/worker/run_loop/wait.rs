@@ -13,7 +13,7 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 40);
 impl<D: Driver> WorkerLoop<D> {
     pub(super) fn start_calls(&mut self) {
         for call in self.desk.next_calls(self.env.clock.now()) {
-            journal::started(self.desk.run(), self.desk.plan(), &call.request);
+            journal::started(self.desk.plan(), self.desk.called(call.id));
             self.driver.start(call);
         }
     }

@@ -1,22 +1,17 @@
-//! Operations on a set of dead items that was frozen: exactly those, as far as they are still as they were seen.
-//!
-//! The items are in the store, beside the operation, so that any process can go on with it and tell afterwards what became of
-//! each. What died later is none of the set.
+//! A frozen set of dead items is sent back: at a rate, the canaries first, and no more when too many of them fail again.
 
-use std::collections::BTreeMap;
-
-use redrive_core::id::{ItemSeq, OperationId, Rev, RunId};
-use redrive_core::item::{Item, StateKind};
+use redrive_core::id::{ItemSeq, OperationId, RunId};
+use redrive_core::item::Item;
 use redrive_core::plan::Plan;
-use redrive_core::time::Timestamp;
-use redrive_store::{Freeze, ItemFilter, ItemRev, Member, Operation, OperationState, Result, Store};
+use redrive_core::policy::OwnPolicy;
+use redrive_store::{ItemFilter, Member, Operation, OperationState, Result, Store};
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{self, Tally};
-use super::purge::purge_page;
-use super::redrive::send_back;
-use super::selection::Page;
-use super::{Done, MANY, PAGE, Plans, Redrive, Request, by_run, close, count_dead, is_open};
+use super::{sent_and_left, unchanged};
+use crate::admin::outcome::{self, Tally};
+use crate::admin::redrive::send_back;
+use crate::admin::selection::Page;
+use crate::admin::{Done, PAGE, Plans, Redrive, Request, by_run, close, is_open};
 use crate::env::Env;
 
 /// Items that may be under way at first, while it is watched how many of them fail again.
@@ -38,92 +33,21 @@ pub struct SetRedrive {
     /// Why it was stopped, where nobody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-}
-
-/// How a frozen set of dead items is removed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SetPurge {
-    /// What the set was chosen by.
-    pub filters: Vec<ItemFilter>,
-    /// How long it can be undone after it was started, in milliseconds.
-    pub undo_ms: i64,
-    /// Nothing is removed before; `None` until it is started.
-    pub at: Option<Timestamp>,
-}
-
-/// Writes an operation down with its items. `start` has it done from now on; otherwise it waits for [`start_frozen`]. `None` when
-/// the actor has an operation that is newer than `unless_newer_than`.
-///
-/// # Errors
-/// When the store fails.
-pub async fn freeze(
-    store: &dyn Store,
-    request: &Request,
-    items: &[Item],
-    who: (&str, Option<OperationId>),
-    start: bool,
-    env: &Env,
-) -> Result<Option<Operation>> {
-    let now = env.clock.now();
-    let request = if start { request.clone().started(now) } else { request.clone() };
-    let mut operation = Operation {
-        id: OperationId(0),
-        kind: request.kind(),
-        state: if start { OperationState::Open } else { OperationState::Frozen },
-        actor: who.0.to_owned(),
-        request: request.written()?,
-        after: None,
-        changed: 0,
-        skipped: 0,
-        created_at: now,
-        updated_at: now,
-    };
-    let items = items.iter().map(ItemRev::from).collect();
-    let freeze = Freeze { operation: operation.clone(), items, unless_newer_than: who.1 };
-    let Some(id) = store.freeze(freeze).await? else { return Ok(None) };
-    operation.id = id;
-    Ok(Some(operation))
-}
-
-/// Has a frozen operation done from now on. One that is under way stays so; `None` when there is nothing to start.
-///
-/// # Errors
-/// When the store fails, or a newer version made it.
-pub async fn start_frozen(store: &dyn Store, operation: OperationId, env: &Env) -> Result<Option<Operation>> {
-    let Some(row) = store.operation(operation).await? else { return Ok(None) };
-    if row.state != OperationState::Frozen {
-        return Ok(Some(row).filter(|row| row.state == OperationState::Open));
-    }
-    let now = env.clock.now();
-    let request = Request::of(&row)?.started(now).written()?;
-    let started = Operation { state: OperationState::Open, request, updated_at: now, ..row };
-    store.save_operation(started).await?;
-    store.operation(operation).await
-}
-
-/// How many dead items a set was too early for: they match what it was chosen by, and died since.
-///
-/// # Errors
-/// When the store fails.
-pub async fn late(store: &dyn Store, filters: &[ItemFilter], since: Timestamp) -> Result<u64> {
-    let mut late = 0;
-    for filter in filters {
-        let since = Some(filter.since.map_or(since, |earlier| earlier.max(since)));
-        late += count_dead(store, &ItemFilter { since, ..filter.clone() }).await?;
-    }
-    Ok(late)
+    /// The policy that they go under at the stage that failed them, in place of the stage's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<OwnPolicy>,
 }
 
 /// Goes on with a redrive of a set. `None` when others have to end first.
-pub(super) async fn redrive_on(
+pub(in crate::admin) async fn redrive_on(
     store: &dyn Store,
     plans: &dyn Plans,
     request: &SetRedrive,
     operation: Operation,
     env: &Env,
 ) -> Result<Option<Done>> {
-    let rate = request.rate;
-    let request_of_page = Redrive { filter: ItemFilter::default(), limit: None, rate, canary: Vec::new() };
+    let SetRedrive { rate, retry, .. } = request.clone();
+    let request_of_page = Redrive { rate, retry, ..Redrive::of(ItemFilter::default()) };
     // What is sent in waves is spread over each wave.
     let before = if request.is_watched() { operation.changed } else { 0 };
     let mut pass = Pass { store, plans, request: &request_of_page, env, operation, before, at: None };
@@ -257,19 +181,6 @@ impl Pass<'_> {
     }
 }
 
-/// How many items of an operation were sent back, by whoever did it, and how many were not.
-async fn sent_and_left(store: &dyn Store, operation: OperationId) -> Result<(u64, u64)> {
-    let (mut sent, mut left, mut after) = (0, 0, None);
-    loop {
-        let page = store.members(operation, after, MANY).await?;
-        let Some(last) = page.last() else { return Ok((sent, left)) };
-        after = Some(last.item);
-        let of_page = page.iter().filter(|member| member.sent.is_some()).count();
-        sent += of_page as u64;
-        left += (page.len() - of_page) as u64;
-    }
-}
-
 fn at_most(n: u64) -> usize {
     usize::try_from(n).unwrap_or(PAGE).min(PAGE)
 }
@@ -278,46 +189,12 @@ fn member(item: &Item) -> Member {
     Member { item: item.seq, rev: item.rev, sent: None }
 }
 
-/// Goes on with a purge of a set. `None` while it can be undone.
-pub(super) async fn purge_on(
-    store: &dyn Store,
-    request: &SetPurge,
-    mut operation: Operation,
-    env: &Env,
-) -> Result<Option<Done>> {
-    if request.at.is_none_or(|at| at > env.clock.now()) {
-        return Ok(None);
-    }
-    loop {
-        let page = store.members(operation.id, operation.after, MANY).await?;
-        let Some(last) = page.last().map(|member| member.item) else { break };
-        if !is_open(store, operation.id).await? {
-            break;
-        }
-        let items = unchanged(store, &page).await?;
-        operation.skipped += (page.len() - items.len()) as u64;
-        operation.after = Some(last);
-        purge_page(store, &items, &mut operation, env).await?;
-        env.progress.reached(operation.changed + operation.skipped, None);
-    }
-    Ok(Some(close(store, operation, env.clock.now()).await?))
-}
-
-/// Those of the items that are dead and as they were seen, and that were not sent back.
-async fn unchanged(store: &dyn Store, members: &[Member]) -> Result<Vec<Item>> {
-    let left = members.iter().filter(|member| member.sent.is_none());
-    let seen: BTreeMap<ItemSeq, Rev> = left.map(|member| (member.item, member.rev)).collect();
-    let items = store.items_of(seen.keys().copied().collect()).await?;
-    let is_as_seen = |item: &Item| seen.get(&item.seq) == Some(&item.rev);
-    Ok(items.into_iter().filter(|item| item.state.kind() == StateKind::Dead && is_as_seen(item)).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn set(canary: Option<u64>, stop_at: Option<f64>) -> SetRedrive {
-        SetRedrive { filters: Vec::new(), rate: None, canary, stop_at, stopped: None }
+        SetRedrive { filters: Vec::new(), rate: None, canary, stop_at, stopped: None, retry: None }
     }
 
     fn after(pending: u64, live: u64, passed: u64, failed_again: u64) -> Tally {
