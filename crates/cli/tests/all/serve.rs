@@ -192,6 +192,12 @@ fn an_operator_acts_on_runs_groups_and_gates() {
     assert_eq!((&noted.json()["note"], &noted.json()["by"]), (&json!("known"), &json!("admin")));
     let dead = daemon.get("/v1/dead?class=final&run=r1").expect(200).json();
     assert_eq!(array(&dead["items"]).len(), 1);
+    let same = daemon.get("/v1/dead?item=k0001&sort=oldest").expect(200).json();
+    assert_eq!(same["items"], dead["items"], "filters and orders are those of the command");
+    let groups =
+        |query: &str| daemon.get(&format!("/v1/dead/groups?{query}")).expect(200).json()["groups"].clone();
+    assert_eq!(array(&groups(&format!("group={group}&item=k0001"))).len(), 1);
+    assert_eq!(array(&groups("open=true")).len(), 0, "it is acknowledged");
     let id = text(&dead["items"][0]["id"]);
     assert_eq!(daemon.get(&format!("/v1/dead/{id}")).expect(200).json()["item"]["key"], "k0001");
     assert_eq!(
