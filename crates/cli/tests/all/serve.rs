@@ -168,7 +168,10 @@ fn pipelines_of_the_folder_are_taken_over_when_they_are_right() {
     std::fs::remove_file(place.path("pipelines/new.toml")).expect("removed");
     daemon.until("/v1/pipelines", |list| array(&list["items"]).len() == 2);
     daemon.post("/v1/pipelines/fresh/items", &item).expect(404);
-    daemon.stop().expect(0);
+    place.write("pipelines/box.toml", inbox(&server));
+    daemon.until("/v1/pipelines", |list| file(list, "box.toml")["problem"].is_null());
+    let told = daemon.stop().expect(0).stderr;
+    assert!(told.contains("pipeline is right again"), "whoever was warned is told that it is over: {told}");
 }
 
 #[test]
