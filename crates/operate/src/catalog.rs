@@ -83,6 +83,8 @@ pub struct Reloaded {
     pub file: PathBuf,
     /// What is wrong with it; `None`: it is in force.
     pub problem: Option<Error>,
+    /// Whether something was wrong with it before.
+    pub was_wrong: bool,
 }
 
 impl Catalog {
@@ -135,14 +137,14 @@ impl Catalog {
             let file =
                 files.entry(path.clone()).or_insert(File { seen, good: None, since: None, problem: None });
             file.seen = seen;
-            file.problem = None;
+            let was_wrong = file.problem.take().is_some();
             match read {
                 Ok(pipeline) => {
                     (file.good, file.since) = (Some(Arc::new(pipeline)), Some(floor.now().to_string()))
                 }
                 Err(error) => file.problem = Some(error),
             }
-            told.push(Reloaded { file: path, problem: file.problem.clone() });
+            told.push(Reloaded { file: path, problem: file.problem.clone(), was_wrong });
         }
         Ok(told)
     }

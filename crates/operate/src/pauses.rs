@@ -86,7 +86,7 @@ pub async fn on(floor: &Floor, pipeline: &str) -> Result<Vec<PauseView>> {
 }
 
 /// Pauses a pipeline, or a stage of it: what runs is finished, nothing more of it is claimed, whoever works. Said twice, the
-/// last words stand. `given` is the pipeline where it need not have a run yet.
+/// last words stand; without words, those that were given before. `given` is the pipeline where it need not have a run yet.
 ///
 /// # Errors
 /// When there is no such pipeline or stage, or the store fails.
@@ -109,12 +109,17 @@ pub async fn pause(
         return Err(Error::not_found(format!("pipeline {pipeline} has no stage {stage:?}"))
             .hint(format!("its stages are {}", stages(&definition).join(", "))));
     }
+    let why = redrive_core::redact::clean(why.as_bytes(), WORDS);
+    let paused = floor.store.pauses().await?.rows;
+    if why.is_empty() && paused.iter().any(|row| row.pipeline == *pipeline && row.stage == *stage) {
+        return on(floor, pipeline).await;
+    }
     let pause = PipelinePause {
         pipeline: pipeline.clone(),
         stage: stage.clone(),
         since: floor.now(),
         actor: floor.asker.name.clone(),
-        why: redrive_core::redact::clean(why.as_bytes(), WORDS),
+        why,
     };
     admin::pause_pipeline(&*floor.store, pause).await?;
     on(floor, pipeline).await

@@ -212,6 +212,7 @@ fn mistakes_in_a_stage_are_told_with_line_and_key() {
             "p.toml:4: stage.s.kind: \"event\" is not available in this version",
         ),
         ("", "p.toml:2: stage.s.kind: missing"),
+        ("kin = \"pass\"", "p.toml:4: stage.s.kin: unknown key (did you mean \"kind\"?)"),
         ("kind = \"http\"", "p.toml:2: stage.s.url: missing"),
         (
             "kind = \"http\"\nurl = \"ftp://x\"",

@@ -68,6 +68,17 @@ impl<'a, 'i> Table<'a, 'i> {
         self.entries.iter().map(|(name, value)| (&**name.get_ref(), self.node(name, value))).collect()
     }
 
+    /// Reports keys that are slips of these, where it is not known which others there may be.
+    pub(crate) fn slips(self, of: &[&'static str], report: &mut Report<'_>) {
+        for (name, _) in self.entries {
+            let key: &str = name.get_ref();
+            if !self.asked.contains(&key) && suggest::nearest(key, of.iter().copied()).is_some() {
+                let hint = suggest::hint(key, of);
+                report.problem(name.span().start, &join(&self.path, key), "unknown key", Some(hint));
+            }
+        }
+    }
+
     /// Reports every key that was neither asked for nor refused.
     pub(crate) fn finish(self, report: &mut Report<'_>) {
         for (name, _) in self.entries {

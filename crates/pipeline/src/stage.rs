@@ -113,9 +113,10 @@ impl Stages {
         }
         let reuse = table.take("reuse").and_then(|node| node.boolean(report)).unwrap_or(false);
         let verdict = kind.as_ref().and_then(|kind| verdict(kind, &mut table, report));
-        if kind.is_some() {
+        match kind.is_some() {
+            true => table.finish(report),
             // Without a kind it is not known which keys belong to it.
-            table.finish(report);
+            false => table.slips(&["name", "kind"], report),
         }
         Some(StageDef {
             name: name?,

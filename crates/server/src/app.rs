@@ -35,7 +35,9 @@ pub struct App {
     pub followers: Arc<Semaphore>,
     /// Whether the process is told to stop.
     pub draining: watch::Receiver<bool>,
-    /// Whether somebody works here, where that was asked for.
+    /// Whether the process was started to answer only.
+    pub only_answers: bool,
+    /// Whether somebody works here.
     pub working: AtomicBool,
 }
 
@@ -50,7 +52,7 @@ impl App {
         *self.draining.borrow()
     }
 
-    /// Whether somebody works here, or nobody was to.
+    /// Whether somebody works here.
     pub fn is_working(&self) -> bool {
         self.working.load(Ordering::Relaxed)
     }

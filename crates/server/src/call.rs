@@ -151,9 +151,10 @@ fn check(param: &Param, value: &str) -> Result<()> {
             Err(Error::wrong(format!("the parameter {:?} is a number from 1 to {most}", param.name)))
         }
         (false, Kind::Number) => Err(Error::wrong(format!(
-            "the parameter {:?} is a number from 0 to {}",
+            "the parameter {:?} is a number from 0 to {}: {}",
             param.name,
-            limits::NUMBER
+            limits::NUMBER,
+            param.about
         ))),
         (false, Kind::Share) => {
             Err(Error::wrong(format!("the parameter {:?} is a share from 0 to 1", param.name)))
@@ -194,6 +195,7 @@ mod tests {
         param("limit", Kind::Count(500), "how many"),
         param("text", Kind::Text, "what"),
         param("all", Kind::Flag, "whether"),
+        param("since", Kind::Number, "within so many milliseconds"),
     ];
 
     #[test]
@@ -211,6 +213,7 @@ mod tests {
             ("limit=501", "from 1 to 500"),
             ("limit=-1", "from 1 to 500"),
             ("all=yes", "`true` or `false`"),
+            ("since=24h", "within so many milliseconds"),
             ("text=", "is empty"),
             ("text=a&text=b", "there twice"),
             ("colour=red", "there is no parameter"),

@@ -113,7 +113,8 @@ impl Daemon {
             events: Events::new(process),
             followers: Arc::new(Semaphore::new(limits::FOLLOWERS)),
             draining,
-            working: AtomicBool::new(true),
+            only_answers: settings.work.is_none(),
+            working: AtomicBool::new(settings.work.is_some()),
             floor,
         });
         let (clock, secure) = (app.floor.env.clock.clone(), tls.is_some());
@@ -218,6 +219,10 @@ async fn reload(app: Arc<App>) {
 fn told(file: &Reloaded) {
     let name = file.file.display();
     match &file.problem {
+        // Whoever was warned of it is told, too, that it is over.
+        None if file.was_wrong => {
+            tracing::warn!(target: "redrive::serve", file = %name, "pipeline is right again, and in force")
+        }
         None => tracing::info!(target: "redrive::serve", file = %name, "pipeline in force"),
         Some(problem) => {
             let problems: Vec<String> = problem.problems.iter().map(ToString::to_string).collect();

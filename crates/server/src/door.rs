@@ -57,7 +57,13 @@ fn refused(app: &App, request: &Request, status: StatusCode, why: &str) -> Respo
     let known =
         app.hosts.check(request.headers()).and_then(|()| guard::asker(&app.tokens, request.headers()));
     let problem = match known {
-        Ok(_) => Problem::new(status, Error::not_found(why).hint("GET /v1/openapi.json lists the routes")),
+        Ok(_) => {
+            let error = match status {
+                StatusCode::NOT_FOUND => Error::not_found(why),
+                _ => Error::wrong(why),
+            };
+            Problem::new(status, error.hint("GET /v1/openapi.json lists the routes"))
+        }
         Err(problem) => problem,
     };
     problem.into_response()

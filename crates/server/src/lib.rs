@@ -28,6 +28,7 @@ mod streams;
 mod teller;
 mod tls;
 mod tokens;
+mod words;
 
 pub use daemon::{Daemon, Settings};
 pub use tls::Certificate;

@@ -7,6 +7,7 @@ use redrive_operate::{Code, Error, Kind};
 use serde::Serialize;
 
 use crate::reply::protect;
+use crate::words;
 
 /// Why a request was not answered, with the status that says so.
 #[derive(Debug, Clone)]
@@ -46,13 +47,14 @@ impl Problem {
     pub fn into_response(self) -> Response {
         let Self { status, error } = self;
         let code = serde_json::to_value(error.code).ok().and_then(|code| code.as_str().map(str::to_owned));
+        let hint = error.hint.as_deref().map(words::of_routes);
         let document = Document {
             r#type: format!("urn:redrive:problem:{}", code.unwrap_or_default()),
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             detail: &error.message,
             code: error.code,
-            hint: error.hint.as_deref(),
+            hint: hint.as_deref(),
             problems: (!error.problems.is_empty()).then_some(&error.problems),
         };
         let mut response = Response::new(Body::from(serde_json::to_vec(&document).unwrap_or_default()));

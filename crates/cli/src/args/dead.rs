@@ -85,6 +85,7 @@ pub enum DeadColumn {
     FailedAt,
     Group,
     Message,
+    PurgeAt,
 }
 
 /// The commands about dead items.

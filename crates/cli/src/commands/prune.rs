@@ -17,7 +17,10 @@ pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes
     let older_than_ms = u64::try_from(older_than.as_millis()).unwrap_or(u64::MAX);
     let request = Forget { older_than_ms, with_dead };
     let ahead = reports::prunable(&floor, request).await?;
-    context.confirm(&question(&ahead, older_than), yes)?;
+    // Where no run goes, there is nothing that could be regretted.
+    if ahead.runs > 0 {
+        context.confirm(&question(&ahead, older_than), yes)?;
+    }
     let watch = context.watch(&mut floor, "forgetting", Unit::Items);
     let pruned = reports::prune(&floor, request).await?;
     drop(watch);
@@ -33,7 +36,7 @@ pub async fn prune(context: &Context, older_than: Duration, with_dead: bool, yes
 /// What is asked before: it names what goes and what stays.
 fn question(ahead: &Prunable, older_than: Duration) -> String {
     let Prunable { runs, items, dead, .. } = *ahead;
-    let span = humantime::format_duration(older_than);
+    let span = spaced(&humantime::format_duration(older_than).to_string());
     let letters = match dead {
         0 => String::new(),
         n => format!(", {} of them dead letters", count(n)),
@@ -45,6 +48,18 @@ fn question(ahead: &Prunable, older_than: Duration) -> String {
         things(runs, "run"),
         things(items, "item")
     )
+}
+
+/// A span as people write it: "30 days".
+fn spaced(span: &str) -> String {
+    let mut text = String::new();
+    for letter in span.chars() {
+        if letter.is_alphabetic() && text.ends_with(|before: char| before.is_ascii_digit()) {
+            text.push(' ');
+        }
+        text.push(letter);
+    }
+    text
 }
 
 fn told(pruned: &Pruned) -> String {

@@ -70,7 +70,7 @@ fn more(schedule: &ScheduleView, screen: &Screen) -> Vec<String> {
     more.extend(schedule.problem.clone());
     let failed = schedule.last.as_ref().and_then(|last| last.failed.as_ref().map(|why| (last, why)));
     more.extend(failed.map(|(last, why)| {
-        format!("no run could be begun for {}: {why}", screen.times.say_happened(&last.due))
+        format!("due {}, and no run could be begun: {why}", screen.times.say_happened(&last.due))
     }));
     more.extend(schedule.skipped.as_ref().map(|skipped| {
         let why = match skipped.why {
@@ -80,12 +80,9 @@ fn more(schedule: &ScheduleView, screen: &Screen) -> Vec<String> {
         };
         format!("skipped last: {}, {why}", screen.times.say_happened(&skipped.due))
     }));
-    more.extend(
-        schedule
-            .waiting
-            .first()
-            .map(|due| format!("{} waits for the end of the run before", screen.times.say_happened(due))),
-    );
+    more.extend(schedule.waiting.first().map(|due| {
+        format!("due {}, and waits for the end of the run before", screen.times.say_happened(due))
+    }));
     more
 }
 

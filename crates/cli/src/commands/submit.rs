@@ -14,7 +14,7 @@ use crate::args::SubmitArgs;
 use crate::exit;
 use crate::output::screen::Screen;
 use crate::output::text::{count, safe};
-use crate::output::{json, note};
+use crate::output::{advice, json, note};
 use crate::wiring::Handlers;
 
 /// Most refused items that are told one by one.
@@ -24,8 +24,9 @@ const TOLD: u64 = 20;
 pub async fn submit(context: &Context, args: SubmitArgs) -> Answer {
     let pipeline = Pipeline::read(&args.file)?;
     warn(context, &pipeline.definition.warnings);
+    let external = external(&pipeline);
     if args.items.is_some() || !args.item.is_empty() {
-        return hand_in(context, args, pipeline).await;
+        return hand_in(context, args, pipeline, external).await;
     }
     let source = SourceName::find(&pipeline.definition, &args.input, &pipeline.folder)?;
     // What is wrong with the pipeline, or a source that is not there, is told before a store is made.
@@ -41,8 +42,16 @@ pub async fn submit(context: &Context, args: SubmitArgs) -> Answer {
         false => context.tell(&handed_over(&handed, &context.screen()))?,
     }
     let run = handed.run;
-    context.hint(&format!("`redrive work` works on it, `redrive show {run}` shows it"));
+    let works = external.unwrap_or_else(|| "`redrive work` works on it".to_owned());
+    context.hint(&format!("{works}, `redrive show {run}` shows it"));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who does what no `redrive work` does, where a stage is of that kind.
+fn external(pipeline: &Pipeline) -> Option<String> {
+    let plan = pipeline.definition.plan();
+    let first = plan.external().first().and_then(|no| plan.stage(*no));
+    first.map(|stage| advice::asked_for(&stage.name))
 }
 
 /// A run that was there stays in the category and at the priority that it was begun with.
@@ -77,7 +86,12 @@ fn handed_over(handed: &HandedOver, screen: &Screen) -> String {
 }
 
 /// Hands items to the standing runs of a pipeline.
-async fn hand_in(context: &Context, args: SubmitArgs, pipeline: Pipeline) -> Answer {
+async fn hand_in(
+    context: &Context,
+    args: SubmitArgs,
+    pipeline: Pipeline,
+    external: Option<String>,
+) -> Answer {
     if args.key.is_some() && args.item.len() > 1 {
         return Err(Error::wrong("--key names one item, and there are several")
             .hint("say --items FILE --envelope, with a key in every line"));
@@ -99,7 +113,7 @@ async fn hand_in(context: &Context, args: SubmitArgs, pipeline: Pipeline) -> Ans
             handed
         }
     };
-    tell(context, &handed)
+    tell(context, &handed, external)
 }
 
 /// Tells of refused items, the first few by name.
@@ -120,7 +134,7 @@ impl Refusals {
     }
 }
 
-fn tell(context: &Context, handed: &HandedIn) -> Answer {
+fn tell(context: &Context, handed: &HandedIn, external: Option<String>) -> Answer {
     for run in &handed.runs {
         run.edit.iter().for_each(|edit| context.say(&edit::words(edit)));
     }
@@ -131,7 +145,8 @@ fn tell(context: &Context, handed: &HandedIn) -> Answer {
     if let Some(paused) = handed.runs.iter().find(|run| run.paused) {
         context.hint(&format!("run {0} is paused: `redrive resume {0}` goes on", paused.run));
     } else if let Some(run) = handed.runs.first() {
-        context.hint(&format!("`redrive work` works on them, `redrive show {}` shows them", run.run));
+        let works = external.unwrap_or_else(|| "`redrive work` works on them".to_owned());
+        context.hint(&format!("{works}, `redrive show {}` shows them", run.run));
     }
     Ok(match (handed.counts.refused, handed.counts.taken()) {
         (0, _) => ExitCode::SUCCESS,

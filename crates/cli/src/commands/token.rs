@@ -35,7 +35,8 @@ fn list(context: &Context, tokens: &TokenList) -> Answer {
 
 fn listed(tokens: &TokenList, screen: &Screen) -> String {
     if tokens.items.is_empty() {
-        return "no tokens; `redrive serve` makes the first".to_owned();
+        return "no tokens are kept; `redrive serve` makes the first, unless REDRIVE_TOKEN says one"
+            .to_owned();
     }
     let mut table = Table::new([
         Column::whole("name"),

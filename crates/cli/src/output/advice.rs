@@ -11,7 +11,7 @@ use super::text::things;
 /// `shut` are the gates of its stages that are not open.
 pub fn next(report: &RunReport, shut: &[GateReport]) -> Option<String> {
     let run = report.run;
-    if let Some(told) = stopped_by_hand(report, shut) {
+    if let Some(told) = stopped_by_hand(report, shut).or_else(|| waits_to_be_asked_for(report)) {
         return Some(told);
     }
     match report.status {
@@ -91,6 +91,22 @@ fn stopped_by_hand(report: &RunReport, shut: &[GateReport]) -> Option<String> {
     Some(format!("gate {0} is paused: `redrive gates resume {0}` lets it go on{then}", gate.name))
 }
 
+/// Whoever works on such a run without being a daemon leaves it as it is.
+fn waits_to_be_asked_for(report: &RunReport) -> Option<String> {
+    let left = matches!(
+        report.status,
+        RunStatus::PartiallyCompleted | RunStatus::Interrupted | RunStatus::Queued | RunStatus::Open
+    );
+    report.unasked.as_deref().filter(|_| left).map(asked_for)
+}
+
+/// Who does a stage that external workers do.
+pub fn asked_for(stage: &str) -> String {
+    format!(
+        "external workers do stage {stage}: they ask a `redrive serve` of this store for it, by `POST /v1/work/claim`"
+    )
+}
+
 fn at_work(workers: &[String]) -> String {
     format!("{} {} at work", workers.join(", "), if workers.len() > 1 { "are" } else { "is" })
 }
@@ -110,5 +126,18 @@ mod tests {
     fn one_is_at_work_and_several_are() {
         assert_eq!(at_work(&["pid 1".to_owned()]), "pid 1 is at work");
         assert_eq!(at_work(&["pid 1".to_owned(), "pid 2".to_owned()]), "pid 1, pid 2 are at work");
+    }
+
+    #[test]
+    fn a_run_that_waits_for_external_workers_is_not_handed_in_a_circle() {
+        let unasked = Some("mood".to_owned());
+        for status in
+            [RunStatus::PartiallyCompleted, RunStatus::Interrupted, RunStatus::Queued, RunStatus::Open]
+        {
+            let report = RunReport { status, unasked: unasked.clone(), ..crate::output::sample::run() };
+            let told = next(&report, &[]).expect("there is something to do");
+            assert!(told.contains("`redrive serve`") && told.contains("stage mood"), "{status}: {told}");
+            assert!(!told.contains("resume"), "{status}: {told}");
+        }
     }
 }

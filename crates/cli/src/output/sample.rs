@@ -102,6 +102,7 @@ pub fn run() -> RunReport {
         next_due: Some(moment(4_000).to_string()),
         next_due_at: Some(moment(4_000)),
         next_retry: None,
+        unasked: None,
         created_at: moment(-125_000).to_string(),
         finished_at: None,
         elapsed_ms: 125_000,

@@ -112,6 +112,12 @@ impl Screen {
         self.times.say(written)
     }
 
+    /// A moment at which something will happen, as a report writes it, as a sentence has it: "in 40 s", or "at" and its date.
+    pub fn at(&self, written: &str) -> String {
+        let told = self.when(written);
+        if told == "now" || told.starts_with("in ") { told } else { format!("at {told}") }
+    }
+
     /// A moment at which something happened, as a report writes it, in words.
     pub fn happened(&self, written: &str) -> String {
         self.times.say_happened(written)
@@ -167,6 +173,13 @@ mod tests {
         assert_eq!(screen.place("/home/ann/work"), ".");
         assert_eq!(screen.place("/home/ann/worker"), "/home/ann/worker");
         assert_eq!(screen.place("stdin"), "stdin");
+    }
+
+    #[test]
+    fn what_will_happen_is_told_by_its_distance_or_at_its_date() {
+        let screen = Screen::sample(None);
+        assert_eq!(screen.at("2023-11-14T22:23:20.000Z"), "in 10 min");
+        assert_eq!(screen.at("2023-11-24T22:13:20.000Z"), "at 2023-11-25 00:13");
     }
 
     #[test]

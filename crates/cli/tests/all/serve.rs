@@ -168,7 +168,10 @@ fn pipelines_of_the_folder_are_taken_over_when_they_are_right() {
     std::fs::remove_file(place.path("pipelines/new.toml")).expect("removed");
     daemon.until("/v1/pipelines", |list| array(&list["items"]).len() == 2);
     daemon.post("/v1/pipelines/fresh/items", &item).expect(404);
-    daemon.stop().expect(0);
+    place.write("pipelines/box.toml", inbox(&server));
+    daemon.until("/v1/pipelines", |list| file(list, "box.toml")["problem"].is_null());
+    let told = daemon.stop().expect(0).stderr;
+    assert!(told.contains("pipeline is right again"), "whoever was warned is told that it is over: {told}");
 }
 
 #[test]
@@ -192,6 +195,12 @@ fn an_operator_acts_on_runs_groups_and_gates() {
     assert_eq!((&noted.json()["note"], &noted.json()["by"]), (&json!("known"), &json!("admin")));
     let dead = daemon.get("/v1/dead?class=final&run=r1").expect(200).json();
     assert_eq!(array(&dead["items"]).len(), 1);
+    let same = daemon.get("/v1/dead?item=k0001&sort=oldest").expect(200).json();
+    assert_eq!(same["items"], dead["items"], "filters and orders are those of the command");
+    let groups =
+        |query: &str| daemon.get(&format!("/v1/dead/groups?{query}")).expect(200).json()["groups"].clone();
+    assert_eq!(array(&groups(&format!("group={group}&item=k0001"))).len(), 1);
+    assert_eq!(array(&groups("open=true")).len(), 0, "it is acknowledged");
     let id = text(&dead["items"][0]["id"]);
     assert_eq!(daemon.get(&format!("/v1/dead/{id}")).expect(200).json()["item"]["key"], "k0001");
     assert_eq!(

@@ -157,6 +157,16 @@ fn a_process_that_nobody_can_ask_says_so_and_does_the_rest() {
         ),
     );
     place.write("in.jsonl", samples(3));
+    // What can be done next leads to a daemon, and not from one command that leaves them to the next.
+    for args in [
+        &["submit", "p.toml"][..],
+        &["run", "p.toml", "--max-wait", "0s"],
+        &["resume", "r1", "--max-wait", "0s"],
+    ] {
+        let told = place.run(args).stderr;
+        let hint = told.lines().find(|line| line.starts_with("hint: ")).unwrap_or_default();
+        assert!(hint.contains("`redrive serve`") && !hint.contains("redrive work"), "{args:?}: {told}");
+    }
     let refused = place.run(&["try", "p.toml", "mood", "--payload", "{}"]);
     assert!(refused.code() != Some(0) && refused.stderr.contains("external workers"), "{}", refused.stderr);
     let run = place.start(&["run", "p.toml"]);
@@ -179,6 +189,8 @@ fn a_process_that_nobody_can_ask_says_so_and_does_the_rest() {
     assert_eq!(count(&daemon.get("/v1/runs/r1").json()["attempts"]["total"]), 6);
     daemon.stop().expect(0);
     let idle = Daemon::start(&place, &["--no-work"]);
+    let ready = idle.get("/readyz").expect(200).json();
+    assert_eq!((&ready["ready"], &ready["workers"]), (&json!(true), &json!(false)), "it is to answer only");
     let nobody = idle.post("/v1/work/claim", &json!({"wait_ms": 60_000})).expect(409).json();
     assert!(text(&nobody["detail"]).contains("nobody works"), "{nobody}");
     idle.stop().expect(0);

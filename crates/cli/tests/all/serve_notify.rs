@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::server::failed;
 use crate::support::shifted::Shifted;
-use crate::support::{Answer, Daemon, Place, Server, array, one_stage, text, wait};
+use crate::support::{Answer, Daemon, Place, Server, array, count, one_stage, text, wait};
 
 /// The key is 24 bytes.
 const SECRET: &str = "whsec_Y2FuYXJ5LWNhbmFyeS1jYW5hcnkh";
@@ -144,6 +144,19 @@ fn begin(daemon: &Daemon, items: usize) -> String {
     text(&daemon.post("/v1/runs", &json!({"pipeline": "test", "items": items})).expect(201).json()["run"])
 }
 
+/// Holds a message to the one of its type that the page shows.
+fn is_as_the_page_says(message: &Value) {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/notifications.md");
+    let page = std::fs::read_to_string(page).expect("it is there");
+    let shown = page.lines().filter(|line| line.starts_with("{\"type\""));
+    let shown: Vec<Value> = shown.map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let like = shown.iter().find(|shown| shown["type"] == message["type"]).expect("the page shows it");
+    let names =
+        |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(names(message), names(like));
+    assert_eq!(names(&message["data"]), names(&like["data"]), "{message}");
+}
+
 /// What the daemon knows of the pipeline is in the store, so that what comes is news.
 fn until_watched(place: &Place) {
     wait::until("it is watched", || {
@@ -171,6 +184,7 @@ fn a_run_that_ends_is_told_once_by_a_signed_webhook() {
         (&json!("completed"), &json!(5))
     );
     assert_eq!(came[0].headers["webhook-signature"], signature(&came[0]));
+    is_as_the_page_says(&message);
     // Runs of Redrive's own are in nobody's way, and can be looked at.
     assert_eq!(array(&place.json(&["runs"])["runs"]).len(), 1);
     assert_eq!(place.json(&["show"])["run"], json!(run));
@@ -185,6 +199,35 @@ fn a_run_that_ends_is_told_once_by_a_signed_webhook() {
     let key = &SECRET.as_bytes()[6..];
     assert!(!kept.windows(key.len()).any(|part| part == key), "the secret is in no row");
     assert!(!ran.stderr.contains(SECRET) && !ran.stdout.contains(SECRET));
+}
+
+#[test]
+fn a_run_that_goes_on_and_finds_nothing_is_not_told_again() {
+    let (server, receiver) = (Server::good(), Receiver::start(200));
+    let place = place(&server, &receiver.entry("\"run.ended\""));
+    place.write("pipelines/in.jsonl", "{\"id\": \"a\"}\n");
+    let daemon = start(&place, &[]);
+    until_watched(&place);
+    let begin = || daemon.post("/v1/runs", &json!({"pipeline": "test"}));
+    let ended = |before: &Value| {
+        let report = daemon.until("/v1/runs/r1", |report| {
+            report["finished_at"].is_string() && report["finished_at"] != *before
+        });
+        report["finished_at"].clone()
+    };
+    begin();
+    let first = ended(&Value::Null);
+    receiver.until(1);
+    begin();
+    let second = ended(&first);
+    place.write("pipelines/in.jsonl", "{\"id\": \"a\"}\n{\"id\": \"b\"}\n");
+    begin();
+    ended(&second);
+    let came = receiver.until(2);
+    let admitted: Vec<Value> =
+        came.iter().map(|one| one.message()["data"]["counts"]["admitted"].clone()).collect();
+    assert_eq!(admitted, [json!(1), json!(2)], "the second end has nothing to tell");
+    daemon.stop().expect(0);
 }
 
 #[test]
@@ -279,7 +322,8 @@ fn pauses_dead_letters_and_gates_are_told_and_a_command_hears_of_them() {
     let place = place(&server, &notify);
     let budget = place
         .read("pipelines/p.toml")
-        .replace("failure_budget = false", "failure_budget = { consecutive = 4 }");
+        .replace("failure_budget = false", "failure_budget = { consecutive = 4 }")
+        .replace("name = \"work\"\n", "name = \"work\"\nbatch = 10\n");
     place.write("pipelines/p.toml", budget);
     place.write(
         "pipelines/tell.py",
@@ -300,6 +344,15 @@ fn pauses_dead_letters_and_gates_are_told_and_a_command_hears_of_them() {
         std::fs::read_to_string(place.path("pipelines/told.txt")).unwrap_or_default() == "gate.paused\n"
     });
     assert_eq!(receiver.came().len(), 3, "{:?}", receiver.came());
+    receiver.came().iter().for_each(|one| is_as_the_page_says(&one.message()));
+    let growth =
+        receiver.came().into_iter().find(|one| one.message()["type"] == "dead.growth").expect("told");
+    let data = growth.message()["data"].clone();
+    assert_eq!(data["at_least"], data["runs"]["r1"]);
+    assert!(
+        count(&data["at_least"]) >= 10,
+        "all that died are counted, and not only as many as matter: {data}"
+    );
     daemon.stop().expect(0);
     place.check();
 }
@@ -342,7 +395,8 @@ fn an_entry_that_cannot_be_used_is_refused_and_shows_no_secret() {
     for (env, words) in [(vec![], "HOOK is not set"), (vec![("HOOK", "hunter2")], "whsec_ followed by")] {
         let daemon = Daemon::start_with(&place, &["--pipelines", "pipelines"], &env);
         let list = daemon.get("/v1/pipelines").json();
-        assert!(list["items"][0]["problem"].to_string().contains(words), "{list}");
+        let problem = list["items"][0]["problem"].to_string();
+        assert!(problem.contains(words) && problem.contains("[[notify]] entry 1"), "{list}");
         let ran = daemon.stop().expect(0);
         assert!(!ran.stderr.contains("hunter2") && !list.to_string().contains("hunter2"), "{}", ran.stderr);
     }

@@ -225,6 +225,7 @@ fn every_route_asks_for_a_token_and_a_role() {
     }
     daemon.ask("GET", "/v1/nothing", &[], "").expect(401);
     daemon.get("/v1/nothing").expect(404);
-    daemon.post("/v1/gates", &json!({})).expect(405);
+    let method = daemon.post("/v1/gates", &json!({})).expect(405).json();
+    assert_eq!(method["code"], "invalid_request", "{method}");
     daemon.stop().expect(0);
 }

@@ -140,7 +140,13 @@ fn a_purge_can_be_undone_until_its_time_and_is_carried_out_then() {
     assert!(now.contains("to be purged at"), "{now}");
     let listed = place.json(&["dead", "list"]);
     assert!(array(&listed["items"]).iter().all(|item| item["purge_at"].is_string()), "{listed}");
+    let rows = place.run(&["dead", "list"]).expect(0).stdout;
+    assert!(rows.contains("REMOVED") && rows.contains("in 10 min"), "{rows}");
+    let operations = place.run(&["dead", "operations"]).expect(0).stdout;
+    assert!(operations.contains("removed in 10 min"), "{operations}");
     place.run(&["dead", "operations", "--stop", &first]).expect(0);
+    let rows = place.run(&["dead", "list"]).expect(0).stdout;
+    assert!(!rows.contains("REMOVED"), "{rows}");
     let listed = place.json(&["dead", "list"]);
     assert!(array(&listed["items"]).iter().all(|item| item["purge_at"].is_null()), "it is undone");
     clock.put(11 * 60_000);

@@ -62,6 +62,9 @@ pub struct RunReport {
     /// When the next item that was tried before is tried again, where only such are left and that is not now.
     #[serde(skip)]
     pub next_retry: Option<String>,
+    /// The stage that external workers do, where items are due and none asks for them.
+    #[serde(skip)]
+    pub unasked: Option<String>,
     /// When it was created.
     pub created_at: String,
     /// When it finished.
@@ -307,6 +310,7 @@ fn report(
         next_due: next_due.map(|due| due.to_string()),
         next_due_at: next_due,
         next_retry: next_due.filter(|due| *due > now && !any_fresh).map(|due| due.to_string()),
+        unasked: unasked.map(str::to_owned),
         created_at: row.created_at.to_string(),
         finished_at: row.finished_at.map(|at| at.to_string()),
         elapsed_ms: worked_ms(row, if at_work.is_empty() { gone.unwrap_or(now) } else { now }),

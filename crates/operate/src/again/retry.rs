@@ -90,7 +90,7 @@ impl Retry {
             return Ok(());
         }
         Err(Error::wrong("which waiting items are to go?")
-            .hint("name an item, or say --run, --stage, --group, --class …"))
+            .hint("name an item, a run, a pipeline, a stage, a group, a class …"))
     }
 
     fn later(&self) -> Duration {

@@ -139,7 +139,7 @@ impl Selection {
             return Ok(());
         }
         Err(Error::wrong(format!("which dead items are to be {verb}?"))
-            .hint("name them by an item, a group, a stage, a class …, or say that all are meant: --all, or `\"all\": true`"))
+            .hint("name them by an item, a group, a stage, a class …, or say that all are meant (--all)"))
     }
 
     async fn of_runs(floor: &Floor, which: &Which, base: &ItemFilter) -> Result<Self> {

@@ -44,6 +44,9 @@ struct Known {
     open: BTreeSet<RunId>,
     /// When runs ended.
     ended: BTreeMap<RunId, String>,
+    /// What runs had done when they ended last.
+    #[serde(default)]
+    done: BTreeMap<RunId, Value>,
     /// How runs are paused.
     paused: BTreeMap<RunId, String>,
     /// Gates that wait for somebody.

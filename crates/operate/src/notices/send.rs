@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Notice;
 use crate::Floor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pipelines::{Pipeline, recipe};
 use crate::submit::{self, Given, HandIn, Inbox};
 use crate::wiring::Wiring;
@@ -90,9 +90,12 @@ fn message(notice: &Notice) -> Given {
 
 /// Refuses a pipeline that names somebody who cannot be told.
 pub(crate) fn refuse_targets(wiring: &dyn Wiring, pipeline: &Pipeline) -> Result<()> {
-    for target in Target::all(&pipeline.definition) {
+    for (n, target) in Target::all(&pipeline.definition).into_iter().enumerate() {
         let own = target.pipeline(&pipeline.folder)?;
-        recipe(wiring, &own.definition, &own.folder, None)?;
+        // The stage that sends is ours; who reads of it wrote an entry.
+        let entry = format!("[[notify]] entry {}", n + 1);
+        recipe(wiring, &own.definition, &own.folder, None)
+            .map_err(|error| Error { message: error.message.replace("stage tell", &entry), ..error })?;
     }
     Ok(())
 }

@@ -28,6 +28,8 @@ const NAME: &str = "notify";
 const NEWEST: usize = 50;
 /// Most runs that are remembered to be open.
 const OPEN: usize = 1_000;
+/// So many dead items of a run are counted where that is told.
+const COUNTED: usize = 10_000;
 
 /// What was told of a pipeline, for a log.
 #[derive(Debug, Clone, PartialEq)]
@@ -148,6 +150,7 @@ impl Look<'_> {
     /// Runs that have ended, or were paused.
     fn runs(&self, reports: &[RunReport], known: &mut Known) {
         let (mut open, mut ended, mut paused) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        let mut done = BTreeMap::new();
         for report in reports {
             let run = report.run;
             if let Some(at) = &report.finished_at {
@@ -155,8 +158,9 @@ impl Look<'_> {
             } else if open.len() < OPEN {
                 open.insert(run);
             }
+            let came_to = json!([report.counts, report.attempts.total]);
             if let Some(at) = &report.finished_at
-                && known.ended.get(&run) != Some(at)
+                && known.is_news(run, at, &came_to)
                 && self.wants(NotifyOn::RunEnded)
             {
                 known.pending.push(self.notice(
@@ -166,6 +170,9 @@ impl Look<'_> {
                     of_run(report),
                 ));
             }
+            // One that goes on is compared with what it came to before.
+            let before = report.finished_at.is_none().then(|| known.done.remove(&run));
+            done.extend(before.unwrap_or(Some(came_to)).map(|came_to| (run, came_to)));
             let status = report.status.name();
             if !status.starts_with("paused") {
                 continue;
@@ -177,7 +184,7 @@ impl Look<'_> {
                 known.pending.push(self.notice(NotifyOn::RunPaused, &key, None, of_run(report)));
             }
         }
-        (known.open, known.ended, known.paused) = (open, ended, paused);
+        (known.open, known.ended, known.done, known.paused) = (open, ended, done, paused);
     }
 
     /// Gates of the pipeline's stages that wait for somebody.
@@ -206,8 +213,29 @@ impl Look<'_> {
         if told.is_some_and(|at| self.now.0.saturating_sub(at.0).saturating_abs() < span) {
             return Ok(());
         }
-        let since = Some(Timestamp(self.now.0.saturating_sub(span)));
-        let mut died = 0;
+        let since = Timestamp(self.now.0.saturating_sub(span));
+        let enough = usize::try_from(count).unwrap_or(usize::MAX);
+        if self.died(reports, since, enough).await?.values().sum::<u64>() < count {
+            return Ok(());
+        }
+        let by_run = self.died(reports, since, enough.max(COUNTED)).await?;
+        let died: u64 = by_run.values().sum();
+        let within = target.def.dead_within.as_secs();
+        let pipeline = &self.pipeline.definition.name;
+        let data = json!({"pipeline": pipeline, "at_least": died, "within_seconds": within, "runs": by_run});
+        let key = format!("{pipeline}/{}", self.now.0);
+        known.pending.push(self.notice(NotifyOn::DeadGrowth, &key, Some(target), data));
+        known.dead.insert(target.name.clone(), self.now);
+        Ok(())
+    }
+
+    /// How many items of each run are dead since then, counted up to so many.
+    async fn died(
+        &self,
+        reports: &[RunReport],
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<BTreeMap<String, u64>> {
         let mut by_run = BTreeMap::new();
         for report in
             reports.iter().filter(|report| !report.dead.by_class.is_empty() || report.counts.dead > 0)
@@ -215,27 +243,16 @@ impl Look<'_> {
             let filter = ItemFilter {
                 run: Some(report.run),
                 state: Some(StateKind::Dead),
-                since,
+                since: Some(since),
                 ..ItemFilter::default()
             };
-            let limit = usize::try_from(count).unwrap_or(usize::MAX);
             let query = ChangeQuery { filter, newest_first: true, after: None, limit };
             let found = self.floor.store.items_by_change(query).await?.len() as u64;
             if found > 0 {
                 by_run.insert(report.run.to_string(), found);
             }
-            died += found;
         }
-        if died >= count {
-            let within = target.def.dead_within.as_secs();
-            let pipeline = &self.pipeline.definition.name;
-            let data =
-                json!({"pipeline": pipeline, "at_least": died, "within_seconds": within, "runs": by_run});
-            let key = format!("{pipeline}/{}", self.now.0);
-            known.pending.push(self.notice(NotifyOn::DeadGrowth, &key, Some(target), data));
-            known.dead.insert(target.name.clone(), self.now);
-        }
-        Ok(())
+        Ok(by_run)
     }
 
     /// Runs with items that are due for long and that nobody takes. One that is paused is told as that.
@@ -266,4 +283,28 @@ impl Look<'_> {
 fn of_run(report: &RunReport) -> Value {
     json!({"run": report.run, "pipeline": report.pipeline, "category": report.category, "status": report.status,
         "reason": report.reason, "counts": report.counts, "finished_at": report.finished_at})
+}
+
+impl Known {
+    /// Whether a run that ended at this time, having come to this, has anything to tell that was not told.
+    fn is_news(&self, run: RunId, at: &str, came_to: &Value) -> bool {
+        self.ended.get(&run).is_none_or(|before| before != at) && self.done.get(&run) != Some(came_to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_went_on_and_did_nothing_is_no_news() {
+        let (run, came_to) = (RunId(1), json!([{"admitted": 5}, 5]));
+        let mut known = Known::default();
+        assert!(known.is_news(run, "03:00", &came_to));
+        known.ended.insert(run, "03:00".to_owned());
+        known.done.insert(run, came_to.clone());
+        assert!(!known.is_news(run, "03:00", &came_to), "it was told");
+        assert!(!known.is_news(run, "04:00", &came_to), "it did nothing");
+        assert!(known.is_news(run, "04:00", &json!([{"admitted": 5}, 6])), "an item was tried again");
+    }
 }

@@ -32,7 +32,7 @@ pub async fn close(floor: &Floor, run: RunId) -> Result<Closed> {
             .hint(format!("`redrive cancel {run}` takes it out before that")));
     }
     if known.row.control == Control::Cancelled {
-        return Err(Error::refused(format!("run {run} was cancelled; it takes nothing already"))
+        return Err(Error::refused(format!("run {run} was cancelled, and takes nothing any more"))
             .code(Code::RunCancelled));
     }
     let before = known.row.admitted_all;

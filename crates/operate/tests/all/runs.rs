@@ -4,6 +4,7 @@ use redrive_core::id::RunId;
 use redrive_core::status::RunStatus;
 use redrive_operate::Kind;
 use redrive_operate::items::{self, ItemName};
+use redrive_operate::pauses;
 use redrive_operate::runs::{self, Begin, Edit, List, Next, Resume};
 use redrive_operate::work::{Unobserved, WorkSettings, work};
 
@@ -39,6 +40,17 @@ async fn a_paused_run_is_not_worked_on_until_it_is_resumed() {
     assert_eq!(worked.expect("worked").report.status, RunStatus::Completed);
     let refused = runs::cancel(&house.floor, run).await.expect_err("it is finished");
     assert_eq!(refused.kind, Kind::Refused);
+}
+
+#[tokio::test]
+async fn a_pause_that_is_said_again_without_words_keeps_those_it_has() {
+    let house = House::new(STAGES, LINES);
+    house.begin(Begin::default()).await.expect("begun");
+    let which = pauses::Which { pipeline: "p".to_owned(), stage: None };
+    for (said, stands) in [("", ""), ("one", "one"), ("", "one"), ("two", "two")] {
+        let paused = pauses::pause(&house.floor, &which, said, None).await.expect("paused");
+        assert_eq!(paused.iter().map(|pause| pause.why.as_str()).collect::<Vec<_>>(), [stands], "{said:?}");
+    }
 }
 
 #[tokio::test]

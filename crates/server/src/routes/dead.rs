@@ -24,27 +24,30 @@ const REASON: Param = param("reason", Kind::Schema("reason"), "dead for this rea
 const GROUP: Param = param("group", Kind::Text, "in this group of alike errors");
 const TEXT: Param = param("text", Kind::Text, "whose key or last failure contains this");
 const SINCE: Param = param("since", Kind::Number, "that died within so many milliseconds");
+const ITEM: Param = param("item", Kind::Text, "only this one, by its id, the beginning of it, or its key");
+const SORT: Param = param("sort", Kind::Schema("dead_order"), "in this order; newest first otherwise");
+const OPEN: Param = param("open", Kind::Flag, "leaves out groups that are acknowledged");
 const LIMIT: Param = param("limit", Kind::Count(MOST), "at most so many");
 const AFTER: Param = param("after", Kind::Text, "goes on after this, from `next` of the page before");
 
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/dead", "Lists dead items.", Shape::Json("dead_list"), list)
-            .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE, LIMIT, AFTER]),
+            .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE, ITEM, SORT, LIMIT, AFTER]),
         Route::get(
             "/v1/dead/groups",
             "Groups dead items by alike errors.",
             Shape::Json("dead_groups"),
             groups,
         )
-        .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, TEXT, SINCE, LIMIT]),
+        .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE, ITEM, OPEN, LIMIT]),
         Route::get(
             "/v1/dead/export",
             "Gives dead items with their contents and histories, as JSON Lines.",
             Shape::Lines("life"),
             export,
         )
-        .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE]),
+        .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE, ITEM]),
         Route::post(
             "/v1/dead/import",
             "Sends dead items back with the contents of lines of an export.",
@@ -74,14 +77,14 @@ fn which(query: &Query) -> Result<Which> {
         group: query.text("group"),
         text: query.text("text"),
         within_ms: query.number("since"),
-        item: None,
+        item: query.text("item"),
     })
 }
 
 async fn list(call: Call) -> Result<Reply> {
     let request = List {
         which: which(&call.query)?,
-        order: DeadOrder::default(),
+        order: call.query.one::<DeadOrder>("sort")?.unwrap_or_default(),
         limit: call.query.number("limit").unwrap_or(USUAL),
         after: call.query.text("after"),
     };
@@ -90,7 +93,11 @@ async fn list(call: Call) -> Result<Reply> {
 
 async fn groups(call: Call) -> Result<Reply> {
     let limit = call.query.number("limit").unwrap_or(USUAL);
-    Reply::json(&dead::groups(&call.floor, &which(&call.query)?, limit).await?)
+    let which = which(&call.query)?;
+    Reply::json(&match call.query.flag("open") {
+        true => dead::open_groups(&call.floor, &which, limit).await?,
+        false => dead::groups(&call.floor, &which, limit).await?,
+    })
 }
 
 async fn export(call: Call) -> Result<Reply> {

@@ -15,7 +15,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/healthz", "Says that the process lives.", Shape::Json("health"), health).for_anybody(),
         Route::get(
             "/readyz",
-            "Says whether the store answers, somebody works here and the process is not told to stop.",
+            "Says whether the store answers, somebody works here (or nobody is to) and the process is not told to stop.",
             Shape::Json("readiness"),
             ready,
         )
@@ -54,7 +54,7 @@ async fn ready(call: Call) -> Result<Reply> {
         () = app.floor.env.clock.sleep(limits::READY_WITHIN) => false,
     };
     let (workers, draining) = (app.is_working(), app.is_draining());
-    let ready = store && workers && !draining;
+    let ready = store && (workers || app.only_answers) && !draining;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok(Reply::json(&Readiness { ready, store, workers, draining })?.with_status(status))
 }

@@ -30,6 +30,13 @@ const USUAL: [DeadColumn; 8] = [
     DeadColumn::Message,
 ];
 
+/// The same, and when an item is to be removed where somebody asked for that.
+fn usual(items: &[DeadItem]) -> Vec<DeadColumn> {
+    let doomed = items.iter().any(|item| item.purge_at.is_some());
+    let (message, before) = (DeadColumn::Message, &USUAL[..USUAL.len() - 1]);
+    before.iter().copied().chain(doomed.then_some(DeadColumn::PurgeAt)).chain([message]).collect()
+}
+
 /// Lists dead items.
 pub async fn list(context: &Context, request: &List, columns: &[DeadColumn], csv: bool) -> Answer {
     let found = dead::list(&context.floor_to_read()?, request).await?;
@@ -40,7 +47,7 @@ pub async fn list(context: &Context, request: &List, columns: &[DeadColumn], csv
     match (csv, columns) {
         (true, []) => lines(&values(&found.items, DeadColumn::value_variants()))?,
         (true, columns) => lines(&values(&found.items, columns))?,
-        (false, []) => context.tell(&listing(&found.items, &USUAL, &context.screen()))?,
+        (false, []) => context.tell(&listing(&found.items, &usual(&found.items), &context.screen()))?,
         (false, columns) => context.tell(&listing(&found.items, columns, &context.screen()))?,
     }
     if let Some(next) = found.next {
@@ -97,6 +104,7 @@ fn cell(item: &DeadItem, column: DeadColumn, screen: &Screen) -> Cell {
         DeadColumn::Reason | DeadColumn::Class => Cell::state(whole(item, column)),
         DeadColumn::Attempts => count(item.attempts.into()).into(),
         DeadColumn::FailedAt => screen.happened(&item.failed_at).into(),
+        DeadColumn::PurgeAt => item.purge_at.as_deref().map_or("-".to_owned(), |at| screen.when(at)).into(),
         DeadColumn::Message => said(item.message.as_deref().unwrap_or_default(), MESSAGE).into(),
         other => whole(item, other).into(),
     }
@@ -116,6 +124,7 @@ fn shown(column: DeadColumn, one_run: bool) -> Column<'static> {
         DeadColumn::FailedAt => Column::whole("died").rank(1),
         DeadColumn::Group => Column::whole("group").rank(3),
         DeadColumn::Message => Column::text("message").least(28).wide(),
+        DeadColumn::PurgeAt => Column::whole("removed"),
     }
 }
 
@@ -133,6 +142,7 @@ fn name(column: DeadColumn) -> &'static str {
         DeadColumn::FailedAt => "failed_at",
         DeadColumn::Group => "group",
         DeadColumn::Message => "message",
+        DeadColumn::PurgeAt => "purge_at",
     }
 }
 
@@ -150,6 +160,7 @@ fn whole(item: &DeadItem, column: DeadColumn) -> String {
         DeadColumn::FailedAt => item.failed_at.clone(),
         DeadColumn::Group => item.group.clone().unwrap_or_default(),
         DeadColumn::Message => item.message.clone().unwrap_or_default(),
+        DeadColumn::PurgeAt => item.purge_at.clone().unwrap_or_default(),
     }
 }
 

@@ -98,8 +98,8 @@ async fn purge_later(context: &Context, which: Which, all: bool, yes: bool, span
         json(&Changed { items, operation, undo_until, ..Changed::default() })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let when = view.undo_until.as_deref().unwrap_or_default();
-    context.tell(&format!("{}: {} will be removed at {when}", view.id, things(items, "item")))?;
+    let when = view.undo_until.map(|at| context.screen().at(&at)).unwrap_or_default();
+    context.tell(&format!("{}: {} will be removed {when}", view.id, things(items, "item")))?;
     context.hint(&format!("`redrive dead operations --stop {}` undoes it until then", view.id));
     context.hint("`redrive serve` and `redrive work` carry it out when it is time");
     Ok(ExitCode::SUCCESS)
@@ -149,6 +149,10 @@ fn operated(operations: &[OperationView], screen: &Screen) -> String {
         Column::text("request").least(16).rank(3).wide(),
     ]);
     for operation in operations {
+        let mut asked = operation.asked.clone();
+        if let Some(at) = &operation.undo_until {
+            asked = asked.replace(&format!("at {at}"), &screen.at(at));
+        }
         table.row([
             operation.id.to_string().into(),
             format!("{:?}", operation.kind).to_lowercase().into(),
@@ -157,7 +161,7 @@ fn operated(operations: &[OperationView], screen: &Screen) -> String {
             screen.happened(&operation.created_at).into(),
             count(operation.changed).into(),
             count(operation.skipped).into(),
-            short(&operation.asked, usize::MAX).into(),
+            short(&asked, usize::MAX).into(),
         ]);
     }
     table.on(screen)

@@ -70,14 +70,14 @@ pub async fn start(context: &Context, operation: OperationId) -> Answer {
         json(&view)?;
         return Ok(ExitCode::SUCCESS);
     }
-    context.tell(&stands(&view))?;
+    context.tell(&stands(&view, &context.screen()))?;
     if view.state == OperationState::Open {
         context.hint("`redrive serve` and `redrive work` carry it on; saying this again does, too");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn stands(view: &OperationView) -> String {
+fn stands(view: &OperationView, screen: &Screen) -> String {
     let state = format!("{:?}", view.state).to_lowercase();
     let mut text = format!(
         "{} is {state}: {} changed, {} left alone",
@@ -89,7 +89,7 @@ fn stands(view: &OperationView) -> String {
         text.push_str(&format!("; {} died since it was frozen, and stay", count(late)));
     }
     if let Some(at) = &view.undo_until {
-        text.push_str(&format!("; it can be undone until {at}"));
+        text.push_str(&format!("; it is carried out {}, and can be undone until then", screen.at(at)));
     }
     if let Some(why) = &view.stopped {
         text.push_str(&format!("; stopped: {why}"));
@@ -162,7 +162,7 @@ pub async fn redrive(context: &Context, args: &RedriveArgs) -> Answer {
     if context.global.json {
         json(&done)?;
     } else {
-        context.tell(&stands(&view))?;
+        context.tell(&stands(&view, &context.screen()))?;
     }
     match view.state {
         OperationState::Cancelled => {

@@ -214,6 +214,20 @@ fn every_second_name_of_a_schema_is_told() {
 }
 
 #[test]
+fn every_code_of_an_error_is_told() {
+    let shapes = std::fs::read_to_string(root().join("crates/operate/schemas.json")).expect("it is there");
+    let shapes: serde_json::Value = serde_json::from_str(&shapes).expect("JSON");
+    let codes = shapes["$defs"]["code"]["enum"].as_array().expect("a list");
+    let page = read("docs/machines.md");
+    let silent: Vec<_> = codes
+        .iter()
+        .filter_map(serde_json::Value::as_str)
+        .filter(|code| !page.contains(&format!("`{code}`")))
+        .collect();
+    assert!(!codes.is_empty() && silent.is_empty(), "docs/machines.md does not tell {silent:?}");
+}
+
+#[test]
 fn every_link_leads_somewhere() {
     let more = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md"]
         .map(str::to_owned);
