@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::events::Events;
 use crate::guard::Hosts;
 use crate::tokens::Tokens;
+use crate::writes::Writes;
 
 /// What requests share.
 pub struct App {
@@ -37,6 +38,8 @@ pub struct App {
     pub draining: watch::Receiver<bool>,
     /// Whether somebody works here, where that was asked for.
     pub working: AtomicBool,
+    /// Whether the store can be written.
+    pub writes: Writes,
 }
 
 impl App {

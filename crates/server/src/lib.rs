@@ -28,6 +28,7 @@ mod streams;
 mod teller;
 mod tls;
 mod tokens;
+mod writes;
 
 pub use daemon::{Daemon, Settings};
 pub use tls::Certificate;
