@@ -168,6 +168,11 @@ impl Start {
         if let Some((name, _)) = foreign.iter().find(|(_, given)| *given) {
             return Err(Error::wrong(format!("`{name}` means nothing to this kind of operation")));
         }
+        filter.check()?;
+        if keys.len() > MOST {
+            return Err(Error::wrong(format!("at most {MOST} `keys` at once, and these are {}", keys.len()))
+                .hint("ask several times, or leave them out to have all items done again"));
+        }
         if *in_ms < 0 {
             return Err(Error::wrong("`in_ms` is a number from 0 on"));
         }
@@ -299,4 +304,21 @@ async fn foresee(floor: &Floor, request: &Start) -> Result<Started> {
             told(redrive_engine::report::live_items(&*floor.store, known.row.id).await?, 0)
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::id::RunId;
+
+    use super::*;
+
+    #[test]
+    fn a_rerun_names_so_many_keys_at_most() {
+        let filter = Which { run: Some(RunId(1)), stage: Some("s".to_owned()), ..Which::default() };
+        let of =
+            |keys| Start { keys: vec!["k".to_owned(); keys], ..Start::of(StartKind::Rerun, filter.clone()) };
+        assert!(of(MOST).check().is_ok());
+        let told = of(MOST + 1).check().expect_err("refused").message;
+        assert!(told.contains("at most 100 `keys`"), "{told}");
+    }
 }
