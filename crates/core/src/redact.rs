@@ -14,6 +14,8 @@ pub const REDACTED: &str = "[redacted]";
 const SCAN_MAX: usize = 64 * 1024;
 /// Fewest bytes that are looked at, however short the result may be.
 const SCAN_MIN: usize = 8 * 1024;
+/// No secret is longer than this that cannot be told by its beginning.
+const LONGEST_SECRET: usize = 4 * 1024;
 /// Words that follow "bearer" or "basic" in prose and are no secret.
 const PROSE: [&str; 9] = [
     "authentication",
@@ -153,10 +155,15 @@ fn clean_prefix(
     let mut unseen = bytes.len() - seen.len();
     let mut text = hide(printable(&String::from_utf8_lossy(seen)));
     if unseen > 0 {
-        let kept = floor_char_boundary(&text, text.len().saturating_sub(edge));
-        unseen += text.len() - kept;
-        text.truncate(kept);
-        unseen += drop_broken_end(&mut text);
+        unseen += drop_end(&mut text, edge);
+        let broken = text.len() - start_of_last_word(&text);
+        if broken > LONGEST_SECRET {
+            // No secret is as long, so that the word begins with something else. What it has of one is found while it is whole.
+            text = redact(text);
+            unseen += drop_end(&mut text, LONGEST_SECRET);
+            return truncate(text, max, unseen);
+        }
+        unseen += drop_end(&mut text, broken);
     }
     truncate(redact(text), max, unseen)
 }
@@ -204,14 +211,18 @@ fn printable(text: &str) -> String {
     kept
 }
 
-/// Drops the last word of a text whose end was not looked at, and returns its length: half a secret may not be
-/// recognisable as one.
-fn drop_broken_end(text: &mut String) -> usize {
+/// Where the last word begins of a text whose end was not looked at: half a secret may not be recognisable as one.
+fn start_of_last_word(text: &str) -> usize {
     let boundary =
         |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '{' | '}' | '[' | ']' | '(' | ')');
-    let end = text.rfind(boundary).map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8));
-    let dropped = text.len() - end;
-    text.truncate(end);
+    text.rfind(boundary).map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))
+}
+
+/// Drops so many bytes at the end of a text, and a few more where a character would be broken; returns how many.
+fn drop_end(text: &mut String, bytes: usize) -> usize {
+    let kept = floor_char_boundary(text, text.len().saturating_sub(bytes));
+    let dropped = text.len() - kept;
+    text.truncate(kept);
     dropped
 }
 
@@ -324,10 +335,29 @@ mod tests {
     #[test]
     fn the_cut_is_counted_with_what_was_never_looked_at() {
         let text = clean(&vec![b'x'; 1_000_000], 100);
-        assert_eq!(text, "… (1000000 bytes cut)");
+        assert_eq!(text, format!("{}… (999923 bytes cut)", "x".repeat(77)));
         let text = clean("word ".repeat(200_000).as_bytes(), 100);
         assert!(text.starts_with("word word") && text.len() <= 100, "{text}");
         assert_eq!(clean("äöü".as_bytes(), 3), "ä");
+    }
+
+    #[test]
+    fn of_a_long_text_without_spaces_the_beginning_stays_and_no_secret_of_it_does() {
+        let long = |beginning: &str| clean(format!("{beginning}{}", "M".repeat(3_000_000)).as_bytes(), 2_000);
+        assert!(long("HTTP-500:").starts_with("HTTP-500:MMMM"));
+        for (beginning, secret) in [
+            ("x;Bearer ", "MMM"),
+            ("x;eyJhbGciOiJIUzI1NiJ9.Canary0123;", "Canary"),
+            ("https://user:Canary@db.test/", "Canary"),
+        ] {
+            assert!(!long(beginning).contains(secret), "{beginning}");
+        }
+        // What is cut where nobody looks any more is not shown in part.
+        for before in (0..SCAN_MIN).step_by(7) {
+            let text =
+                format!("{};eyJ{}.Canary;{}", "M".repeat(before), "C4n4ry".repeat(30), "M".repeat(20_000));
+            assert!(!clean(text.as_bytes(), SCAN_MIN).contains("C4n4ry"), "{before}");
+        }
     }
 
     proptest! {

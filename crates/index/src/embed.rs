@@ -144,6 +144,7 @@ impl IndexEmbed {
         });
         let request = Request {
             run: request.run,
+            rank: request.rank,
             stage: request.stage.clone(),
             items: items.collect(),
             timeout: request.timeout,

@@ -58,6 +58,30 @@ impl Default for Claim {
     }
 }
 
+impl Claim {
+    /// Refuses names that are too long, or too many.
+    fn check_names(&self) -> Result<()> {
+        let is_long = |name: &String| name.chars().nth(LONGEST_NAME).is_some();
+        if self.stages.len() > MOST_STAGES {
+            let named = self.stages.len();
+            return Err(Error::wrong(format!(
+                "a claim names at most {MOST_STAGES} `stages`, and this one {named}"
+            )));
+        }
+        let long = [
+            ("worker", self.worker.iter().any(is_long)),
+            ("pipeline", self.pipeline.iter().any(is_long)),
+            ("stages", self.stages.iter().any(is_long)),
+        ];
+        match long.iter().find(|(_, long)| *long) {
+            Some((key, _)) => {
+                Err(Error::wrong(format!("`{key}`: a name has at most {LONGEST_NAME} characters")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// A sign of life.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -194,14 +218,8 @@ impl From<Heard> for HeardView {
 pub async fn claim(floor: &Floor, claim: Claim) -> Result<Claimed> {
     floor.require(Role::Worker)?;
     floor.require_payloads()?;
+    claim.check_names()?;
     let worker = claim.worker.unwrap_or_else(|| floor.asker.name.clone());
-    let is_long = |name: &String| name.len() > LONGEST_NAME;
-    let any_long = claim.stages.iter().chain(&claim.pipeline).any(is_long) || is_long(&worker);
-    if any_long || claim.stages.len() > MOST_STAGES {
-        return Err(Error::wrong(format!(
-            "a claim names at most {MOST_STAGES} stages, each with at most {LONGEST_NAME} characters"
-        )));
-    }
     if !(1..=MOST_ITEMS).contains(&claim.max_items) {
         return Err(Error::wrong(format!("max_items is a number from 1 to {MOST_ITEMS}")));
     }
@@ -314,5 +332,24 @@ fn refused(why: Refused) -> Error {
         Refused::Lost => Error::refused("what became of the batch could not be kept")
             .code(Code::LeaseOver)
             .hint("its items are worked on again; claim again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_too_long_is_refused_by_its_own_key() {
+        let long = || "é".repeat(LONGEST_NAME + 1);
+        let told = |claim: Claim| claim.check_names().expect_err("refused").message;
+        let worker = told(Claim { worker: Some("x".repeat(1 << 20)), ..Claim::default() });
+        assert_eq!(worker, "`worker`: a name has at most 200 characters");
+        assert!(told(Claim { pipeline: Some(long()), ..Claim::default() }).starts_with("`pipeline`"));
+        assert!(told(Claim { stages: vec![long()], ..Claim::default() }).starts_with("`stages`"));
+        let many = Claim { stages: vec!["s".to_owned(); MOST_STAGES + 1], ..Claim::default() };
+        assert!(told(many).contains("at most 100 `stages`, and this one 101"));
+        let most = Claim { worker: Some("é".repeat(LONGEST_NAME)), ..Claim::default() };
+        assert!(most.check_names().is_ok());
     }
 }

@@ -15,6 +15,7 @@
 //! | gates: how fast each dependency is called, and what keeps it closed | [`gates`] |
 //! | what failed, how reliable stages are, whether the laws hold, what can be forgotten | [`reports`] |
 //! | give room back, copy the store | [`care`] |
+//! | whether the store can be written | [`room`] |
 //! | make a directory searchable and keep it so | [`index`] |
 //! | find passages, read on around one | [`search`], [`passages`] |
 //! | what retry policies do, before anything depends on them | [`policies`] |
@@ -51,6 +52,7 @@ pub mod policies;
 pub mod reports;
 pub mod results;
 pub mod retention;
+pub mod room;
 pub mod runs;
 pub mod schedules;
 pub mod schemas;

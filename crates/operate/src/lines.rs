@@ -26,6 +26,12 @@ impl Lines {
     pub(crate) fn line(&self, key: &str) -> Option<usize> {
         self.lines.get(key).copied()
     }
+
+    /// The first line of what is written in a table, or in any of an array of tables.
+    pub(crate) fn first(&self, table: &str) -> Option<usize> {
+        let inside = |key: &str| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        self.lines.iter().filter(|(key, _)| inside(key)).map(|(_, line)| *line).min()
+    }
 }
 
 /// A path in which elements of arrays, such as `stage#2`, have their names: `stage.llm_call`.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redrive_engine::handler::Handler;
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_index::ParseHandler;
-use redrive_pipeline::{Definition, Outbound, Problem, StageDef, StageKind};
+use redrive_pipeline::{Definition, Outbound, Problem, RetentionDef, StageDef, StageKind};
 use redrive_store::{NewRun, RunRow};
 
 use crate::error::{Code, Error, Result};
@@ -58,21 +58,23 @@ impl Pipeline {
     /// With every problem in it, or when a stage names an address that it may not call.
     pub fn sent(wiring: &dyn Wiring, text: &str, folder: PathBuf) -> Result<Self> {
         let file = "the pipeline".to_owned();
-        let text = text.trim_start_matches('\u{feff}');
-        let (definition, text) = match parse(text, &file)?.outbound {
+        let said = text.trim_start_matches('\u{feff}');
+        let (definition, text) = match parse(said, &file)?.outbound {
             Some(Outbound::Any) => {
                 let error = Error::forbidden("a pipeline that is sent may not call any address");
                 return Err(
                     error.hint("leave `outbound` out, or put the pipeline into the folder of --pipelines")
                 );
             }
-            Some(Outbound::Public) => (parse(text, &file)?, text.to_owned()),
+            Some(Outbound::Public) => (parse(said, &file)?, said.to_owned()),
             None => {
-                let guarded = format!("outbound = \"public\"\n{text}");
+                let guarded = format!("outbound = \"public\"\n{said}");
                 (parse(&guarded, &file)?, guarded)
             }
         };
-        refuse_own_name(&text, &definition, &file)?;
+        // Lines are counted in what was sent.
+        refuse_own_name(said, &definition, &file)?;
+        refuse_standing_orders(said, &definition, &file)?;
         for stage in definition.all_stages() {
             wiring.check_outbound(stage).map_err(|why| {
                 Error::forbidden(format!("stage {} names {why}", stage.name))
@@ -119,6 +121,28 @@ fn refuse_own_name(text: &str, definition: &Definition, file: &str) -> Result<()
     let message = format!("names that begin with {own} are Redrive's own");
     let hint = Some("choose another name".to_owned());
     Err(problems_in(file, vec![Problem { file: file.to_owned(), line, key, message, hint }]))
+}
+
+/// Refuses what a daemon does by itself for pipelines of its folder, and never for one that is sent: nothing would come of it.
+fn refuse_standing_orders(text: &str, definition: &Definition, file: &str) -> Result<()> {
+    let Definition { notify, schedule, retention, .. } = definition;
+    let orders = [
+        ("notify", !notify.is_empty(), "tells somebody"),
+        ("schedule", schedule.is_some(), "begins by itself"),
+        ("retention", *retention != RetentionDef::default(), "is forgotten by itself"),
+    ];
+    let problem = |(key, _, what): &(&str, bool, &str)| Problem {
+        file: file.to_owned(),
+        line: Lines::of(text).first(key).unwrap_or(1),
+        key: (*key).to_owned(),
+        message: format!("only a pipeline of the folder {what}, and this one is sent"),
+        hint: Some(format!("leave `{key}` out, or put the pipeline into the folder of --pipelines")),
+    };
+    let problems: Vec<Problem> = orders.iter().filter(|(_, given, _)| *given).map(problem).collect();
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(problems_in(file, problems)),
+    }
 }
 
 /// What is wrong with the expressions of a pipeline, which only whoever wires it can read, and with its time zone, which

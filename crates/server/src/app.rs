@@ -12,6 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::events::Events;
 use crate::guard::Hosts;
 use crate::tokens::Tokens;
+use crate::writes::Writes;
 
 /// What requests share.
 pub struct App {
@@ -39,6 +40,8 @@ pub struct App {
     pub only_answers: bool,
     /// Whether somebody works here.
     pub working: AtomicBool,
+    /// Whether the store can be written.
+    pub writes: Writes,
 }
 
 impl App {

@@ -29,6 +29,7 @@ use crate::scheduler;
 use crate::teller;
 use crate::tls::Certificate;
 use crate::tokens::Tokens;
+use crate::writes::{self, Writes};
 
 /// How the daemon serves.
 #[derive(Debug, Clone)]
@@ -115,6 +116,7 @@ impl Daemon {
             draining,
             only_answers: settings.work.is_none(),
             working: AtomicBool::new(settings.work.is_some()),
+            writes: Writes::default(),
             floor,
         });
         let (clock, secure) = (app.floor.env.clock.clone(), tls.is_some());
@@ -159,6 +161,7 @@ impl Daemon {
         beside.spawn(scheduler::watch(app.clone()));
         beside.spawn(keeper::watch(app.clone()));
         beside.spawn(teller::watch(app.clone()));
+        beside.spawn(writes::watch(app.clone()));
         let door = tokio::spawn(service.listen(listener));
         let mut told = stop.subscribe();
         let drained = async {
@@ -217,7 +220,7 @@ async fn reload(app: Arc<App>) {
 }
 
 fn told(file: &Reloaded) {
-    let name = file.file.display();
+    let name = one_line(&file.file.display().to_string());
     match &file.problem {
         // Whoever was warned of it is told, too, that it is over.
         None if file.was_wrong => {
@@ -226,10 +229,19 @@ fn told(file: &Reloaded) {
         None => tracing::info!(target: "redrive::serve", file = %name, "pipeline in force"),
         Some(problem) => {
             let problems: Vec<String> = problem.problems.iter().map(ToString::to_string).collect();
-            let problems = problems.join("; ");
-            tracing::warn!(target: "redrive::serve", file = %name, why = %problem, problems, "pipeline refused");
+            let (why, problems) = (one_line(&problem.to_string()), one_line(&problems.join("; ")));
+            tracing::warn!(target: "redrive::serve", file = %name, %why, problems, "pipeline refused");
         }
     }
+}
+
+/// A text as one line of a log: a name may have line breaks, and what follows one would look like a line of its own.
+fn one_line(text: &str) -> String {
+    let visible = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(visible).collect()
 }
 
 /// Passes on what is observed, and the word to stop.
@@ -271,5 +283,15 @@ impl Observer for Crew {
 
     fn left(&self, report: &RunReport) {
         self.inner.left(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_begins_no_line_of_the_log() {
+        assert_eq!(one_line("é\n2026-01-01 ERROR \u{1b}[2J.toml"), "é\\n2026-01-01 ERROR \\u{1b}[2J.toml");
     }
 }

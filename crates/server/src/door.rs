@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
@@ -28,7 +28,13 @@ pub fn router(app: &Arc<App>, routes: Vec<Route>) -> Router {
         let (path, app) = (route.path, app.clone());
         let handler = move |request: Request| {
             let (app, route) = (app.clone(), route.clone());
-            async move { answered(answer(app, &route, request).await) }
+            async move {
+                let answer = answer(app.clone(), &route, request).await;
+                if answer.as_ref().is_err_and(Problem::is_for_want_of_room) {
+                    app.writes.found_no_room();
+                }
+                answered(answer)
+            }
         };
         let methods = paths.remove(path).unwrap_or_default();
         paths.insert(path, methods.merge(on(filter, handler)));
@@ -89,6 +95,7 @@ async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply,
     let path = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let body = match route.method == Method::POST {
         true => {
+            refuse_large(&body)?;
             let body = read(&app, body).await?;
             guard::json_only(&parts.headers, body.is_empty())?;
             if body.is_empty() && route.body.is_some() && !route.body_optional {
@@ -104,6 +111,18 @@ async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply,
     Ok((route.call)(call).await?)
 }
 
+/// Refuses a body that says that it is too large before any of it is waited for.
+fn refuse_large(body: &Body) -> Result<(), Problem> {
+    match body.size_hint().lower() > limits::BODY as u64 {
+        true => Err(too_large().into()),
+        false => Ok(()),
+    }
+}
+
+fn too_large() -> Error {
+    Error::wrong(format!("a body has at most {} MiB", limits::BODY >> 20)).code(Code::TooLarge)
+}
+
 /// Reads a body, so much of it, and for so long.
 async fn read(app: &App, body: Body) -> Result<Bytes, Problem> {
     tokio::select! {
@@ -111,7 +130,7 @@ async fn read(app: &App, body: Body) -> Result<Bytes, Problem> {
             let large = std::error::Error::source(&error)
                 .is_some_and(|source| source.is::<http_body_util::LengthLimitError>());
             match large {
-                true => Error::wrong(format!("a body has at most {} MiB", limits::BODY >> 20)).code(Code::TooLarge),
+                true => too_large(),
                 false => Error::wrong(format!("the body breaks off: {error}")),
             }
             .into()
@@ -120,5 +139,16 @@ async fn read(app: &App, body: Body) -> Result<Bytes, Problem> {
             let error = Error::wrong("the body did not come in time");
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, error))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_says_that_it_is_too_large_is_not_waited_for() {
+        assert!(refuse_large(&Body::from(vec![0; limits::BODY])).is_ok());
+        assert!(refuse_large(&Body::from(vec![0; limits::BODY + 1])).is_err());
     }
 }

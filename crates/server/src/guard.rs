@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use redrive_operate::{Asker, Error};
 
 use crate::problem::Problem;
@@ -49,19 +49,22 @@ impl Hosts {
         if hosts.next().is_none() || hosts.next().is_some() || !host.is_some_and(|host| self.has(host)) {
             return refused(StatusCode::MISDIRECTED_REQUEST, "the Host header names another server");
         }
-        if let Some(site) = headers.get("sec-fetch-site")
-            && site != "same-origin"
-            && site != "none"
+        // Of two, somebody else may go by the other one.
+        let once = |name: &str| headers.get_all(name).iter().count() <= 1;
+        let mut sites = headers.get_all("sec-fetch-site").iter();
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let of_host = |origin: &HeaderValue| {
+            let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+            origin.map(|(_, of)| of) == host
+        };
+        match once("origin")
+            && once("sec-fetch-site")
+            && sites.all(|site| site == "same-origin" || site == "none")
+            && origins.all(of_host)
         {
-            return refused(StatusCode::FORBIDDEN, "pages of other sites may not ask");
+            true => Ok(()),
+            false => refused(StatusCode::FORBIDDEN, "pages of other sites may not ask"),
         }
-        if headers.contains_key(header::ORIGIN) {
-            let origin = text(headers, "origin").and_then(|origin| origin.split_once("://"));
-            if origin.map(|(_, of)| of) != host {
-                return refused(StatusCode::FORBIDDEN, "pages of other sites may not ask");
-            }
-        }
-        Ok(())
     }
 }
 
@@ -126,8 +129,6 @@ pub fn json_only(headers: &HeaderMap, empty: bool) -> Result<(), Problem> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -174,6 +175,25 @@ mod tests {
             ("origin", "http://localhost:7301"),
         ] {
             assert!(!with(&[more]), "{more:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_or_an_origin_that_is_said_twice_is_refused() {
+        let hosts = Hosts::of("127.0.0.1:7300".parse().expect("an address"), &[]);
+        let (own, other) = (("origin", "http://localhost:7300"), ("origin", "http://evil.example"));
+        let (here, there) = (("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site"));
+        let (host, alias) = (("host", "localhost:7300"), ("host", "127.0.0.1:7300"));
+        let is_let_in = |pairs: &[(&'static str, &'static str)]| {
+            let mut given = HeaderMap::new();
+            pairs.iter().for_each(|(name, value)| {
+                given.append(*name, HeaderValue::from_static(value));
+            });
+            hosts.check(&given).is_ok()
+        };
+        assert!(is_let_in(&[host, own, here]));
+        for twice in [[own, other], [other, own], [own, own], [here, there], [there, here], [host, alias]] {
+            assert!(!is_let_in(&[&[host], &twice[..]].concat()), "{twice:?}");
         }
     }
 

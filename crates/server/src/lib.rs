@@ -29,6 +29,7 @@ mod teller;
 mod tls;
 mod tokens;
 mod words;
+mod writes;
 
 pub use daemon::{Daemon, Settings};
 pub use tls::Certificate;

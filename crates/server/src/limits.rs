@@ -38,3 +38,7 @@ pub const TELL_EVERY: Duration = Duration::from_secs(1);
 pub const TELL_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
 /// How long the store may take to say that it is there.
 pub const READY_WITHIN: Duration = Duration::from_secs(2);
+/// How often it is tried whether the store can be written.
+pub const TRY_WRITING_EVERY: Duration = Duration::from_secs(5);
+/// How often that is tried where it could not.
+pub const TRY_WRITING_AGAIN: Duration = Duration::from_secs(1);

@@ -43,6 +43,11 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, error)
     }
 
+    /// Whether the store has no room.
+    pub fn is_for_want_of_room(&self) -> bool {
+        self.error.code == Code::StoreFull
+    }
+
     /// As HTTP.
     pub fn into_response(self) -> Response {
         let Self { status, error } = self;

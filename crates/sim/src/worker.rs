@@ -90,6 +90,7 @@ impl Worker {
             lease: span(self.pace.lease),
             tick: span(self.pace.tick),
             patience: span(self.pace.patience),
+            full_disk: span(self.pace.patience * 4),
             max_wait: self.pace.max_wait.map(span),
             page: 5,
             looks_again: false,
@@ -102,9 +103,16 @@ impl Worker {
         let settings = Settings { max_wait: Some(span(self.pace.tick * 2)), ..self.settings() };
         let (name, lease) = (settings.name.clone(), settings.lease);
         let pulse = Pulse::begin(store.clone(), env.clone(), name, Vec::new(), lease).await?;
-        let (tick, patience) = (settings.tick, settings.patience);
-        let few =
-            RosterSettings { open: 3, looks: 2, tick, glance: tick, patience, ..RosterSettings::default() };
+        let Settings { tick, patience, full_disk, .. } = settings;
+        let few = RosterSettings {
+            open: 3,
+            looks: 2,
+            tick,
+            glance: tick,
+            patience,
+            full_disk,
+            ..RosterSettings::default()
+        };
         let roster = Roster::new(store, env, &pulse.worker().to_string(), few);
         roster.work(&mut SimHost::new(self.clone(), settings, pulse)).await
     }

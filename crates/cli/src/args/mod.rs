@@ -373,7 +373,7 @@ pub struct EndArgs {
 impl WorkArgs {
     /// How it is worked on.
     pub fn settings(&self) -> WorkSettings {
-        WorkSettings { lease: self.lease, max_wait: self.max_wait }
+        WorkSettings { lease: self.lease, max_wait: self.max_wait, ..WorkSettings::default() }
     }
 }
 

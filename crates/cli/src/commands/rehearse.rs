@@ -13,7 +13,7 @@ use super::{Answer, Context};
 use crate::args::RehearseArgs;
 use crate::output::screen::Screen;
 use crate::output::text::{count, safe, short, things};
-use crate::output::{aside, lines, note};
+use crate::output::{aside, compact, lines, note};
 
 /// Where the summary of a plan begins in a list of them.
 const PLAN: usize = 15;
@@ -134,10 +134,6 @@ fn show(report: &Report, fresh: u64) {
     let mut err = std::io::stderr().lock();
     let _ = write!(err, "\r\x1b[2K{}", short(&line, room));
     let _ = err.flush();
-}
-
-fn compact(value: &impl serde::Serialize) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(|error| Error::internal(error.to_string()))
 }
 
 #[cfg(test)]

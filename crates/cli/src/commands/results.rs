@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use super::{Answer, Context};
 use crate::args::ResultsArgs;
 use crate::exit;
-use crate::output::json;
 use crate::output::results::{Form, Writer, Written};
 use crate::output::target::{Existing, Guard, Sink, Target};
 use crate::output::text::things;
+use crate::output::{compact, json};
 
 /// What stands before the results in a document, or goes with what was written into a file.
 #[derive(Serialize)]
@@ -59,7 +59,7 @@ pub async fn results(context: &Context, args: ResultsArgs) -> Answer {
     let form = if context.global.json && target.is_none() { Form::List } else { Form::Lines };
     let mut writer = Writer::new(sink, form).with_hints(!context.global.quiet);
     if form == Form::List {
-        writer.put(&format!("{},\"items\":[\n", text(&of())?.trim_end_matches('}')))?;
+        writer.put(&format!("{},\"items\":[\n", compact(&of())?.trim_end_matches('}')))?;
     }
     let interrupted = if args.follow {
         results.follow(&mut writer, asked_to_stop()).await?
@@ -68,7 +68,7 @@ pub async fn results(context: &Context, args: ResultsArgs) -> Answer {
         false
     };
     if form == Form::List {
-        let tail = text(writer.written())?;
+        let tail = compact(writer.written())?;
         writer.put(&format!("\n],{}\n", tail.trim_start_matches('{')))?;
     }
     let written = writer.finish()?;
@@ -79,10 +79,6 @@ pub async fn results(context: &Context, args: ResultsArgs) -> Answer {
         (false, 0) => ExitCode::SUCCESS,
         (false, _) => exit::broken(),
     })
-}
-
-fn text(value: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(|error| Error::internal(error.to_string()))
 }
 
 fn told(context: &Context, of: Of<'_>, target: Option<&Target>, written: &Written) -> Result<(), Error> {

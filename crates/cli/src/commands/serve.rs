@@ -15,7 +15,7 @@ use super::work::Watching;
 use super::{Answer, Context, crew};
 use crate::args::ServeArgs;
 use crate::output::text::safe;
-use crate::output::{lines, note};
+use crate::output::{compact, lines, note};
 use crate::wiring::{self, Handlers};
 
 /// The variable with the token of an administrator.
@@ -88,8 +88,4 @@ async fn listen(mut signals: Signals, stop: watch::Sender<Stop>) {
             note("stopping: what runs is finished and recorded; once more breaks it off");
         }
     }
-}
-
-fn compact(value: &impl Serialize) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(|error| Error::internal(error.to_string()))
 }

@@ -49,7 +49,7 @@ impl<'a> Line<'a> {
     }
 
     fn write(&self) {
-        if let Ok(text) = serde_json::to_string(self) {
+        if let Ok(text) = super::compact(self) {
             put(&text);
         }
     }

@@ -54,7 +54,13 @@ struct Told<'a> {
 pub fn error_document(error: &Error) -> String {
     let Error { code, message, hint, problems, kind: _ } = error;
     let error = Told { code: *code, message, hint: hint.as_deref(), problems };
-    serde_json::to_string(&Refusal { error }).unwrap_or_default()
+    compact(&Refusal { error }).unwrap_or_default()
+}
+
+/// A value as JSON in one line.
+pub fn compact(value: &impl Serialize) -> Result<String, Error> {
+    let text = serde_json::to_string(value).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(text::safe_json(text))
 }
 
 /// Writes an error in place of an answer, unless there was one.
@@ -68,7 +74,7 @@ pub fn error_in_place_of_an_answer(error: &Error) {
 /// Writes one JSON document to standard output.
 pub fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Error::internal(error.to_string()))?;
-    lines(&text)
+    lines(&text::safe_json(text))
 }
 
 /// Writes text to standard output. A reader that has gone away is no failure; a full disk is one.

@@ -19,6 +19,23 @@ fn is_unsafe(c: char) -> bool {
     }
 }
 
+/// The same JSON, written so that it cannot drive a terminal. What could is beyond ASCII, or the last sign of it, and so stands
+/// within strings only.
+pub fn safe_json(json: String) -> String {
+    let drives = |c: char| c >= '\u{7f}' && is_unsafe(c);
+    if !json.contains(drives) {
+        return json;
+    }
+    let mut written = String::with_capacity(json.len() + 64);
+    for c in json.chars() {
+        match drives(c) {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| written += &format!("\\u{unit:04x}")),
+            false => written.push(c),
+        }
+    }
+    written
+}
+
 /// How much of an item's key is shown; `--json` has the whole of it.
 pub const KEY: usize = 120;
 
@@ -96,6 +113,17 @@ pub fn span(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_cannot_drive_the_terminal_and_is_the_same_json() {
+        let hidden =
+            "\u{9b}2J\u{202e}b\u{200b}\u{7f}\u{85}\u{2028}\u{feff}\u{e0041} \u{1b}[2J é 日本 \u{1f600}\n";
+        let value = serde_json::json!({hidden: [hidden, "plain"]});
+        let written = safe_json(serde_json::to_string_pretty(&value).expect("written"));
+        assert!(!written.chars().any(is_unsafe), "{written:?}");
+        assert!(written.contains("\\u009b2J\\u202eb\\u200b\\u007f") && written.contains("é 日本 \u{1f600}"));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&written).expect("read"), value);
+    }
 
     #[test]
     fn an_error_text_cannot_drive_the_terminal() {

@@ -68,6 +68,7 @@ mod serve_connections;
 mod serve_edges;
 mod serve_external;
 mod serve_external_ends;
+mod serve_full_disk;
 mod serve_hostile;
 mod serve_load;
 mod serve_notify;

@@ -83,3 +83,21 @@ fn a_thousand_silent_and_slow_connections_do_not_stop_a_submit() {
     daemon.stop().expect(0);
     place.check();
 }
+
+#[test]
+fn a_body_that_is_announced_as_too_large_is_refused_before_it_comes() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place, &[]);
+    let mut stream = TcpStream::connect(daemon.address()).expect("it listens");
+    stream.set_read_timeout(Some(SOON)).expect("set");
+    let head = format!(
+        "POST /v1/runs HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\n\
+         Content-Type: application/json\r\nContent-Length: 17825792\r\n\r\n",
+        daemon.address()
+    );
+    stream.write_all(head.as_bytes()).expect("it reads");
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("it answers soon");
+    assert_eq!(answer, *b"HTTP/1.1 413");
+    daemon.stop().expect(0);
+}

@@ -1,6 +1,8 @@
 //! What stays on a terminal once a command has ended, row by row.
 
-use crate::support::{Place, Server, one_stage, samples};
+use serde_json::json;
+
+use crate::support::{Answer, Place, Server, one_stage, samples};
 use crate::top::on_a_terminal;
 
 /// The width that tests have their terminal in.
@@ -59,4 +61,22 @@ fn nothing_of_the_progress_stays_on_a_terminal_that_was_told_to_stop() {
     let drawn: Vec<&String> = rows.iter().filter(|row| row.contains('░') || row.contains("0/6")).collect();
     assert!(drawn.is_empty(), "{drawn:?} stayed: {rows:#?}");
     assert!(rows.iter().any(|row| row.starts_with("run r1 ")), "{rows:#?}");
+}
+
+#[test]
+fn what_is_exported_to_a_terminal_cannot_drive_it_and_a_program_gets_what_is_kept() {
+    let hidden = "a\u{9b}2J\u{202e}b\u{200b}";
+    let server = Server::start(|_| Answer::status(422, "not like this"));
+    let stage = format!("{}\nretry = {{ preset = \"none\" }}", server.stage());
+    let place = Place::with(&one_stage(&stage), &format!("{}\n", json!({"id": hidden, "n": 1})));
+    place.run(&["run", "p.toml"]);
+    let kept = place.run(&["dead", "export"]).expect(0).stdout;
+    let list = place.run(&["dead", "list", "--json"]).expect(0).stdout;
+    assert!(kept.contains(hidden) && !list.contains(['\u{9b}', '\u{202e}', '\u{200b}']), "{kept:?} {list:?}");
+    for args in [&["dead", "export"][..], &["dead", "list", "--json"]] {
+        let shown = on_a_terminal(&place, args).finish().expect(0);
+        let shown = format!("{}{}", shown.stdout, shown.stderr);
+        assert!(shown.contains("a\\u009b2J\\u202eb\\u200b"), "{shown:?}");
+        assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{200b}']), "{shown:?}");
+    }
 }

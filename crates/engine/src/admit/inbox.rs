@@ -42,6 +42,8 @@ pub async fn hand_in(
                 crash::point("inbox.after_submit");
                 return Ok(settled);
             }
+            // Who hands something in can do so again, and may be a client that waits for an answer.
+            Err(error @ Error::Full(_)) => return Err(error),
             Err(error) => patience.bear(error, PATIENCE, env).await?,
         }
     }

@@ -2,6 +2,7 @@
 
 use redrive_core::id::{RunId, StageNo};
 use redrive_core::item::Item;
+use redrive_core::redact::clean;
 use redrive_core::status::Control;
 use redrive_engine::admin;
 use redrive_engine::report::RunReport;
@@ -17,6 +18,9 @@ use crate::{Floor, Role};
 
 /// Operations among which the same request is looked for.
 const LATEST: usize = 100;
+/// Keys that an error names, and how much of each.
+const TOLD: usize = 5;
+const TOLD_BYTES: usize = 200;
 
 /// What is to be done again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -252,13 +256,22 @@ impl Asked {
         if !none || request.keys.is_empty() {
             return Ok(());
         }
-        let keys = request.keys.join(", ");
+        let keys = some_of(&request.keys);
         let run = self.known.row.id;
         Err(Error::not_found(format!(
             "no item of run {run} with the key {keys} has ended and passed {}",
             self.name
         ))
         .hint(format!("`redrive items --run {run} --state succeeded` lists those that have")))
+    }
+}
+
+/// The first of these keys, each as far as it is told.
+fn some_of(keys: &[String]) -> String {
+    let told: Vec<String> = keys.iter().take(TOLD).map(|key| clean(key.as_bytes(), TOLD_BYTES)).collect();
+    match keys.len().saturating_sub(TOLD) {
+        0 => told.join(", "),
+        others => format!("{} or one of {others} others", told.join(", ")),
     }
 }
 
@@ -278,4 +291,17 @@ fn find_stage(known: &KnownRun, name: &str) -> Result<(StageNo, String)> {
         .hint("`redrive run FILE --new` makes them anew, in another run"));
     }
     Ok((no, name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_a_few_keys_and_not_all_of_them() {
+        assert_eq!(some_of(&["a".to_owned(), "b".to_owned()]), "a, b");
+        let keys: Vec<String> = (0..200_000).map(|n| format!("k{n}")).collect();
+        assert_eq!(some_of(&keys), "k0, k1, k2, k3, k4 or one of 199995 others");
+        assert!(some_of(&["x".repeat(1 << 20)]).len() <= TOLD_BYTES);
+    }
 }

@@ -13,6 +13,9 @@ use crate::items::{self, ItemName};
 use crate::pipelines;
 use crate::runs::Runs;
 
+/// Most characters of a word that says which: it is kept with the operation, and looked for in every item.
+const WORD: usize = 2_000;
+
 /// Which dead items; everything that is given must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -54,12 +57,16 @@ impl Which {
 
 impl Which {
     /// Refuses words that say nothing: every text contains an empty one.
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let Self { pipeline, stage, group, text, item, within_ms, .. } = self;
         let words =
             [("pipeline", pipeline), ("stage", stage), ("group", group), ("text", text), ("item", item)];
         if let Some((name, _)) = words.iter().find(|(_, word)| word.as_ref().is_some_and(String::is_empty)) {
             return Err(Error::wrong(format!("the {name} that is named is empty")));
+        }
+        let long = |word: &Option<String>| word.as_ref().is_some_and(|word| word.chars().nth(WORD).is_some());
+        if let Some((name, _)) = words.iter().find(|(_, word)| long(word)) {
+            return Err(Error::wrong(format!("the {name} that is named has more than {WORD} characters")));
         }
         if within_ms.is_some_and(|span| span < 0) {
             return Err(Error::wrong("`within_ms` is a number from 0 on"));
@@ -171,5 +178,20 @@ impl Selection {
                 .hint("`redrive runs` lists the runs"));
         }
         Ok(Self { filters })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_says_which_is_neither_empty_nor_endless() {
+        let text = |text: String| Which { text: Some(text), ..Which::default() }.check();
+        assert!(text("é".repeat(WORD)).is_ok());
+        for wrong in [String::new(), "é".repeat(WORD + 1), "x".repeat(1 << 20)] {
+            let told = text(wrong).expect_err("refused").message;
+            assert!(told.starts_with("the text that is named") && told.len() < 100, "{told}");
+        }
     }
 }

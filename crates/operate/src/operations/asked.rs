@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::start::NAMED;
+use super::start::{MOST, NAMED};
 use crate::again::{Rerun, Retry};
 use crate::dead::{Redrive, Selection, Which};
 use crate::error::{Error, Result};
@@ -135,6 +135,11 @@ impl Start {
         if let Some((name, _)) = foreign.iter().find(|(_, given)| *given) {
             return Err(Error::wrong(format!("`{name}` means nothing to this kind of operation")));
         }
+        filter.check()?;
+        if keys.len() > MOST {
+            return Err(Error::wrong(format!("at most {MOST} `keys` at once, and these are {}", keys.len()))
+                .hint("ask several times, or leave them out to have all items done again"));
+        }
         if *in_ms < 0 {
             return Err(Error::wrong("`in_ms` is a number from 0 on"));
         }
@@ -207,5 +212,22 @@ impl Start {
     pub(super) fn rerun(&self) -> Rerun {
         let stage = self.filter.stage.clone().unwrap_or_default();
         Rerun { run: self.filter.run, stage, keys: self.keys.clone(), work: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_core::id::RunId;
+
+    use super::*;
+
+    #[test]
+    fn a_rerun_names_so_many_keys_at_most() {
+        let filter = Which { run: Some(RunId(1)), stage: Some("s".to_owned()), ..Which::default() };
+        let of =
+            |keys| Start { keys: vec!["k".to_owned(); keys], ..Start::of(StartKind::Rerun, filter.clone()) };
+        assert!(of(MOST).check().is_ok());
+        let told = of(MOST + 1).check().expect_err("refused").message;
+        assert!(told.contains("at most 100 `keys`"), "{told}");
     }
 }

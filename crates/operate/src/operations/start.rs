@@ -12,7 +12,7 @@ use crate::runs::{Runs, refuse_cancelling};
 use crate::{Floor, Role};
 
 /// Most operations that one request makes: a stage or a pipeline is another one in every run.
-const MOST: usize = 100;
+pub(super) const MOST: usize = 100;
 /// Most items that are sent first, and most that a dry run names.
 pub(super) const NAMED: usize = 1_000;
 /// What was written down to be done, or would be done.

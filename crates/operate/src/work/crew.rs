@@ -17,10 +17,11 @@ use tokio::task::JoinSet;
 
 use super::shared_handlers::SharedHandlers;
 use super::{Notice, Observer, Rounds, WorkSettings, left_as, paused};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::index::IndexTarget;
 use crate::operations::Carrier;
 use crate::pipelines::{self, recipe};
+use crate::room;
 use crate::runs::edited_to_the_end;
 use crate::sources::{Reopened, SourceName, reopen};
 use crate::{Floor, Role};
@@ -29,6 +30,8 @@ use crate::{Floor, Role};
 const LINGER: Duration = Duration::from_secs(2);
 /// How long a run is left alone that cannot be built or read here.
 const UNWORKABLE: Duration = Duration::from_secs(30);
+/// How long a worker that is told to stop waits for room for what it has in hand.
+const IN_VAIN: Duration = Duration::from_secs(5);
 
 /// Which runs are worked on, and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +91,8 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
     let (store, env) = (floor.store.clone(), floor.env.clone());
     // Whoever writes just then may take a while, at the beginning as at any time.
     let patience = RosterSettings::default().patience;
+    // Who stays goes on when there is room again; who is to come to an end says why he does not.
+    let full_disk = if request.until_idle.is_none() { Duration::MAX } else { patience };
     let pulse = Pulse::begin_patiently(store.clone(), env.clone(), name, request.lease, patience).await?;
     let beat = tokio::spawn(pulse.clone().beat());
     let settings = RosterSettings {
@@ -98,6 +103,7 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
         },
         open: request.runs_at_once.max(1),
         until_idle: request.until_idle,
+        full_disk,
         ..RosterSettings::default()
     };
     let (undrained, draining) = watch::channel(false);
@@ -108,7 +114,7 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
         floor: Floor { wiring: handlers.clone(), ..floor.clone() },
         handlers: handlers.clone(),
         observer,
-        lease: request.lease,
+        work: WorkSettings { lease: request.lease, max_wait: Some(LINGER), full_disk },
         pulse: pulse.clone(),
         rings: Rings::default(),
         stopped,
@@ -117,6 +123,7 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
         sender,
         ended,
         first: None,
+        full_since: None,
         unworkable: BTreeMap::new(),
         served: Served::default(),
     };
@@ -155,7 +162,7 @@ struct Crew {
     floor: Floor,
     handlers: Arc<SharedHandlers>,
     observer: Arc<dyn Observer>,
-    lease: Duration,
+    work: WorkSettings,
     pulse: Pulse,
     rings: Rings,
     stopped: watch::Receiver<Stop>,
@@ -164,6 +171,8 @@ struct Crew {
     sender: mpsc::UnboundedSender<OneEnded>,
     ended: mpsc::UnboundedReceiver<OneEnded>,
     first: Option<OneEnded>,
+    /// Since when a worker that is told to stop has found no room, by the clock that is never put.
+    full_since: Option<Duration>,
     /// Runs that could not be built or read: which edition, and until when they are left alone.
     unworkable: BTreeMap<RunId, (u32, Timestamp)>,
     served: Served,
@@ -207,7 +216,7 @@ impl Host for Crew {
             floor: self.floor.clone(),
             handlers: self.handlers.clone(),
             observer: self.observer.clone(),
-            lease: self.lease,
+            work: self.work,
             among,
             stop,
             stopped,
@@ -268,6 +277,25 @@ impl Host for Crew {
             }
             () = self.floor.env.clock.sleep(at_most) => {}
         }
+        self.break_off_in_vain().await;
+    }
+}
+
+impl Crew {
+    /// Breaks off what a worker that is told to stop cannot record: without room it would never end.
+    async fn break_off_in_vain(&mut self) {
+        if *self.stopped.borrow() != Stop::Drain {
+            return;
+        }
+        let full = matches!(room::try_writing(&self.floor, false).await, Err(error) if error.code == Code::StoreFull);
+        let now = self.floor.env.clock.uptime();
+        self.full_since = full.then(|| self.full_since.unwrap_or(now));
+        if self.full_since.is_some_and(|since| now.saturating_sub(since) >= IN_VAIN) {
+            tracing::warn!("there is no room to record what is in hand; it is left to whoever comes next");
+            self.stops.values().for_each(|stop| {
+                stop.send_replace(Stop::Now);
+            });
+        }
     }
 }
 
@@ -276,7 +304,7 @@ struct OneRun {
     floor: Floor,
     handlers: Arc<SharedHandlers>,
     observer: Arc<dyn Observer>,
-    lease: Duration,
+    work: WorkSettings,
     among: Among,
     stop: watch::Sender<Stop>,
     stopped: watch::Receiver<Stop>,
@@ -311,7 +339,7 @@ impl OneRun {
             floor,
             row: row.clone(),
             recipe: Arc::new(recipe),
-            settings: WorkSettings { lease: self.lease, max_wait: Some(LINGER) },
+            settings: self.work,
             observer: &*self.observer,
             stop: self.stop.clone(),
             stopped: self.stopped.clone(),

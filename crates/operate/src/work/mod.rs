@@ -60,11 +60,13 @@ pub struct WorkSettings {
     pub lease: Duration,
     /// Ends the work when only retries due later than this remain; `None` waits for all.
     pub max_wait: Option<Duration>,
+    /// How long the store is asked again where the disk has no room.
+    pub full_disk: Duration,
 }
 
 impl Default for WorkSettings {
     fn default() -> Self {
-        Self { lease: Duration::from_secs(30), max_wait: None }
+        Self { lease: Duration::from_secs(30), max_wait: None, full_disk: Duration::from_secs(30) }
     }
 }
 

@@ -63,12 +63,12 @@ impl Round<'_> {
             self.admit(admission, source)
         });
         let passing_on = tokio::spawn(pass_on(self.stopped.clone(), closer.clone()));
-        let WorkSettings { lease, max_wait } = self.settings;
+        let WorkSettings { lease, max_wait, full_disk } = self.settings;
         let session = Session {
             store: self.store.clone(),
             recipe: self.recipe.clone(),
             env: self.env.clone(),
-            settings: Settings { lease, max_wait, looks_again, ..Settings::default() },
+            settings: Settings { lease, max_wait, full_disk, looks_again, ..Settings::default() },
             wake,
             admitting,
             stop: self.stopped.clone(),

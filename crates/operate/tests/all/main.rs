@@ -6,5 +6,6 @@ mod overview;
 mod roles;
 mod rules;
 mod runs;
+mod sent;
 mod submit;
 mod support;

@@ -15,7 +15,7 @@ pub fn routes() -> Vec<Route> {
         Route::get("/healthz", "Says that the process lives.", Shape::Json("health"), health).for_anybody(),
         Route::get(
             "/readyz",
-            "Says whether the store answers, somebody works here (or nobody is to) and the process is not told to stop.",
+            "Says whether the store answers and can be written, somebody works here (or nobody is to) and the process is not told to stop.",
             Shape::Json("readiness"),
             ready,
         )
@@ -39,6 +39,7 @@ struct Health {
 struct Readiness {
     ready: bool,
     store: bool,
+    writes: bool,
     workers: bool,
     draining: bool,
 }
@@ -53,10 +54,10 @@ async fn ready(call: Call) -> Result<Reply> {
         stamp = app.floor.store.stamp() => stamp.is_ok(),
         () = app.floor.env.clock.sleep(limits::READY_WITHIN) => false,
     };
-    let (workers, draining) = (app.is_working(), app.is_draining());
-    let ready = store && (workers || app.only_answers) && !draining;
+    let (writes, workers, draining) = (app.writes.go_well(), app.is_working(), app.is_draining());
+    let ready = store && writes && (workers || app.only_answers) && !draining;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(Reply::json(&Readiness { ready, store, workers, draining })?.with_status(status))
+    Ok(Reply::json(&Readiness { ready, store, writes, workers, draining })?.with_status(status))
 }
 
 async fn document(call: Call) -> Result<Reply> {

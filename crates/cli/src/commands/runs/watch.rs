@@ -16,6 +16,7 @@ use redrive_operate::{Error, Floor};
 use super::super::{Answer, Context};
 use super::words;
 use crate::args::RunsArgs;
+use crate::output::compact;
 use crate::output::screen::Screen;
 use crate::output::summary::named;
 use crate::output::text::{count, things};
@@ -83,8 +84,8 @@ fn append(context: &Context, before: &mut Seen, list: &RunList) -> std::io::Resu
     for report in changed {
         match context.global.json {
             true => {
-                serde_json::to_writer(&mut out, report)?;
-                writeln!(out)?;
+                let document = compact(report).map_err(std::io::Error::other)?;
+                writeln!(out, "{document}")?;
             }
             false => writeln!(out, "{now} {}", line(report))?,
         }

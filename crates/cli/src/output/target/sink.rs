@@ -1,7 +1,7 @@
 //! What is written to, until it is finished.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use super::spot::{Spot, Standard, folder};
 use crate::exit;
 use crate::output::note;
+use crate::output::text::safe_json;
 
 /// A file of less than this says little about whether there is room.
 const TRIED: [u8; 4096] = [0; 4096];
@@ -24,6 +25,7 @@ const TRIED: [u8; 4096] = [0; 4096];
 /// Something that is written to. Dropped before it is finished, a file that was to be replaced is as it was.
 pub struct Sink {
     out: BufWriter<File>,
+    is_terminal: bool,
     shown: String,
     beside: Option<Beside>,
     /// Whoever read it has gone away: what more is written goes nowhere, and that is nobody's fault.
@@ -76,18 +78,23 @@ impl Sink {
     }
 
     fn on(file: File, shown: String) -> Self {
-        Self { out: BufWriter::new(file), shown, beside: None, left: false, impatience: None }
+        let is_terminal = file.is_terminal();
+        Self { out: BufWriter::new(file), is_terminal, shown, beside: None, left: false, impatience: None }
     }
 
-    /// Writes. After [`Sink::reader_left`] it does nothing.
+    /// Writes JSON. After [`Sink::reader_left`] it does nothing.
     ///
     /// # Errors
     /// When it cannot be written; a reader that went away is no error.
-    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Error> {
+    pub fn put(&mut self, json: &[u8]) -> Result<(), Error> {
         if self.left {
             return Ok(());
         }
-        let written = self.out.write_all(bytes);
+        // Programs are given what is kept, byte by byte: what is exported and comes back is the same then.
+        let written = match self.is_terminal {
+            true => self.out.write_all(safe_json(String::from_utf8_lossy(json).into_owned()).as_bytes()),
+            false => self.out.write_all(json),
+        };
         self.settle(written)
     }
 

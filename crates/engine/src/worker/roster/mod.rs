@@ -22,7 +22,7 @@ use super::gate_set::GateSet;
 use super::places::PlaceSet;
 use super::run_loop::{Ending, Mates, leave_gates, tell_gates};
 use crate::env::Env;
-use crate::patience::Patience;
+use crate::patience::{Limits, Patience};
 
 /// How long a run is left alone that could not be gone on with.
 const LEFT_ALONE: Duration = Duration::from_secs(2);
@@ -42,6 +42,8 @@ pub struct RosterSettings {
     pub glance: Duration,
     /// How long a store that does not answer is asked again before the worker gives up.
     pub patience: Duration,
+    /// How long the same is done where the disk has no room.
+    pub full_disk: Duration,
     /// Ends when nothing can be done now, nor within this; `None`: goes on until it is told to stop.
     pub until_idle: Option<Duration>,
     /// How many runs are looked at in one request to the store.
@@ -56,6 +58,7 @@ impl Default for RosterSettings {
             tick: Duration::from_secs(1),
             glance: Duration::from_millis(50),
             patience: Duration::from_secs(30),
+            full_disk: Duration::from_secs(30),
             until_idle: None,
             looks: 2_000,
         }
@@ -183,7 +186,10 @@ impl Roster {
             }
             match self.fill(host, now).await {
                 Ok(()) => self.patience.rest(),
-                Err(error) => self.patience.bear(error, self.settings.patience, &self.env).await?,
+                Err(error) => {
+                    let limits = Limits { any: self.settings.patience, full: self.settings.full_disk };
+                    self.patience.bear(error, limits, &self.env).await?;
+                }
             }
             if self.is_idle(now) {
                 return Ok(());

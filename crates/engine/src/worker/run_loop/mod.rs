@@ -35,7 +35,7 @@ use crate::counts::dead_items;
 use crate::env::Env;
 use crate::handler::RunMemory;
 use crate::maintain;
-use crate::patience::Patience;
+use crate::patience::{Limits, Patience};
 use crate::recipe::Recipe;
 use crate::shared;
 
@@ -53,6 +53,8 @@ pub struct Settings {
     pub tick: Duration,
     /// How long a store that does not answer is asked again before the worker gives up.
     pub patience: Duration,
+    /// How long the same is done where the disk has no room.
+    pub full_disk: Duration,
     /// Ends when only retries due later than this remain; `None` waits for all.
     pub max_wait: Option<Duration>,
     /// How many of the items that it holds are read at a time.
@@ -69,6 +71,7 @@ impl Default for Settings {
             lease: Duration::from_secs(30),
             tick: Duration::from_secs(1),
             patience: Duration::from_secs(30),
+            full_disk: Duration::from_secs(30),
             max_wait: None,
             page: 1_000,
             looks_again: false,
@@ -248,7 +251,10 @@ impl<D: Driver> WorkerLoop<D> {
                 Ok(Some(ending)) => return Ok(ending),
                 Ok(None) => self.patience.rest(),
                 Err(error) if self.driver.stop() == Stop::Now => return Err(error),
-                Err(error) => self.patience.bear(error, self.settings.patience, &self.env).await?,
+                Err(error) => {
+                    let limits = Limits { any: self.settings.patience, full: self.settings.full_disk };
+                    self.patience.bear(error, limits, &self.env).await?;
+                }
             }
             self.start_calls();
             self.observe(Step::Turned { next_due: self.next_due });
