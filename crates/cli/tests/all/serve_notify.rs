@@ -323,7 +323,7 @@ fn pauses_dead_letters_and_gates_are_told_and_a_command_hears_of_them() {
     let budget = place
         .read("pipelines/p.toml")
         .replace("failure_budget = false", "failure_budget = { consecutive = 4 }")
-        .replace("name = \"work\"\n", "name = \"work\"\nbatch = 10\n");
+        .replace("name = \"work\"\n", "name = \"work\"\nbatch = 10\nconcurrency = 1\n");
     place.write("pipelines/p.toml", budget);
     place.write(
         "pipelines/tell.py",
