@@ -155,6 +155,7 @@ mod tests {
     use redrive_store::OperationState;
 
     use super::*;
+    use crate::admin::Pace;
 
     fn row(kind: OperationKind, request: &str) -> Operation {
         Operation {
@@ -188,6 +189,7 @@ mod tests {
                 canary: Some(3),
                 stop_at: Some(0.1),
                 stopped: Some("3 of 9".to_owned()),
+                pace: Some(Pace { from: Timestamp(9), before: 3 }),
             }),
             Request::PurgeSet(SetPurge {
                 filters: vec![some_filter()],

@@ -9,14 +9,14 @@ use redrive_core::id::{ItemSeq, OperationId, Rev, RunId};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::time::Timestamp;
-use redrive_store::{Freeze, ItemFilter, ItemRev, Member, Operation, OperationState, Result, Store};
+use redrive_store::{Error, Freeze, ItemFilter, ItemRev, Member, Operation, OperationState, Result, Store};
 use serde::{Deserialize, Serialize};
 
 use super::outcome::{self, Tally};
 use super::purge::purge_page;
 use super::redrive::send_back;
 use super::selection::Page;
-use super::{Done, MANY, PAGE, Plans, Redrive, Request, by_run, close, count_dead, is_open};
+use super::{Done, MANY, PAGE, Pace, Plans, Redrive, Request, by_run, close, count_dead, dead, is_open};
 use crate::env::Env;
 
 /// Items that may be under way at first, while it is watched how many of them fail again.
@@ -25,7 +25,7 @@ const WAVE: u64 = 100;
 const TELLING: u64 = 10;
 
 /// How a frozen set of dead items is sent back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SetRedrive {
     /// What the set was chosen by: it tells which dead items have come too late for it.
     pub filters: Vec<ItemFilter>,
@@ -38,6 +38,9 @@ pub struct SetRedrive {
     /// Why it was stopped, where nobody did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
+    /// The pace at which it goes, from its first page on: whoever sends the next one keeps to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
 }
 
 /// How a frozen set of dead items is removed.
@@ -101,15 +104,32 @@ pub async fn start_frozen(store: &dyn Store, operation: OperationId, env: &Env) 
     store.operation(operation).await
 }
 
-/// How many dead items a set was too early for: they match what it was chosen by, and died since.
+/// How many dead items a set was too early for: they match what it was chosen by, died since, and are none of its own that
+/// died again.
 ///
 /// # Errors
 /// When the store fails.
-pub async fn late(store: &dyn Store, filters: &[ItemFilter], since: Timestamp) -> Result<u64> {
+pub async fn late(
+    store: &dyn Store,
+    operation: OperationId,
+    filters: &[ItemFilter],
+    since: Timestamp,
+) -> Result<u64> {
+    let since = |filter: &ItemFilter| filter.since.map_or(since, |earlier| earlier.max(since));
+    let died = |filter| dead(&ItemFilter { since: Some(since(filter)), ..filter.clone() });
+    let filters: Vec<ItemFilter> = filters.iter().map(died).collect();
     let mut late = 0;
-    for filter in filters {
-        let since = Some(filter.since.map_or(since, |earlier| earlier.max(since)));
-        late += count_dead(store, &ItemFilter { since, ..filter.clone() }).await?;
+    for filter in &filters {
+        late += count_dead(store, filter).await?;
+    }
+    let mut after = None;
+    while late > 0 {
+        let page = store.members(operation, after, MANY).await?;
+        let Some(last) = page.last().map(|member| member.item) else { break };
+        after = Some(last);
+        for item in store.items_of(page.iter().map(|member| member.item).collect()).await? {
+            late = late.saturating_sub(filters.iter().filter(|filter| filter.matches(&item)).count() as u64);
+        }
     }
     Ok(late)
 }
@@ -124,9 +144,7 @@ pub(super) async fn redrive_on(
 ) -> Result<Option<Done>> {
     let rate = request.rate;
     let request_of_page = Redrive { filter: ItemFilter::default(), limit: None, rate, canary: Vec::new() };
-    // What is sent in waves is spread over each wave.
-    let before = if request.is_watched() { operation.changed } else { 0 };
-    let mut pass = Pass { store, plans, request: &request_of_page, env, operation, before, at: None };
+    let mut pass = Pass { store, plans, request: &request_of_page, env, operation, at: None };
     loop {
         match request.room(store, pass.operation.id).await? {
             Room::For(n) => {
@@ -139,7 +157,7 @@ pub(super) async fn redrive_on(
             }
             Room::Later => return Ok(None),
             Room::Stop(why) => {
-                let stopped = SetRedrive { stopped: Some(why), ..request.clone() };
+                let stopped = SetRedrive { stopped: Some(why), ..asked(&pass.operation)? };
                 let row = Operation {
                     request: Request::RedriveSet(stopped).written()?,
                     state: OperationState::Cancelled,
@@ -211,8 +229,6 @@ struct Pass<'a> {
     request: &'a Redrive,
     env: &'a Env,
     operation: Operation,
-    /// Items that were sent back before, and that the rate does not count.
-    before: u64,
     at: Option<ItemSeq>,
 }
 
@@ -223,8 +239,12 @@ impl Pass<'_> {
         while room > 0 {
             let page = self.store.members(self.operation.id, self.at, at_most(room)).await?;
             let Some(last) = page.last().map(|member| member.item) else { return Ok(false) };
-            if !is_open(self.store, self.operation.id).await? {
-                return Ok(false);
+            if let Some(known) = self.store.operation(self.operation.id).await? {
+                if known.state != OperationState::Open {
+                    return Ok(false);
+                }
+                // Another process may carry it on as well: what that sent back counts, and so does its pace.
+                self.operation = known;
             }
             let sent = self.page(&page).await?;
             (self.at, room) = (Some(last), room.saturating_sub(sent));
@@ -253,7 +273,27 @@ impl Pass<'_> {
 
     async fn send_back(&mut self, run: RunId, items: Vec<Item>, plan: Option<&Plan>) -> Result<bool> {
         let page = Page { store: self.store, run, items, env: self.env };
-        send_back(&page, plan, self.request, self.before, &mut self.operation).await
+        let pace = self.pace()?;
+        send_back(&page, plan, self.request, pace, &mut self.operation).await
+    }
+
+    /// The pace of the next page. It is written with the page.
+    fn pace(&mut self) -> Result<Pace> {
+        let Some(rate) = self.request.rate else { return Ok(Pace::all(self.env)) };
+        let (sent, now) = (self.operation.changed, self.env.clock.now());
+        let asked = asked(&self.operation)?;
+        let pace =
+            asked.pace.map_or(Pace { from: now, before: sent }, |pace| pace.kept(sent, Some(rate), now));
+        self.operation.request = Request::RedriveSet(SetRedrive { pace: Some(pace), ..asked }).written()?;
+        Ok(pace)
+    }
+}
+
+/// What a redrive of a set was asked, as its row has it now.
+fn asked(operation: &Operation) -> Result<SetRedrive> {
+    match Request::of(operation)? {
+        Request::RedriveSet(asked) => Ok(asked),
+        other => Err(Error::Internal(format!("operation {} is another: {other:?}", operation.id))),
     }
 }
 
@@ -317,7 +357,7 @@ mod tests {
     use super::*;
 
     fn set(canary: Option<u64>, stop_at: Option<f64>) -> SetRedrive {
-        SetRedrive { filters: Vec::new(), rate: None, canary, stop_at, stopped: None }
+        SetRedrive { filters: Vec::new(), rate: None, canary, stop_at, ..SetRedrive::default() }
     }
 
     fn after(pending: u64, live: u64, passed: u64, failed_again: u64) -> Tally {

@@ -49,7 +49,7 @@ pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
             rate: request.rate_per_second,
             canary: request.canary,
             stop_at: request.stop_at,
-            stopped: None,
+            ..SetRedrive::default()
         }),
         _ => Request::PurgeSet(SetPurge { filters, undo_ms: request.undo_ms, at: None }),
     };
