@@ -105,7 +105,8 @@ const CASES: &[(&str, CaseFn)] = table! {
         a_note_about_a_group_is_the_last_one_written, progress_replaces_the_operation, runs_change_as_told,
         a_budget_is_kept_only_over_the_one_it_was_made_from, rivals_for_one_budget_have_one_winner,
         the_first_fact_of_a_name_is_kept,
-        unknown_runs_do_not_change, a_stopped_operation_stays_stopped,
+        unknown_runs_do_not_change, a_stopped_operation_stays_stopped, an_operation_that_is_done_stays_done,
+        nobody_is_at_a_run_that_has_ended, a_run_that_goes_on_was_left_alone_since_its_end_at_the_latest,
         a_cancelled_run_stays_cancelled_and_takes_nothing, a_run_with_unfinished_items_is_not_finished,
         a_run_is_done_when_its_source_was_read_and_nothing_is_left,
         an_unfinished_run_is_begun_once, a_standing_run_that_was_closed_is_not_gone_on_with;

@@ -144,6 +144,44 @@ pub(crate) async fn runs_change_as_told(store: Arc<dyn Store>) {
     assert_eq!(world.store.run(world.run).await, Ok(Some(row)));
 }
 
+pub(crate) async fn nobody_is_at_a_run_that_has_ended(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let later = START.after(Duration::from_secs(60));
+    let change = |change| world.store.change_run(world.run, change);
+    let left = |since| Pause { since: Some(since), before_ms: 5 };
+    let idle = |idle| RunChange { idle: Some(idle), ..RunChange::default() };
+    let ends = RunChange { idle: Some(left(later)), ..RunChange::finished(START) };
+    assert_eq!(change(ends).await.expect("change").idle, left(later));
+    // Somebody else who was at it has not heard of the end.
+    let back = Pause { since: None, before_ms: 0 };
+    assert_eq!(change(idle(back)).await.expect("change").idle, left(later));
+    let row = change(RunChange::goes_on()).await.expect("change");
+    assert_eq!((row.finished_at, row.idle), (None, left(later)));
+    assert_eq!(change(idle(back)).await.expect("change").idle, back, "somebody is at it again");
+}
+
+pub(crate) async fn a_run_that_goes_on_was_left_alone_since_its_end_at_the_latest(store: Arc<dyn Store>) {
+    let world = World::new(store).await;
+    let since_the_end = Pause { since: Some(START), before_ms: 0 };
+    let other = world.store.create_run(crate::world::new_run("other"), START).await.expect("created");
+    for run in [world.run, other.id] {
+        let row = world.store.change_run(run, RunChange::finished(START)).await.expect("change");
+        assert_eq!((row.finished_at, row.idle), (Some(START), Pause::default()));
+    }
+    world.store.begin_reading(other.id, other.reading, None).await.expect("begun");
+    world.store.submit(world.submission(&["a"])).await.expect("submitted");
+    for (run, how) in [(other.id, "read anew"), (world.run, "handed in")] {
+        let row = world.store.run(run).await.expect("read").expect("there");
+        assert_eq!((row.finished_at, row.idle), (None, since_the_end), "{how}");
+    }
+    let back = RunChange { idle: Some(Pause::default()), ..RunChange::default() };
+    for change in [back, RunChange::finished(START)] {
+        world.store.change_run(other.id, change).await.expect("change");
+    }
+    let row = world.store.change_run(other.id, RunChange::goes_on()).await.expect("change");
+    assert_eq!((row.finished_at, row.idle), (None, since_the_end), "sent back");
+}
+
 fn budget(was: Option<&str>, becomes: &str) -> Option<BudgetChange> {
     Some(BudgetChange { was: was.map(ToOwned::to_owned), becomes: becomes.to_owned() })
 }
@@ -230,6 +268,17 @@ pub(crate) async fn a_stopped_operation_stays_stopped(store: Arc<dyn Store>) {
     store.save_operation(Operation { changed: 5, ..operation.clone() }).await.expect("saved");
     let known = store.operations(1).await.expect("operations").remove(0);
     assert_eq!((known.state, known.changed), (OperationState::Cancelled, 5));
+}
+
+pub(crate) async fn an_operation_that_is_done_stays_done(store: Arc<dyn Store>) {
+    let mut operation = new_operation(OperationKind::Redrive);
+    operation.id = store.save_operation(operation.clone()).await.expect("saved");
+    for state in [OperationState::Done, OperationState::Open, OperationState::Cancelled] {
+        store.save_operation(Operation { state, ..operation.clone() }).await.expect("saved");
+        let known = store.operation(operation.id).await.expect("read").expect("there");
+        assert_eq!(known.state, OperationState::Done, "{state:?} comes from a process that was slower");
+        assert_eq!(store.open_operations(None, 9).await, Ok(Vec::new()));
+    }
 }
 
 pub(crate) async fn a_cancelled_run_stays_cancelled_and_takes_nothing(store: Arc<dyn Store>) {

@@ -106,7 +106,7 @@ fn placeholder(found: &Captures<'_>, outer: bool) -> String {
 fn word_replaced(word: &str) -> String {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let least = if digits == 0 { HEX_LETTERS_LENGTH } else { HEX_LENGTH };
-    let hex = word.len() >= least && word.bytes().all(|b| b.is_ascii_hexdigit());
+    let hex = word.len() >= least && word.bytes().all(|b| b.is_ascii_hexdigit()) && !is_labelled(word);
     if hex || (digits > 0 && digits == word.len()) {
         return "<n>".to_owned();
     }
@@ -117,6 +117,13 @@ fn word_replaced(word: &str) -> String {
         return "<id>".to_owned();
     }
     digits_replaced(word)
+}
+
+/// Whether it is a letter and a number, as in `b10001`, and too short for an identifier that only happens to look like that: with a
+/// smaller number it would be no hexadecimal one either.
+fn is_labelled(word: &str) -> bool {
+    let digits = word.strip_prefix(|c: char| c.is_ascii_alphabetic());
+    word.len() < HEX_LETTERS_LENGTH && digits.is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn digit_runs(word: &str) -> usize {
@@ -167,6 +174,9 @@ mod tests {
             ("request 00000279 refused", "request <n> refused"),
             ("request deadbeef refused", "request <n> refused"),
             ("a GPU a100 is added", "a GPU a<n> is added"),
+            ("line b1: no 'xb1'", "line b<n>: no <s>"),
+            ("line b10001: no 'xb10001'", "line b<n>: no <s>"),
+            ("commit 3f2a91 is missing", "commit <n> is missing"),
             ("sample@example.test bounced", "<email> bounced"),
             ("", ""),
         ];

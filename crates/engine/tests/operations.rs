@@ -20,6 +20,9 @@ use redrive_store::{
     Submit,
 };
 
+#[path = "operations/sets.rs"]
+mod sets;
+
 /// More than two pages of items.
 const DEAD: usize = 1_200;
 

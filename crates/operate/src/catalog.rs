@@ -44,6 +44,19 @@ struct Seen {
     bytes: u64,
 }
 
+/// A file of which no version was right, with the first thing that is wrong with it.
+fn unusable((path, file): (&PathBuf, &File)) -> Option<String> {
+    if file.good.is_some() {
+        return None;
+    }
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    let Some(problem) = &file.problem else { return Some(name) };
+    Some(match problem.problems.first() {
+        Some(first) => format!("{name} (line {}: {})", first.line, first.message),
+        None => format!("{name} ({})", problem.message),
+    })
+}
+
 /// The pipelines that can be named.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PipelineList {
@@ -160,14 +173,10 @@ impl Catalog {
             let known: Vec<String> =
                 files.values().filter_map(|file| Some(file.good.as_ref()?.definition.name.clone())).collect();
             let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
-            let named = |(path, file): (&PathBuf, &File)| {
-                let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
-                name.filter(|_| file.good.is_none())
-            };
-            let wrong: Vec<String> = files.iter().filter_map(named).collect();
+            let wrong: Vec<String> = files.iter().filter_map(unusable).collect();
             let wrong = match wrong.is_empty() {
                 true => String::new(),
-                false => format!("; {} cannot be used, see GET /v1/pipelines", wrong.join(", ")),
+                false => format!("; cannot be used, see GET /v1/pipelines: {}", wrong.join(", ")),
             };
             Error::not_found(format!("there is no pipeline {name:?}"))
                 .code(Code::PipelineNotFound)

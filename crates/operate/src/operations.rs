@@ -68,7 +68,7 @@ pub struct OperationView {
     pub stopped: Option<String>,
     /// What became of its items; `null` in a list.
     pub outcomes: Option<Tally>,
-    /// Dead items that are like those of its set and died after it was frozen; `null` in a list, and without a set.
+    /// Dead items that are like those of its set, are none of them and died after it was frozen; `null` in a list, and without a set.
     pub late: Option<u64>,
 }
 
@@ -138,7 +138,7 @@ pub async fn show(floor: &Floor, operation: OperationId) -> Result<OperationView
     let mut view = view(floor, row).await?;
     view.outcomes = Some(admin::tally(&*floor.store, operation).await?);
     if let Some(filters) = request.as_ref().and_then(Request::set) {
-        view.late = Some(admin::late(&*floor.store, filters, frozen_at).await?);
+        view.late = Some(admin::late(&*floor.store, operation, filters, frozen_at).await?);
     }
     Ok(view)
 }

@@ -40,7 +40,7 @@ fn operation(route: &Route) -> Value {
     let mut responses = Map::new();
     responses.insert(status.clone(), json!({"description": route.summary, "content": content(route.answer)}));
     if route.may_make {
-        let told = json!({"description": "What would be done.", "content": content(route.answer)});
+        let told = json!({"description": "What is there already, or what would be done.", "content": content(route.answer)});
         responses.insert("200".to_owned(), told);
     }
     if route.status == 201 {

@@ -1,10 +1,13 @@
 //! What is answered with.
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use redrive_operate::{Error, Result};
 use serde::Serialize;
+
+/// The kind of an answer that tells what happens when it happens.
+pub const EVENTS: &str = "text/event-stream";
 
 /// An answer that went well.
 pub struct Reply {
@@ -55,6 +58,10 @@ impl Reply {
         if let Some(location) = location {
             headers.insert(header::LOCATION, location);
         }
+        if self.kind == EVENTS {
+            // A gateway that keeps what it gets until it has enough (nginx does) would tell nothing of it.
+            headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+        }
         protect(headers);
         response
     }
@@ -71,5 +78,25 @@ pub fn protect(headers: &mut HeaderMap) {
     ];
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    fn headers(kind: &'static str) -> HeaderMap {
+        let nothing = stream::empty::<std::result::Result<Bytes, Error>>();
+        Reply::stream(kind, nothing).into_response().headers().clone()
+    }
+
+    #[test]
+    fn events_are_neither_kept_back_by_a_gateway_nor_stored() {
+        let events = headers(EVENTS);
+        assert_eq!(events.get("x-accel-buffering").map(HeaderValue::as_bytes), Some(&b"no"[..]));
+        assert_eq!(events.get(header::CACHE_CONTROL).map(HeaderValue::as_bytes), Some(&b"no-store"[..]));
+        assert_eq!(headers("application/jsonl").get("x-accel-buffering"), None);
     }
 }

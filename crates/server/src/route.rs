@@ -154,7 +154,7 @@ impl Route {
         Self { status: 201, ..self }
     }
 
-    /// The same, and something is made by it, unless it is only asked what would be.
+    /// The same, and something is made by it, unless it is there already or it is only asked what would be.
     #[must_use]
     pub fn may_make(self) -> Self {
         Self { may_make: true, ..self.makes() }

@@ -138,7 +138,7 @@ pub trait Store: Send + Sync {
     async fn purge(&self, items: Vec<ItemRev>, operation: Operation, now: Timestamp) -> Result<u64>;
     /// Reads what is left of purged items.
     async fn tombstones(&self, query: TombstoneQuery) -> Result<Vec<Tombstone>>;
-    /// Saves an operation; a new one (number 0) gets its number. One that was stopped stays so.
+    /// Saves an operation; a new one (number 0) gets its number. One that was stopped or is done stays so.
     async fn save_operation(&self, operation: Operation) -> Result<OperationId>;
     /// Saves a new operation together with its items, and returns its number; `None` when somebody else was faster
     /// ([`Freeze::unless_newer_than`]).

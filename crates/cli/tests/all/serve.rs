@@ -136,6 +136,7 @@ fn a_stop_costs_no_attempt_and_the_next_daemon_goes_on() {
     let mut told = String::new();
     std::io::Read::read_to_string(&mut following, &mut told).expect("it ends with the daemon");
     assert!(told.contains("event: changed") && told.contains("\"runs\""), "{told}");
+    assert!(told.to_lowercase().contains("x-accel-buffering: no"), "{told}");
     let next = Daemon::start(&place, &["--pipelines", "pipelines"]);
     let report = next.until("/v1/runs/r1", |report| report["counts"]["succeeded"] == 40);
     assert_eq!((count(&report["attempts"]["total"]), count(&report["attempts"]["crashes"])), (40, 0));
@@ -157,6 +158,10 @@ fn pipelines_of_the_folder_are_taken_over_when_they_are_right() {
         (&json!("box"), &Value::Null)
     );
     assert_eq!(file(&list, "broken.toml")["problem"]["code"], "invalid_pipeline");
+    assert_eq!(daemon.get("/readyz").expect(200).json()["pipelines"], false);
+    let unknown =
+        daemon.post("/v1/pipelines/broken/items", &json!({"items": [{"payload": 1}]})).expect(404).json();
+    assert!(text(&unknown["hint"]).contains("broken.toml (line 1: "), "{unknown}");
     place.write("pipelines/box.toml", "name = \"box\"\nsorce = 1\n");
     let list = daemon.until("/v1/pipelines", |list| !file(list, "box.toml")["problem"].is_null());
     assert_eq!(file(&list, "box.toml")["name"], "box", "the version before is in force");

@@ -36,8 +36,12 @@ impl GateState {
             let spec = self.given.as_ref().and_then(|given| given.breaker.as_ref());
             let outage = self.breaker.is_outage(spec, now);
             let then = if outage { "; runs that need it are paused" } else { "" };
-            let why = format!("calls fail; one call at a time tries it out{then}");
-            return Standing { state: "away", why, since: Some(since), until: Some(self.breaker.probe_at) };
+            // Nobody tries it out where nobody is left who would call it: all runs that need it are paused, or ended.
+            let nobody = self.breaker.probe_at <= now && self.live_members(now).next().is_none();
+            let tried = if nobody { "the next call" } else { "one call at a time" };
+            let why = format!("calls fail; {tried} tries it out{then}");
+            let until = Some(self.breaker.probe_at).filter(|_| !nobody);
+            return Standing { state: "away", why, since: Some(since), until };
         }
         if let Some(parked) = &self.parked {
             let asked = spoken(parked.asked_ms.unwrap_or_default());
@@ -153,7 +157,7 @@ fn spoken(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::Totals;
-    use super::super::state::Closed;
+    use super::super::state::{Closed, Member};
     use super::*;
 
     #[test]
@@ -170,6 +174,23 @@ mod tests {
         state.evidence.find(LimitKind::Overload, Timestamp(3));
         let why = state.standing(Timestamp(3)).why;
         assert!(why.starts_with("the service does no more with more than 8 calls at once"), "{why}");
+    }
+
+    #[test]
+    fn a_gate_that_is_away_and_that_nobody_calls_has_no_end_that_is_over() {
+        let mut state = GateState::default();
+        state.breaker.open(std::time::Duration::from_secs(1), Timestamp(0));
+        let probe = state.breaker.probe_at;
+        let after = probe.after(std::time::Duration::from_secs(60));
+        let told = |state: &GateState, now| {
+            let Standing { why, until, .. } = state.standing(now);
+            (why, until)
+        };
+        let tries = ("calls fail; one call at a time tries it out".to_owned(), Some(probe));
+        assert_eq!(told(&state, Timestamp(1)), tries);
+        assert_eq!(told(&state, after), ("calls fail; the next call tries it out".to_owned(), None));
+        state.members.insert("me".to_owned(), Member { at: after, ..Member::default() });
+        assert_eq!(told(&state, after), tries, "somebody is there who does");
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub struct Member {
     pub at: Timestamp,
     /// Its calls under way.
     pub under_way: u32,
-    /// Its calls of the last minute, or as many as they would be.
+    /// Its calls that were started in the last minute.
     pub per_minute: u32,
 }
 

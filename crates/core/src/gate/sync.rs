@@ -75,8 +75,7 @@ impl Gate {
         let free = |bucket: &Bucket, rate: f64| bucket.free_at(rate).filter(|_| rate.is_finite());
         self.shared.requests_free_at = free(&self.requests, requests).unwrap_or_default();
         self.shared.tokens_free_at = free(&self.tokens, tokens).unwrap_or_default();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturated by the cast")]
-        let per_minute = (self.started.per_second(5_000, now) * 60.0) as u32;
+        let per_minute = self.started.last_minute(now);
         let under_way = u32::try_from(self.under_way).unwrap_or(u32::MAX);
         self.shared.given = Some(self.spec.clone());
         self.shared.members.insert(self.me.clone(), Member { at: now, under_way, per_minute });

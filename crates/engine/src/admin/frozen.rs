@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::redrive::{foresee, send_back};
 use super::selection::Page;
-use super::{Done, PAGE, Plans, Redrive, Request, by_run, close, is_open, open};
+use super::{Done, PAGE, Pace, Plans, Redrive, Request, by_run, close, is_open, open};
 use crate::env::Env;
 
 /// A dead item, as it was when somebody looked.
@@ -81,14 +81,14 @@ pub(super) async fn go_on(
             let plan = plans.plan(run).await?;
             let alone: Vec<Seen> = items.iter().map(|item| Seen { item: item.seq, rev: item.rev }).collect();
             let page = Page { store, run, items, env };
-            if send_back(&page, plan.as_ref(), &request, 0, &mut operation).await? {
+            if send_back(&page, plan.as_ref(), &request, Pace::all(env), &mut operation).await? {
                 continue;
             }
             // One of them changed meanwhile, so nothing of the page was written: each for itself then.
             for one in alone {
                 let items = unchanged(store, &[one]).await?;
                 let page = Page { store, run, items, env };
-                send_back(&page, plan.as_ref(), &request, 0, &mut operation).await?;
+                send_back(&page, plan.as_ref(), &request, Pace::all(env), &mut operation).await?;
             }
         }
         env.progress.reached(operation.changed, Some(all));

@@ -9,6 +9,7 @@ mod gates;
 mod import;
 mod kill;
 mod outcome;
+mod pace;
 mod pause;
 mod pipelines;
 mod prune;
@@ -28,6 +29,7 @@ pub use gates::{change_gate, resume_gates};
 pub use import::Import;
 pub use kill::{kill, live_descendants};
 pub use outcome::{Outcome, Tally, outcomes, tally};
+pub use pace::Pace;
 pub use pause::pause;
 pub use pipelines::{pause_pipeline, resume_pipeline};
 pub use prune::{Forget, prune, prune_of};
@@ -215,7 +217,7 @@ async fn plan_of(plans: &dyn Plans, run: RunId) -> Result<Plan> {
     plans.plan(run).await?.ok_or_else(|| Error::NotFound(format!("a readable pipeline of run {run}")))
 }
 
-/// Whether nobody has stopped an operation meanwhile.
+/// Whether an operation goes on: nobody has stopped it meanwhile, and no other process has finished it.
 async fn is_open(store: &dyn Store, operation: OperationId) -> Result<bool> {
     let known = store.operation(operation).await?;
     Ok(known.is_none_or(|known| known.state == OperationState::Open))
@@ -233,12 +235,16 @@ pub async fn stop_operation(store: &dyn Store, operation: OperationId, now: Time
     Ok(true)
 }
 
+/// Writes down that an operation is done. One that was stopped meanwhile stays so, and is told what was done until then; one that
+/// another process finished first is what that wrote.
 async fn close(store: &dyn Store, mut operation: Operation, now: Timestamp) -> Result<Done> {
-    if is_open(store, operation.id).await? {
-        operation.state = OperationState::Done;
-    } else {
-        operation.state = OperationState::Cancelled;
+    let known = store.operation(operation.id).await?;
+    if let Some(Operation { id, changed, skipped, .. }) =
+        known.filter(|known| known.state == OperationState::Done)
+    {
+        return Ok(Done { operation: id, changed, skipped });
     }
+    operation.state = OperationState::Done;
     operation.updated_at = now;
     let done = Done { operation: operation.id, changed: operation.changed, skipped: operation.skipped };
     store.save_operation(operation).await?;

@@ -1,7 +1,6 @@
 //! Dead items are sent back, from the stage that failed them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use redrive_core::decide::decide;
 use redrive_core::event::{Event, Transition};
@@ -14,7 +13,7 @@ use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, R
 use serde::{Deserialize, Serialize};
 
 use super::selection::{Page, Selected};
-use super::{Done, PAGE, Plans, Request, by_run, close, count_dead, dead, is_open, next_page, open};
+use super::{Done, PAGE, Pace, Plans, Request, by_run, close, count_dead, dead, is_open, next_page, open};
 use crate::crash;
 use crate::env::Env;
 
@@ -68,13 +67,6 @@ impl Redrive {
     #[must_use]
     pub fn of(filter: ItemFilter) -> Self {
         Self { filter, limit: None, rate: None, canary: Vec::new(), retry: None }
-    }
-
-    /// When the n-th item is due.
-    pub(super) fn due(&self, n: u64, now: Timestamp) -> Timestamp {
-        #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
-        let seconds = self.rate.filter(|rate| *rate > 0.0).map_or(0.0, |rate| n as f64 / rate);
-        now.after(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 
     /// How many more may be sent back after so many.
@@ -133,7 +125,8 @@ pub(super) async fn foresee(
             items.retain(|item| !alive.contains(&item.seq));
             let plan = plans.plan(run).await?;
             let page = Page { store, run, items, env };
-            let selected = page.select(plan.as_ref(), request, sent, request.left(sent)).await?;
+            let pace = (Pace::all(env), sent);
+            let selected = page.select(plan.as_ref(), request, pace, request.left(sent)).await?;
             alive.extend(selected.changes.iter().map(|change| change.after.seq));
             sent += selected.redriven.len() as u64;
             skipped += selected.skipped;
@@ -194,14 +187,14 @@ pub(super) async fn go_on(
             let plan = plans.plan(run).await?;
             let seqs: Vec<ItemSeq> = items.iter().map(|item| item.seq).collect();
             let page = Page { store, run, items, env };
-            if send_back(&page, plan.as_ref(), request, 0, &mut operation).await? {
+            if send_back(&page, plan.as_ref(), request, Pace::all(env), &mut operation).await? {
                 continue;
             }
             // One of them changed meanwhile, so nothing of the page was written: each for itself then.
             for seq in seqs {
                 let items: Vec<Item> = store.item(seq).await?.into_iter().collect();
                 let alone = Page { store, run, items, env };
-                let sent = send_back(&alone, plan.as_ref(), request, 0, &mut operation).await?;
+                let sent = send_back(&alone, plan.as_ref(), request, Pace::all(env), &mut operation).await?;
                 operation.skipped += u64::from(!sent);
             }
         }
@@ -212,18 +205,17 @@ pub(super) async fn go_on(
     close(store, operation, env.clock.now()).await
 }
 
-/// Sends a page back, whole or not at all; `false` when something in it had changed. The rate does not count those that were sent
-/// back `before`.
+/// Sends a page back, whole or not at all; `false` when something in it had changed.
 pub(super) async fn send_back(
     page: &Page<'_>,
     plan: Option<&Plan>,
     request: &Redrive,
-    before: u64,
+    pace: Pace,
     operation: &mut Operation,
 ) -> Result<bool> {
     let left = request.left(operation.changed);
-    let sent = operation.changed.saturating_sub(before);
-    let Selected { changes, redriven, skipped } = page.select(plan, request, sent, left).await?;
+    let pace = (pace, operation.changed);
+    let Selected { changes, redriven, skipped } = page.select(plan, request, pace, left).await?;
     let now = page.env.clock.now();
     let progress = Operation {
         skipped: operation.skipped + skipped,

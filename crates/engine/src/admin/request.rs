@@ -161,6 +161,7 @@ mod tests {
     use redrive_store::OperationState;
 
     use super::*;
+    use crate::admin::Pace;
 
     fn row(kind: OperationKind, request: &str) -> Operation {
         Operation {
@@ -216,6 +217,7 @@ mod tests {
                 stop_at: Some(0.1),
                 stopped: Some("3 of 9".to_owned()),
                 retry: an_own(),
+                pace: Some(Pace { from: Timestamp(9), before: 3 }),
             }),
             Request::PurgeSet(SetPurge {
                 filters: vec![some_filter()],

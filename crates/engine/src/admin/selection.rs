@@ -11,7 +11,7 @@ use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::{ItemFilter, ItemQuery, OutputKey, Result, Store};
 
-use super::Redrive;
+use super::{Pace, Redrive};
 use crate::env::Env;
 
 /// Dead items of one run, in the order of submission.
@@ -34,12 +34,12 @@ pub(super) struct Selected {
 }
 
 impl Page<'_> {
-    /// Selects at most so many of the page; `sent` were sent back before.
+    /// Selects at most so many of the page; `sent` were sent back before, at this pace.
     pub(super) async fn select(
         &self,
         plan: Option<&Plan>,
         request: &Redrive,
-        sent: u64,
+        (pace, sent): (Pace, u64),
         at_most: u64,
     ) -> Result<Selected> {
         let row = self.store.run(self.run).await?;
@@ -55,7 +55,7 @@ impl Page<'_> {
             if n >= at_most {
                 break;
             }
-            let (due, policy) = (request.due(sent + n, now), request.retry.clone());
+            let (due, policy) = (pace.due(sent + n, request.rate), request.retry.clone());
             let event = Event::Redriven { due, payload: None, policy };
             // What its source refused, for one, can be sent back with other content only.
             let transition = decide(&item, event, plan, self.moment(now)).ok();

@@ -1,5 +1,5 @@
-//! Operations are carried on in the background: those that were asked for here at once, those that others left when they
-//! have been left alone for a while.
+//! Operations are carried on in the background: those that were asked for here at once, those on a frozen set within two seconds,
+//! whoever started them, and others that somebody left when they have been left alone for a while.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -57,11 +57,9 @@ impl Carrier {
                     tracing::warn!(target: "redrive::operations", %error, "operations cannot be read")
                 }
             }
-            let idle = self.lock().is_empty();
-            let wait = if idle { EVERY * 2 } else { EVERY };
             tokio::select! {
                 () = self.ring.notified() => {}
-                () = floor.env.clock.sleep(wait) => {}
+                () = floor.env.clock.sleep(EVERY) => {}
                 _ = draining.changed() => {}
             }
         }

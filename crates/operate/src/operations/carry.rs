@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_core::id::OperationId;
 use redrive_core::time::Timestamp;
-use redrive_engine::admin;
+use redrive_engine::admin::{self, Request};
 use redrive_store::{Operation, OperationKind, OperationState, Scrub};
 
 use super::{OperationView, show};
@@ -16,6 +16,9 @@ use crate::{Floor, Role};
 const PAGE: usize = 200;
 /// What an import sends back comes from somebody who may take his time: it is left alone so many times as long.
 const IMPORT: i64 = 360;
+/// Two processes may carry an operation on a set on at once, and a command leaves it to others when it has started it: a tenth of
+/// the time is enough.
+const SET: i64 = 10;
 
 /// Does what is left of an operation, and says how it stands then. One that waits for those that were sent first stays open.
 ///
@@ -40,8 +43,12 @@ pub async fn abandoned(floor: &Floor, quiet: Duration) -> Result<Vec<OperationId
     let quiet = i64::try_from(quiet.as_millis()).unwrap_or(i64::MAX);
     let now = floor.now().0;
     let is_quiet = |operation: &&Operation| {
-        let times = if operation.kind == OperationKind::Import { IMPORT } else { 1 };
-        operation.updated_at <= Timestamp(now.saturating_sub(quiet.saturating_mul(times)))
+        let quiet = match Request::of(operation) {
+            Ok(Request::Import { .. }) => quiet.saturating_mul(IMPORT),
+            Ok(request) if request.set().is_some() => quiet / SET,
+            Ok(_) | Err(_) => quiet,
+        };
+        operation.updated_at <= Timestamp(now.saturating_sub(quiet))
     };
     loop {
         let page = floor.store.open_operations(after, PAGE).await?;

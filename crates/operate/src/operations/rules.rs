@@ -98,8 +98,7 @@ impl Acting<'_> {
             rate: None,
             canary: self.rule.canary,
             stop_at: None,
-            stopped: None,
-            retry: None,
+            ..SetRedrive::default()
         });
         let (store, env) = (&*self.floor.store, &self.floor.env);
         let begun = admin::freeze(store, &request, &items, (&actor, Some(newest)), true, env).await?;

@@ -53,8 +53,8 @@ pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
             rate: request.rate_per_second,
             canary: request.canary,
             stop_at: request.stop_at,
-            stopped: None,
             retry: dead::own_policy_if_any(request.retry.as_ref())?,
+            ..SetRedrive::default()
         }),
         _ => Request::PurgeSet(SetPurge { filters, undo_ms: request.undo_ms, at: None }),
     };

@@ -211,7 +211,7 @@ async fn refuse_reading_again(floor: &Floor, row: &RunRow, definition: &Definiti
 }
 
 /// A second open run of the same category would leave the first one behind, open for ever.
-fn refuse_second(request: &Begin) -> Result<()> {
+pub(crate) fn refuse_second(request: &Begin) -> Result<()> {
     match request.new {
         false => Ok(()),
         true => Err(Error::wrong("a pipeline with an inbox has one open run for each category")

@@ -75,7 +75,7 @@ mod reader;
 mod show;
 
 pub use begin::{Begin, Begun, Next, Other, Prepared, Resume, Resumed, begin, prepare, resume};
-pub(crate) use begin::{Standing, standing};
+pub(crate) use begin::{Standing, refuse_second, standing};
 pub use control::{cancel, let_go_on, pause, refuse_cancelling, refuse_finished};
 pub(crate) use control::{cancel_known, refuse_full};
 pub use dry_run::{DryRun, Lines, RefusedLine, StageAhead, Would, dry_run};

@@ -15,7 +15,7 @@ use super::run::note;
 use crate::error::{Error, Result};
 use crate::index::makes_index;
 use crate::pipelines::Pipeline;
-use crate::runs::Begin;
+use crate::runs::{Begin, refuse_second};
 use crate::{Floor, Role};
 
 /// A run, and what became of the items that it was begun with.
@@ -23,6 +23,9 @@ use crate::{Floor, Role};
 pub struct RunOfItems {
     /// The run.
     pub run: RunId,
+    /// Whether it, or one of the standing runs that took the items, is new.
+    #[serde(skip)]
+    pub created: bool,
     /// What became of the items.
     #[serde(flatten)]
     pub handed: HandedIn,
@@ -33,7 +36,7 @@ pub struct RunOfItems {
 /// standing run take them, which stays open.
 ///
 /// # Errors
-/// When there are none, a stage cannot be built, the pipeline makes an index, or the store fails. A run that was begun
+/// When there are none, another run or a priority is asked of a pipeline with an inbox, a stage cannot be built, the pipeline makes an index, or the store fails. A run that was begun
 /// before that stays, and takes nothing more.
 pub async fn run_of_items(
     floor: &Floor,
@@ -42,6 +45,10 @@ pub async fn run_of_items(
     request: Begin,
 ) -> Result<RunOfItems> {
     floor.require(Role::Operator)?;
+    if pipeline.definition.source.kind == SourceKind::Inbox {
+        refuse_second(&request)?;
+        refuse_priority(&request)?;
+    }
     let Begin { category, priority, keep_passed, new: another } = request;
     if let Some(category) = &category {
         title(category).map_err(Error::wrong)?;
@@ -56,7 +63,8 @@ pub async fn run_of_items(
         let handed = Inbox::open(floor, prepared).items(items).await?;
         let run = handed.runs.first().map(|run| run.run);
         let run = run.ok_or_else(|| Error::wrong("none of the items can be used").hint(refusals(&handed)))?;
-        return Ok(RunOfItems { run, handed });
+        let created = handed.runs.iter().any(|run| run.created);
+        return Ok(RunOfItems { run, created, handed });
     }
     if makes_index(&definition) {
         return Err(Error::wrong("the pipeline makes an index of files, not of given items"));
@@ -76,12 +84,23 @@ pub async fn run_of_items(
         false => floor.store.begin_run(new, true, floor.now()).await?,
     };
     if !created && !row.is_open() {
-        return Ok(RunOfItems { run: row.id, handed: known(&definition, row.id, &items) });
+        return Ok(RunOfItems { run: row.id, created, handed: known(&definition, row.id, &items) });
     }
     note(floor, &row, created).await?;
     let handed = Inbox::of_run(floor, prepared, row.id).items(items).await;
     admit::close(&*floor.store, row.id, floor.now()).await?;
-    Ok(RunOfItems { run: row.id, handed: handed? })
+    Ok(RunOfItems { run: row.id, created, handed: handed? })
+}
+
+/// The standing run that takes the items is there, as a rule, and keeps the priority that it was begun with.
+fn refuse_priority(request: &Begin) -> Result<()> {
+    match request.priority {
+        None => Ok(()),
+        Some(_) => Err(Error::wrong(
+            "items for a pipeline with an inbox go to its standing run, which has a priority",
+        )
+        .hint("leave `priority` out; the pipeline's file names the one that its runs begin with")),
+    }
 }
 
 /// What tells a run over these items from another.

@@ -2,6 +2,7 @@
 
 mod dead;
 mod frozen;
+mod left_behind;
 mod overview;
 mod roles;
 mod rules;

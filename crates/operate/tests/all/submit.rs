@@ -2,8 +2,9 @@
 
 use redrive_core::id::RunId;
 use redrive_core::status::RunStatus;
+use redrive_operate::Kind;
 use redrive_operate::pipelines::{Pipeline, parse};
-use redrive_operate::runs;
+use redrive_operate::runs::{self, Begin};
 use redrive_operate::submit::{self, Fate, Given, HandIn, HandedIn, Inbox};
 use redrive_operate::work::{Unobserved, work_on};
 
@@ -65,4 +66,32 @@ async fn each_item_is_answered_in_its_place() {
         (&written["items"][1]["outcome"], &written["items"][1]["id"]),
         (&"refused".into(), &().into())
     );
+}
+
+#[tokio::test]
+async fn a_run_of_items_says_whether_it_is_new_and_an_inbox_takes_neither_another_nor_a_priority() {
+    let House { floor, .. } = House::new(STAGES, "");
+    let begin = async |pipeline, request: &Begin| {
+        let items = given(&["{\"id\":\"a\"}"]);
+        submit::run_of_items(&floor, pipeline, items, request.clone()).await
+    };
+    let other = Begin { new: true, ..Begin::default() };
+    let urgent = Begin { priority: Some(7), ..Begin::default() };
+    for request in [&other, &urgent] {
+        let refused = begin(pipeline(), request).await.expect_err("refused");
+        assert_eq!((refused.kind, refused.hint.is_some()), (Kind::Wrong, true), "{refused}");
+    }
+    let listed = runs::list(&floor, &runs::List { limit: 9, ..runs::List::default() }).await.expect("listed");
+    assert!(listed.runs.is_empty(), "nothing was begun");
+    let first = begin(pipeline(), &Begin::default()).await.expect("taken");
+    let second = begin(pipeline(), &Begin::default()).await.expect("taken");
+    assert_eq!((first.run, first.created), (RunId(1), true));
+    assert_eq!((second.run, second.created), (RunId(1), false));
+    let text = format!("name = \"q\"\n[source]\npath = \"in.jsonl\"\n{STAGES}");
+    let definition = parse(&text, "q.toml").expect("valid");
+    let once = Pipeline { text, definition, folder: std::env::temp_dir(), file: "q.toml".to_owned() };
+    for (request, run, created) in [(&urgent, 2, true), (&urgent, 2, false), (&other, 3, true)] {
+        let begun = begin(once.clone(), request).await.expect("begun");
+        assert_eq!((begun.run, begun.created), (RunId(run), created));
+    }
 }

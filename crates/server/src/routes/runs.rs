@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use redrive_core::id::RunId;
 use redrive_engine::report::RunReport;
 use redrive_operate::pipelines::Pipeline;
@@ -48,7 +49,7 @@ pub fn routes() -> Vec<Route> {
             begin,
         )
         .body("new_run")
-        .makes(),
+        .may_make(),
         Route::get("/v1/runs/{run}", "Says how a run stands.", Shape::Json("run_report"), show),
         Route::post("/v1/runs/{run}/pause", "Stops a run for now.", Shape::Json("run_report"), pause)
             .may_have_body("nothing"),
@@ -148,7 +149,7 @@ async fn begin(call: Call) -> Result<Reply> {
         }
         let items = given(&items)?;
         let begun = submit::run_of_items(&call.floor, pipeline, items, request).await?;
-        return Ok(Reply::json(&begun)?.made(format!("/v1/runs/{}", begun.run)));
+        return at_run(&begun, begun.run, begun.created);
     }
     let input = match input {
         None => Vec::new(),
@@ -163,7 +164,13 @@ async fn begin(call: Call) -> Result<Reply> {
     }
     let prepared = runs::prepare(&*call.floor.wiring, pipeline, source)?;
     let begun = submit::run(&call.floor, prepared, request).await?;
-    Ok(Reply::json(&begun)?.made(format!("/v1/runs/{}", begun.run)))
+    at_run(&begun, begun.run, begun.created)
+}
+
+/// An answer that says where the run is, and whether it was made or was there.
+fn at_run(begun: &impl Serialize, run: RunId, created: bool) -> Result<Reply> {
+    let reply = Reply::json(begun)?.made(format!("/v1/runs/{run}"));
+    Ok(if created { reply } else { reply.with_status(StatusCode::OK) })
 }
 
 /// A pipeline of the folder by its name, or a text that an administrator sends.

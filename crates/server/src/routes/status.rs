@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::call::Call;
 use crate::events::follow;
 use crate::limits;
-use crate::reply::Reply;
+use crate::reply::{EVENTS, Reply};
 use crate::route::{Route, Shape};
 
 pub fn routes() -> Vec<Route> {
@@ -42,6 +42,8 @@ struct Readiness {
     writes: bool,
     workers: bool,
     draining: bool,
+    /// Whether every file of the folder of pipelines is in force as it is. One that is broken keeps nobody from handing work to others.
+    pipelines: bool,
 }
 
 async fn health(_call: Call) -> Result<Reply> {
@@ -56,8 +58,9 @@ async fn ready(call: Call) -> Result<Reply> {
     };
     let (writes, workers, draining) = (app.writes.go_well(), app.is_working(), app.is_draining());
     let ready = store && writes && (workers || app.only_answers) && !draining;
+    let pipelines = !app.catalog.has_problems();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(Reply::json(&Readiness { ready, store, writes, workers, draining })?.with_status(status))
+    Ok(Reply::json(&Readiness { ready, store, writes, workers, draining, pipelines })?.with_status(status))
 }
 
 async fn document(call: Call) -> Result<Reply> {
@@ -65,5 +68,5 @@ async fn document(call: Call) -> Result<Reply> {
 }
 
 async fn events(call: Call) -> Result<Reply> {
-    Ok(Reply::stream("text/event-stream", follow(&call.app, call.bearer, call.last_event.as_deref())?))
+    Ok(Reply::stream(EVENTS, follow(&call.app, call.bearer, call.last_event.as_deref())?))
 }

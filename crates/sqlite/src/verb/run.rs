@@ -150,7 +150,8 @@ pub(crate) fn change(tx: &Connection, run: RunId, change: &RunChange) -> Result<
 pub(crate) fn begin_reading(tx: &Connection, run: RunId, last: u32, position: Option<&str>) -> Result<u32> {
     let row = begun_reading(must(tx, run)?, last, position.map(ToOwned::to_owned))?;
     tx.prepare_cached(
-        "UPDATE run SET reading = ?2, cursor = ?3, admitted_all = ?4, duplicates = ?5, finished_at = ?6
+        "UPDATE run SET reading = ?2, cursor = ?3, admitted_all = ?4, duplicates = ?5, finished_at = ?6,
+                        idle_since = ?7
          WHERE id = ?1",
     )?
     .execute(params![
@@ -160,6 +161,7 @@ pub(crate) fn begin_reading(tx: &Connection, run: RunId, last: u32, position: Op
         row.admitted_all,
         row.duplicates.cast_signed(),
         row.finished_at.map(|at| at.0),
+        row.idle.since.map(|since| since.0),
     ])?;
     Ok(row.reading)
 }
@@ -169,7 +171,10 @@ pub(crate) fn goes_on_with_live(tx: &Connection, run: RunId) -> Result<()> {
     let finished =
         tx.prepare_cached("SELECT 1 FROM run WHERE id = ?1 AND finished_at IS NOT NULL")?.exists([run.0])?;
     if finished && counter::any_live(tx, run)? {
-        tx.prepare_cached("UPDATE run SET finished_at = NULL WHERE id = ?1")?.execute([run.0])?;
+        tx.prepare_cached(
+            "UPDATE run SET idle_since = coalesce(idle_since, finished_at), finished_at = NULL WHERE id = ?1",
+        )?
+        .execute([run.0])?;
     }
     Ok(())
 }

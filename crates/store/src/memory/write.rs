@@ -17,7 +17,7 @@ use crate::request::{
 };
 use crate::rule::item::{entry_of_children, may_purge, tombstone};
 use crate::rule::operation::member;
-use crate::rule::run::{Progress, takes};
+use crate::rule::run::{Progress, reopen, takes};
 use crate::rule::submit::{Asked, Known, Version, known_as};
 use crate::run::Operation;
 use crate::{Error, Result};
@@ -61,7 +61,7 @@ impl State {
         if self.any_live(submit.run)
             && let Some(run) = self.runs.get_mut(&submit.run)
         {
-            run.finished_at = None;
+            reopen(run);
         }
         let repeated =
             answers.iter().filter(|answer| matches!(answer, Submitted::Duplicate(_))).count() as u64;

@@ -4,12 +4,13 @@ use redrive_core::event::Transition;
 
 use crate::run::{Member, OperationState};
 
-/// The state that an operation is saved with: one that was stopped stays so. Whoever works on it need not know of that yet.
+/// The state that an operation is saved with: one that was stopped or is done stays so. Whoever works on it as well need not know
+/// of that yet.
 #[must_use]
 pub fn saved_state(kept: Option<OperationState>, asked: OperationState) -> OperationState {
     match kept {
-        Some(OperationState::Cancelled) => OperationState::Cancelled,
-        Some(OperationState::Open | OperationState::Done | OperationState::Frozen) | None => asked,
+        Some(ended @ (OperationState::Cancelled | OperationState::Done)) => ended,
+        Some(OperationState::Open | OperationState::Frozen) | None => asked,
     }
 }
 

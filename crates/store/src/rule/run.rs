@@ -20,7 +20,7 @@ pub struct ChangedRun {
 /// Says what a change makes of a run; `live` is whether it has unfinished items, and asked only of one that is to be finished.
 ///
 /// A cancelled run stays cancelled, one with unfinished items is not finished, a budget is kept only over the one it was made
-/// from, and of what stages found out the first of a name stays.
+/// from, and of what stages found out the first of a name stays. Nobody is at a run that has ended, whoever has yet to hear of it.
 ///
 /// # Errors
 /// Those of `live`.
@@ -50,14 +50,24 @@ pub fn changed_run<E>(
             RunEnd::Finished(_) | RunEnd::GoesOn => None,
         };
         facts.extend(Fact::of_finish(row.id, row.finished_at, finished_at));
+        if finished_at.is_none() {
+            reopen(&mut row);
+        }
         row.finished_at = finished_at;
     }
     row.pause = change.pause.unwrap_or(row.pause);
-    row.idle = change.idle.unwrap_or(row.idle);
+    row.idle =
+        change.idle.filter(|idle| idle.since.is_some() || row.finished_at.is_none()).unwrap_or(row.idle);
     if let Some((name, number)) = change.learn {
         row.learnt.entry(name).or_insert(number);
     }
     Ok(ChangedRun { row, facts })
+}
+
+/// Has a run go on that may have ended: nobody was at it since then.
+pub fn reopen(row: &mut RunRow) {
+    row.idle.since = row.idle.since.or(row.finished_at);
+    row.finished_at = None;
 }
 
 /// Says whether a run takes what a reading of its source has.
@@ -78,18 +88,12 @@ pub fn takes(run: RunId, control: Control, reading: u32, submitted: u32) -> Resu
 ///
 /// # Errors
 /// [`Error::Overtaken`] when somebody has begun another reading than the last one that is known.
-pub fn begun_reading(row: RunRow, last: u32, position: Option<String>) -> Result<RunRow, Error> {
+pub fn begun_reading(mut row: RunRow, last: u32, position: Option<String>) -> Result<RunRow, Error> {
     if row.reading != last {
         return Err(Error::Overtaken { reading: row.reading });
     }
-    Ok(RunRow {
-        reading: row.reading + 1,
-        cursor: position,
-        admitted_all: false,
-        duplicates: 0,
-        finished_at: None,
-        ..row
-    })
+    reopen(&mut row);
+    Ok(RunRow { reading: row.reading + 1, cursor: position, admitted_all: false, duplicates: 0, ..row })
 }
 
 /// How far a run's source is read.

@@ -14,7 +14,7 @@ use redrive_core::item::Item;
 use redrive_core::time::Timestamp;
 use redrive_store::{Freeze, ItemFilter, ItemRev, Member, Operation, OperationState, Result, Store};
 
-use super::{MANY, Request, count_dead};
+use super::{MANY, Request, count_dead, dead};
 use crate::env::Env;
 
 pub use purge::SetPurge;
@@ -74,15 +74,32 @@ pub async fn start_frozen(store: &dyn Store, operation: OperationId, env: &Env) 
     store.operation(operation).await
 }
 
-/// How many dead items a set was too early for: they match what it was chosen by, and died since.
+/// How many dead items a set was too early for: they match what it was chosen by, died since, and are none of its own that
+/// died again.
 ///
 /// # Errors
 /// When the store fails.
-pub async fn late(store: &dyn Store, filters: &[ItemFilter], since: Timestamp) -> Result<u64> {
+pub async fn late(
+    store: &dyn Store,
+    operation: OperationId,
+    filters: &[ItemFilter],
+    since: Timestamp,
+) -> Result<u64> {
+    let since = |filter: &ItemFilter| filter.since.map_or(since, |earlier| earlier.max(since));
+    let died = |filter| dead(&ItemFilter { since: Some(since(filter)), ..filter.clone() });
+    let filters: Vec<ItemFilter> = filters.iter().map(died).collect();
     let mut late = 0;
-    for filter in filters {
-        let since = Some(filter.since.map_or(since, |earlier| earlier.max(since)));
-        late += count_dead(store, &ItemFilter { since, ..filter.clone() }).await?;
+    for filter in &filters {
+        late += count_dead(store, filter).await?;
+    }
+    let mut after = None;
+    while late > 0 {
+        let page = store.members(operation, after, MANY).await?;
+        let Some(last) = page.last().map(|member| member.item) else { break };
+        after = Some(last);
+        for item in store.items_of(page.iter().map(|member| member.item).collect()).await? {
+            late = late.saturating_sub(filters.iter().filter(|filter| filter.matches(&item)).count() as u64);
+        }
     }
     Ok(late)
 }

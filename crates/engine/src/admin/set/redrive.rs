@@ -4,14 +4,14 @@ use redrive_core::id::{ItemSeq, OperationId, RunId};
 use redrive_core::item::Item;
 use redrive_core::plan::Plan;
 use redrive_core::policy::OwnPolicy;
-use redrive_store::{ItemFilter, Member, Operation, OperationState, Result, Store};
+use redrive_store::{Error, ItemFilter, Member, Operation, OperationState, Result, Store};
 use serde::{Deserialize, Serialize};
 
 use super::{sent_and_left, unchanged};
 use crate::admin::outcome::{self, Tally};
 use crate::admin::redrive::send_back;
 use crate::admin::selection::Page;
-use crate::admin::{Done, PAGE, Plans, Redrive, Request, by_run, close, is_open};
+use crate::admin::{Done, PAGE, Pace, Plans, Redrive, Request, by_run, close};
 use crate::env::Env;
 
 /// Items that may be under way at first, while it is watched how many of them fail again.
@@ -20,7 +20,7 @@ const WAVE: u64 = 100;
 const TELLING: u64 = 10;
 
 /// How a frozen set of dead items is sent back.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SetRedrive {
     /// What the set was chosen by: it tells which dead items have come too late for it.
     pub filters: Vec<ItemFilter>,
@@ -36,6 +36,9 @@ pub struct SetRedrive {
     /// The policy that they go under at the stage that failed them, in place of the stage's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<OwnPolicy>,
+    /// The pace at which it goes, from its first page on: whoever sends the next one keeps to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
 }
 
 /// Goes on with a redrive of a set. `None` when others have to end first.
@@ -48,9 +51,7 @@ pub(in crate::admin) async fn redrive_on(
 ) -> Result<Option<Done>> {
     let SetRedrive { rate, retry, .. } = request.clone();
     let request_of_page = Redrive { rate, retry, ..Redrive::of(ItemFilter::default()) };
-    // What is sent in waves is spread over each wave.
-    let before = if request.is_watched() { operation.changed } else { 0 };
-    let mut pass = Pass { store, plans, request: &request_of_page, env, operation, before, at: None };
+    let mut pass = Pass { store, plans, request: &request_of_page, env, operation, at: None };
     loop {
         match request.room(store, pass.operation.id).await? {
             Room::For(n) => {
@@ -63,7 +64,7 @@ pub(in crate::admin) async fn redrive_on(
             }
             Room::Later => return Ok(None),
             Room::Stop(why) => {
-                let stopped = SetRedrive { stopped: Some(why), ..request.clone() };
+                let stopped = SetRedrive { stopped: Some(why), ..asked(&pass.operation)? };
                 let row = Operation {
                     request: Request::RedriveSet(stopped).written()?,
                     state: OperationState::Cancelled,
@@ -135,8 +136,6 @@ struct Pass<'a> {
     request: &'a Redrive,
     env: &'a Env,
     operation: Operation,
-    /// Items that were sent back before, and that the rate does not count.
-    before: u64,
     at: Option<ItemSeq>,
 }
 
@@ -147,8 +146,12 @@ impl Pass<'_> {
         while room > 0 {
             let page = self.store.members(self.operation.id, self.at, at_most(room)).await?;
             let Some(last) = page.last().map(|member| member.item) else { return Ok(false) };
-            if !is_open(self.store, self.operation.id).await? {
-                return Ok(false);
+            if let Some(known) = self.store.operation(self.operation.id).await? {
+                if known.state != OperationState::Open {
+                    return Ok(false);
+                }
+                // Another process may carry it on as well: what that sent back counts, and so does its pace.
+                self.operation = known;
             }
             let sent = self.page(&page).await?;
             (self.at, room) = (Some(last), room.saturating_sub(sent));
@@ -177,7 +180,27 @@ impl Pass<'_> {
 
     async fn send_back(&mut self, run: RunId, items: Vec<Item>, plan: Option<&Plan>) -> Result<bool> {
         let page = Page { store: self.store, run, items, env: self.env };
-        send_back(&page, plan, self.request, self.before, &mut self.operation).await
+        let pace = self.pace()?;
+        send_back(&page, plan, self.request, pace, &mut self.operation).await
+    }
+
+    /// The pace of the next page. It is written with the page.
+    fn pace(&mut self) -> Result<Pace> {
+        let Some(rate) = self.request.rate else { return Ok(Pace::all(self.env)) };
+        let (sent, now) = (self.operation.changed, self.env.clock.now());
+        let asked = asked(&self.operation)?;
+        let pace =
+            asked.pace.map_or(Pace { from: now, before: sent }, |pace| pace.kept(sent, Some(rate), now));
+        self.operation.request = Request::RedriveSet(SetRedrive { pace: Some(pace), ..asked }).written()?;
+        Ok(pace)
+    }
+}
+
+/// What a redrive of a set was asked, as its row has it now.
+fn asked(operation: &Operation) -> Result<SetRedrive> {
+    match Request::of(operation)? {
+        Request::RedriveSet(asked) => Ok(asked),
+        other => Err(Error::Internal(format!("operation {} is another: {other:?}", operation.id))),
     }
 }
 
@@ -194,7 +217,7 @@ mod tests {
     use super::*;
 
     fn set(canary: Option<u64>, stop_at: Option<f64>) -> SetRedrive {
-        SetRedrive { filters: Vec::new(), rate: None, canary, stop_at, stopped: None, retry: None }
+        SetRedrive { filters: Vec::new(), rate: None, canary, stop_at, ..SetRedrive::default() }
     }
 
     fn after(pending: u64, live: u64, passed: u64, failed_again: u64) -> Tally {

@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::RunRow;
 
 use super::super::crew::Crew;
-use super::super::gates::GateReport;
+use super::super::gates::{Concurrency, GateReport, PerMinute};
 use super::super::pauses::PauseView;
 use super::stage_name;
 
@@ -163,10 +163,10 @@ fn is_due(item: &Item, around: &Around<'_>, stage: &str) -> String {
         );
     }
     if let Some(gate) = gate.filter(|gate| gate.workers > 0) {
-        let rate = gate.requests_per_minute.now.unwrap_or(0);
+        let lets = lets(gate.requests_per_minute, gate.concurrency);
         let why = if gate.why.is_empty() { String::new() } else { format!("; {}", gate.why) };
         return format!(
-            "It is due at {stage} and waits its turn at gate {}, which lets {rate} requests a minute pass{why}. \
+            "It is due at {stage} and waits its turn at gate {}{lets}{why}. \
              Waiting there spends no attempt.",
             gate.name
         );
@@ -174,6 +174,14 @@ fn is_due(item: &Item, around: &Around<'_>, stage: &str) -> String {
     format!(
         "It is due at {stage} and waits for a worker, who takes it as soon as there is room: others go first."
     )
+}
+
+/// What a gate lets through. A limit that nobody gave and no answer has shown is none.
+fn lets(requests: PerMinute, at_once: Concurrency) -> String {
+    match [requests.given, requests.learnt].into_iter().flatten().min() {
+        Some(rate) => format!(", which lets {rate} requests a minute pass"),
+        None => format!(", where {} of at most {} calls are under way", at_once.now, at_once.limit),
+    }
 }
 
 /// Waiting at a gate that is not open.
@@ -210,6 +218,17 @@ mod tests {
         assert_eq!(said("HTTP 422: not like this.\nbody"), "HTTP 422: not like this");
         assert_eq!(said(""), "");
         assert_eq!(said(&"x".repeat(500)).chars().count(), SAID);
+    }
+
+    #[test]
+    fn a_limit_that_was_neither_given_nor_learnt_is_not_named() {
+        let at_once = Concurrency { now: 3, limit: 8, most: None };
+        let now = PerMinute { now: Some(7_488), ..PerMinute::default() };
+        assert_eq!(lets(now, at_once), ", where 3 of at most 8 calls are under way");
+        let learnt = PerMinute { learnt: Some(90), ..now };
+        assert_eq!(lets(learnt, at_once), ", which lets 90 requests a minute pass");
+        let given = PerMinute { given: Some(60), ..learnt };
+        assert_eq!(lets(given, at_once), ", which lets 60 requests a minute pass");
     }
 
     #[test]
