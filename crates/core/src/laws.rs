@@ -464,7 +464,8 @@ impl Census {
             | Metric::FirstPass
             | Metric::TriedAnew
             | Metric::TookIn(_)
-            | Metric::TookMillis => false,
+            | Metric::TookMillis
+            | Metric::Died(_) => false,
         }
     }
 }
