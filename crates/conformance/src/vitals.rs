@@ -16,7 +16,8 @@ use redrive_store::{
 use crate::world::{LEASE, SPLIT, START, STORE, World, failed, new_operation, new_worker, passed};
 
 async fn vitals(world: &World, overdue_by: i64, most: usize) -> Vitals {
-    let query = VitalsQuery { now: world.now, due_before: Timestamp(world.now.0 - overdue_by), most };
+    let due_before = Timestamp(world.now.0 - overdue_by);
+    let query = VitalsQuery { now: world.now, due_before, since: START, most };
     world.store.vitals(query).await.expect("vitals")
 }
 
@@ -35,7 +36,7 @@ pub(crate) async fn what_waits_and_what_nobody_holds_is_told_by_stage(store: Arc
     assert_eq!(vitals(&world, 0, 9).await.stages, [split, stored, others], "nothing was due before now");
     // The worker of both vanishes, and time passes.
     world.advance(2 * LEASE);
-    let split = StageVitals { orphans: 1, overdue: 2, backing_off: 0, ..split };
+    let split = StageVitals { orphans: 1, overdue: 2, backing_off: 0, came_due: 1, ..split };
     let late = |stage: StageVitals| StageVitals { overdue: 1, ..stage };
     assert_eq!(vitals(&world, 1_000, 9).await.stages, [split, late(stored), late(others)]);
     let split = StageVitals { overdue: 0, ..split };

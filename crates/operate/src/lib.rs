@@ -21,6 +21,8 @@
 //! | the pipelines of a folder, which may change at any time | [`catalog`] |
 //! | who is told when something happens | [`notices`] |
 //! | what a daemon forgets by itself, and when | [`retention`] |
+//! | what a daemon sweeps and audits by itself | [`retry_job`], [`audit`] |
+//! | what monitoring reads | [`monitor`] |
 //! | what a daemon begins by itself, and when | [`schedules`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //! | the shapes of all answers | [`schemas`] |
@@ -31,6 +33,7 @@
 
 pub mod again;
 mod asker;
+pub mod audit;
 pub mod care;
 pub mod catalog;
 pub mod dead;
@@ -41,6 +44,7 @@ pub mod index;
 pub mod items;
 mod lines;
 mod memo;
+pub mod monitor;
 pub mod notices;
 pub mod operations;
 pub mod overview;
@@ -51,6 +55,7 @@ pub mod policies;
 pub mod reports;
 pub mod results;
 pub mod retention;
+pub mod retry_job;
 pub mod runs;
 pub mod schedules;
 pub mod schemas;

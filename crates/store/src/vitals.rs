@@ -13,6 +13,8 @@ pub struct VitalsQuery {
     pub now: Timestamp,
     /// An item that waits and was due before this is overdue.
     pub due_before: Timestamp,
+    /// A retry came due when its time came after this.
+    pub since: Timestamp,
     /// No more than so many items of a stage and kind are counted: what is more is told as so many.
     pub most: usize,
 }
@@ -43,13 +45,15 @@ pub struct StageVitals {
     pub overdue: u64,
     /// Items that were tried before and whose time has not come.
     pub backing_off: u64,
+    /// Items that were tried before, whose time has come since the moment that was asked about, and that wait in line.
+    pub came_due: u64,
 }
 
 impl StageVitals {
     /// A stage where nothing is.
     #[must_use]
     pub fn of(run: RunId, stage: StageNo) -> Self {
-        Self { run, stage, next_due: None, orphans: 0, overdue: 0, backing_off: 0 }
+        Self { run, stage, next_due: None, orphans: 0, overdue: 0, backing_off: 0, came_due: 0 }
     }
 }
 

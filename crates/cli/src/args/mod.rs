@@ -12,6 +12,7 @@ mod pipelines;
 mod policy;
 mod rehearse;
 mod reports;
+mod retry_job;
 mod runs;
 mod schema;
 mod search;
@@ -41,6 +42,7 @@ pub use pipelines::{PipelinesCommand, which};
 pub use policy::PolicyCommand;
 pub use rehearse::RehearseArgs;
 pub use reports::{FailuresArgs, StatsArgs};
+pub use retry_job::RetryJobArgs;
 pub use runs::RunsArgs;
 pub use schema::SchemaArgs;
 pub use search::SearchArgs;
@@ -179,6 +181,8 @@ pub enum Command {
     },
     /// Have waiting items go now instead of when their wait is over, or at another time
     Retry(RetryArgs),
+    /// Sweep for items that nobody holds any more, every 15 minutes
+    RetryJob(RetryJobArgs),
     /// Do items again that have ended, from a stage they have passed
     Rerun(RerunArgs),
     /// List items in any state, of any run

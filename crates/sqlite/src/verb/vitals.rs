@@ -38,6 +38,10 @@ fn waiting(conn: &Connection, query: &VitalsQuery, stages: &mut Stages) -> Resul
         "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
          WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 1 AND due > ?3 LIMIT ?4)",
     )?;
+    let mut came = conn.prepare_cached(
+        "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
+         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 1 AND due > ?3 AND due <= ?4 LIMIT ?5)",
+    )?;
     let (mut last, most) = (i64::MIN, sql_limit(query.most));
     while let Some(run) = next_run.query_row([last], |row| row.get::<_, Option<i64>>(0))? {
         last = run;
@@ -51,6 +55,8 @@ fn waiting(conn: &Connection, query: &VitalsQuery, stages: &mut Stages) -> Resul
                 seen.overdue += overdue.query_row(asked, count)?;
             }
             if due.lane != item::FRESH {
+                let asked = (run.0, stage.0, query.since.0, query.now.0, most);
+                seen.came_due = came.query_row(asked, count)?;
                 seen.backing_off = later.query_row((run.0, stage.0, query.now.0, most), count)?;
             }
         }

@@ -20,6 +20,8 @@ impl State {
                     let stage = stages.entry((item.run, item.stage)).or_insert_with(place);
                     stage.next_due = stage.next_due.into_iter().chain([due]).min();
                     stage.overdue += u64::from(due < query.due_before);
+                    let came = item.lane() == Lane::Retry && query.since < due && due <= query.now;
+                    stage.came_due += u64::from(came);
                     stage.backing_off += u64::from(item.lane() == Lane::Retry && due > query.now);
                 }
                 ItemState::Running { worker, .. } if !self.holds(worker, query.now) => {
@@ -32,6 +34,7 @@ impl State {
         let told = |stage: StageVitals| StageVitals {
             overdue: stage.overdue.min(most),
             backing_off: stage.backing_off.min(most),
+            came_due: stage.came_due.min(most),
             ..stage
         };
         Vitals {
