@@ -67,6 +67,9 @@ pub(super) fn vitals(
         let Ok(at) = rows.binary_search_by_key(&stage.run, |row| row.id) else { continue };
         one_stage(page, names, &rows[at], stage, around, now);
     }
+    for (kind, state) in KINDS.iter().flat_map(|kind| STATES.map(|state| (*kind, state))) {
+        page.add(&f::OPERATIONS, &[kind_word(kind), state_word(state)], 0.0);
+    }
     for count in &vitals.operations {
         let n = number(count.n.cast_signed());
         page.add(&f::OPERATIONS, &[kind_word(count.kind), state_word(count.state)], n);
@@ -150,6 +153,10 @@ pub(super) fn open_operations(page: &mut Page, open: &[Operation], now: Timestam
         page.raise(&f::OPERATION_AGE, &[], number(idle) / 1_000.0);
     }
 }
+
+/// Kinds of operations that are told whether or not there is one, and states of them.
+const KINDS: [OperationKind; 3] = [OperationKind::Redrive, OperationKind::Purge, OperationKind::Prune];
+const STATES: [OperationState; 2] = [OperationState::Open, OperationState::Done];
 
 fn kind_word(kind: OperationKind) -> &'static str {
     match kind {

@@ -22,6 +22,7 @@ pub(super) fn zeros(page: &mut Page, names: &Names) {
             page.add(&f::DEAD, &[pipeline, stage, reason.name()], none);
             page.add(&f::DIED, &[pipeline, stage, reason.name()], none);
         }
+        ["in", "out"].iter().for_each(|way| page.add(&f::TOKENS, &[pipeline, stage, way], none));
         for family in [
             &f::ADMITTED,
             &f::TRIES,
@@ -33,6 +34,9 @@ pub(super) fn zeros(page: &mut Page, names: &Names) {
             &f::STUCK,
             &f::LEASES_LOST,
             &f::PERMANENT,
+            &f::BUDGET,
+            &f::COST,
+            &f::UNPRICED,
         ] {
             page.add(family, &here, none);
         }

@@ -115,3 +115,61 @@ impl Names {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use redrive_store::{MemoryStore, NewRun, Store};
+
+    use super::*;
+
+    fn run(pipeline: &str, stages: usize) -> NewRun {
+        let stage = |n: usize| format!("[[stage]]\nname = \"s{n:03}\"\nkind = \"pass\"\n");
+        let stages: String = (0..stages).map(stage).collect();
+        NewRun {
+            pipeline: pipeline.to_owned(),
+            source: "inbox".to_owned(),
+            category: None,
+            priority: 0,
+            definition: format!("name = \"{pipeline}\"\n[source]\nkind = \"inbox\"\n{stages}"),
+            folder: "/".to_owned(),
+        }
+    }
+
+    async fn rows(store: &MemoryStore, new: impl Iterator<Item = NewRun>) -> Vec<RunRow> {
+        let mut rows = Vec::new();
+        for new in new {
+            rows.push(store.create_run(new, redrive_core::time::Timestamp(1)).await.unwrap());
+        }
+        rows
+    }
+
+    #[tokio::test]
+    async fn pipelines_beyond_the_first_hundred_are_others_and_a_new_one_moves_none() {
+        let store = MemoryStore::new();
+        let mut all = rows(&store, (0..MOST + 20).map(|n| run(&format!("p{:03}", 999 - n), 1))).await;
+        let told = |rows: &[RunRow]| {
+            let names = Names::of(rows, &[]);
+            let own = rows.iter().filter(|row| names.pipeline(&row.spec.pipeline) != OTHER);
+            own.map(|row| row.spec.pipeline.clone()).collect::<Vec<_>>()
+        };
+        let before = told(&all);
+        assert_eq!(before.len(), MOST);
+        all.extend(rows(&store, [run("a-new-one", 1)].into_iter()).await);
+        assert_eq!(told(&all), before);
+    }
+
+    #[tokio::test]
+    async fn stages_beyond_the_most_and_those_that_nobody_can_name_are_others() {
+        let store = MemoryStore::new();
+        let rows = rows(&store, [run("p", MOST_STAGES + 5)].into_iter()).await;
+        let names = Names::of(&rows, &[]);
+        let plan = names.known(&rows[0]).map(|known| &known.plan);
+        assert_eq!(names.stage("p", plan, StageNo(3)), "s003");
+        assert_eq!(names.stage("p", plan, StageNo(u16::try_from(MOST_STAGES).unwrap())), OTHER);
+        assert_eq!(names.stage("p", None, StageNo(3)), OTHER);
+        assert_eq!(names.all().count(), MOST_STAGES);
+        assert_eq!(names.told("p", Some("s001")), "p/s001");
+        assert_eq!(names.told("p", Some("gone")), "p/_other");
+        assert_eq!(names.told("unknown", Some("s001")), OTHER);
+    }
+}
