@@ -11,6 +11,7 @@ use crate::args::RetryJobArgs;
 use crate::exit;
 use crate::output::text::{safe, things};
 use crate::output::{json, lines};
+use crate::wiring::Pushgateway;
 
 /// The settings that the environment has.
 ///
@@ -28,7 +29,7 @@ pub fn settings() -> Result<Settings, Error> {
 pub async fn retry_job(context: &Context, args: &RetryJobArgs) -> Answer {
     let settings = settings()?;
     let push = args.pushgateway.as_deref().filter(|url| !url.is_empty());
-    let push = push.map(redrive_stages::Pushgateway::at).transpose().map_err(wrong_address)?;
+    let push = push.map(Pushgateway::at).transpose().map_err(wrong_address)?;
     let floor = context.floor()?;
     let mut signals = Signals::listen()?;
     loop {
@@ -56,7 +57,7 @@ fn wrong_address(why: String) -> Error {
 }
 
 /// Pushes the metrics of the job, where that was asked for.
-async fn pushed(floor: &Floor, push: Option<&redrive_stages::Pushgateway>) -> Result<(), Error> {
+async fn pushed(floor: &Floor, push: Option<&Pushgateway>) -> Result<(), Error> {
     let Some(push) = push else { return Ok(()) };
     let text = monitor::metrics_of_the_job(floor).await?;
     push.push("retry-job", text).await.map_err(|why| {

@@ -12,6 +12,15 @@ use crate::error::{Result, strange};
 use crate::row::limit as sql_limit;
 use crate::verb::{counter, item, worker};
 
+const NEXT_RUN: &str = "SELECT min(run) FROM item INDEXED BY item_ready WHERE state = 0 AND run > ?1";
+const OVERDUE: &str = "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
+         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due < ?4 LIMIT ?5)";
+const LATER: &str = "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
+         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 1 AND due > ?3 LIMIT ?4)";
+const CAME: &str = "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
+         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 1 AND due > ?3 AND due <= ?4 LIMIT ?5)";
+const HELD: &str = "SELECT run, stage, count(*) FROM item INDEXED BY item_held WHERE state = 1 AND worker = ?1 GROUP BY run, stage";
+
 type Stages = BTreeMap<(RunId, StageNo), StageVitals>;
 
 /// Reads what monitoring asks for.
@@ -30,18 +39,9 @@ pub(crate) fn read(conn: &Connection, query: &VitalsQuery) -> Result<Vitals> {
 fn waiting(conn: &Connection, query: &VitalsQuery, stages: &mut Stages) -> Result<()> {
     let mut next_run =
         conn.prepare_cached("SELECT min(run) FROM item INDEXED BY item_ready WHERE state = 0 AND run > ?1")?;
-    let mut overdue = conn.prepare_cached(
-        "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
-         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due < ?4 LIMIT ?5)",
-    )?;
-    let mut later = conn.prepare_cached(
-        "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
-         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 1 AND due > ?3 LIMIT ?4)",
-    )?;
-    let mut came = conn.prepare_cached(
-        "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
-         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 1 AND due > ?3 AND due <= ?4 LIMIT ?5)",
-    )?;
+    let mut overdue = conn.prepare_cached(OVERDUE)?;
+    let mut later = conn.prepare_cached(LATER)?;
+    let mut came = conn.prepare_cached(CAME)?;
     let (mut last, most) = (i64::MIN, sql_limit(query.most));
     while let Some(run) = next_run.query_row([last], |row| row.get::<_, Option<i64>>(0))? {
         last = run;
@@ -70,9 +70,7 @@ fn count(row: &rusqlite::Row<'_>) -> rusqlite::Result<u64> {
 
 /// Counts what is held by nobody. There are never more of those than workers had in hand.
 fn orphans(conn: &Connection, query: &VitalsQuery, stages: &mut Stages) -> Result<()> {
-    let mut select = conn.prepare_cached(
-        "SELECT run, stage, count(*) FROM item INDEXED BY item_held WHERE state = 1 AND worker = ?1 GROUP BY run, stage",
-    )?;
+    let mut select = conn.prepare_cached(HELD)?;
     for holder in worker::holders(conn)? {
         if worker::holds(conn, WorkerId(holder), query.now)? {
             continue;
@@ -140,4 +138,31 @@ pub(crate) fn keep_what_grows(tx: &Connection, run: RunId) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::migrate::MIGRATIONS;
+    use crate::open;
+
+    #[test]
+    fn nothing_is_found_by_looking_at_all_items() {
+        let conn = open::in_memory(MIGRATIONS).unwrap();
+        for (sql, index) in [
+            (NEXT_RUN, "item_ready (run>?)"),
+            (OVERDUE, "item_ready (run=? AND stage=? AND lane=? AND due<?)"),
+            (LATER, "item_ready (run=? AND stage=? AND lane=? AND due>?)"),
+            (CAME, "item_ready (run=? AND stage=? AND lane=? AND due>? AND due<?)"),
+            (HELD, "item_held (worker=?)"),
+        ] {
+            let mut explain = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let values = vec![rusqlite::types::Value::Null; explain.parameter_count()];
+            let plan =
+                explain.query_map(rusqlite::params_from_iter(values), |row| row.get::<_, String>(3)).unwrap();
+            let plan: Vec<String> = plan.map(std::result::Result::unwrap).collect();
+            let along = plan.iter().any(|step| step.contains("SEARCH item") && step.contains(index));
+            assert!(along && !plan.iter().any(|step| step.contains("SCAN item")), "{sql}: {plan:?}");
+        }
+    }
 }
