@@ -37,8 +37,7 @@ pub(crate) fn read(conn: &Connection, query: &VitalsQuery) -> Result<Vitals> {
 
 /// Looks at what waits, run by run: those that have nothing waiting are hopped over.
 fn waiting(conn: &Connection, query: &VitalsQuery, stages: &mut Stages) -> Result<()> {
-    let mut next_run =
-        conn.prepare_cached("SELECT min(run) FROM item INDEXED BY item_ready WHERE state = 0 AND run > ?1")?;
+    let mut next_run = conn.prepare_cached(NEXT_RUN)?;
     let mut overdue = conn.prepare_cached(OVERDUE)?;
     let mut later = conn.prepare_cached(LATER)?;
     let mut came = conn.prepare_cached(CAME)?;

@@ -1,6 +1,6 @@
 //! The laws, a page at a time: what a daemon can afford beside its work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redrive_core::id::{ItemSeq, RunId};
 use redrive_core::laws::{Violation, check_conserved};
@@ -43,17 +43,20 @@ pub async fn audit_page(
     found.violations.extend(counters.iter().filter_map(|(run, kept)| check_conserved(*run, kept)));
     let page = frozen.items(ItemQuery { filter: ItemFilter::default(), after, limit }).await?;
     let histories = frozen.histories(page.iter().map(|item| item.seq).collect()).await?;
-    let mut runs: BTreeMap<RunId, Option<(RunRow, Option<Plan>)>> = BTreeMap::new();
-    for run in page.iter().map(|item| item.run) {
-        if !runs.contains_key(&run) {
-            let row = frozen.run(run).await?;
-            runs.insert(run, row.map(|row| (row.clone(), plan(&row))));
-        }
+    let ids: BTreeSet<RunId> = page.iter().map(|item| item.run).collect();
+    let mut rows: Vec<(RunRow, Option<Plan>)> = Vec::new();
+    for run in ids {
+        rows.extend(frozen.run(run).await?.map(|row| (row.clone(), plan(&row))));
+    }
+    let mut runs: BTreeMap<RunId, Run<'_>> = BTreeMap::new();
+    for (row, plan) in &rows {
+        let kept = counters.get(&row.id).map_or(&[][..], |kept| kept);
+        runs.insert(row.id, Run::of(look, row, plan.as_ref(), kept).await?);
     }
     for (item, history) in page.iter().zip(&histories) {
-        let Some(Some((row, plan))) = runs.get(&item.run) else { continue };
-        let kept = counters.get(&item.run).map_or(&[][..], |kept| kept);
-        Run::of(look, row, plan.as_ref(), kept).await?.check(look, item, history, &mut found).await?;
+        if let Some(run) = runs.get(&item.run) {
+            run.check(look, item, history, &mut found).await?;
+        }
     }
     let last = if page.len() < limit { None } else { page.last().map(|item| item.seq) };
     Ok(AuditPage { items: found.items, last, violations: found.violations })
