@@ -119,9 +119,9 @@ fn a_setting_that_is_not_known_is_refused_by_name() {
     let place = Place::with(&one_stage("kind = \"pass\""), &samples(1));
     place.run(&["run", "p.toml", "--quiet"]).expect(0);
     for command in [&["retry-job", "--once"][..], &["serve", "--listen", "127.0.0.1:0"]] {
-        let refused = place.run_with(command, &[("RETRY_JOB_INTERVALL_SECONDS", "5")]).expect(2);
+        let refused = place.run_with(command, &[("RETRY_JOB_PERIOD_SECONDS", "5")]).expect(2);
         assert!(
-            refused.stderr.contains("RETRY_JOB_INTERVALL_SECONDS: there is no such setting"),
+            refused.stderr.contains("RETRY_JOB_PERIOD_SECONDS: there is no such setting"),
             "{}",
             refused.stderr
         );
