@@ -29,7 +29,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "policy",
         ],
     ),
-    ("Act", &["retry", "rerun", "dead", "pause", "cancel", "kill"]),
+    ("Act", &["retry", "retry-job", "rerun", "dead", "pause", "cancel", "kill"]),
     (
         "Care",
         &[

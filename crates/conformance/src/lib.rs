@@ -24,6 +24,7 @@ mod submit;
 mod turn;
 mod usage;
 mod verdict;
+mod vitals;
 mod work;
 mod world;
 
@@ -123,6 +124,9 @@ const CASES: &[(&str, CaseFn)] = table! {
         a_pruned_run_leaves_no_counters_of_usage;
     verdict: a_verdict_comes_back_with_its_item_and_its_attempts, verdicts_are_counted_while_their_items_stand,
         items_are_found_by_their_verdict;
+    vitals: what_waits_and_what_nobody_holds_is_told_by_stage, a_retired_worker_holds_nothing,
+        counts_stop_at_the_most_that_is_asked_for, a_death_is_counted_each_time,
+        what_only_grows_outlives_a_run_that_is_forgotten, operations_are_counted_by_kind_and_state;
     work: a_run_is_listed_for_what_it_has, a_run_of_a_lost_worker_is_listed, a_listed_run_says_how_many_items_wait,
         a_stamp_changes_when_somebody_writes,
         a_run_without_work_is_listed_until_it_is_called_finished, a_standing_run_is_listed_for_its_items_only,

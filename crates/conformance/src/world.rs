@@ -287,7 +287,8 @@ impl World {
         }
         counted.retain(|_, n| *n != 0);
         kept.retain(|(_, metric), _| {
-            !matches!(metric, Metric::Admitted | Metric::HealMillis | Metric::HealedIn(_))
+            // Deaths of items that were sent back since cannot be told from the items.
+            !matches!(metric, Metric::Admitted | Metric::HealMillis | Metric::HealedIn(_) | Metric::Died(_))
         });
         assert_eq!(kept, counted, "counters and a recount");
         let kept = self.store.config_counters(self.run).await.expect("counters");

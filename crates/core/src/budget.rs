@@ -192,6 +192,11 @@ impl Budget {
         Some(Breach { stage, excess })
     }
 
+    /// How much of its budget each stage has spent, by their numbers: 1 or more is a breach.
+    pub fn spent(&self, spec: &BudgetSpec) -> impl Iterator<Item = f64> {
+        self.stages.iter().map(move |stage| stage.spent(spec))
+    }
+
     /// Forgets windows and rows: what a resumed run starts with. The totals stay.
     pub fn forgive(&mut self) {
         for stage in &mut self.stages {
@@ -247,6 +252,23 @@ impl StageBudget {
         }
         self.counted += 1;
         self.dead += u64::from(dead);
+    }
+
+    /// The largest of its shares of what [`StageBudget::excess`] compares with.
+    #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]
+    fn spent(&self, spec: &BudgetSpec) -> f64 {
+        let share =
+            |dead: f64, most: f64| if most > 0.0 { dead / most } else { f64::from(u8::from(dead > 0.0)) };
+        let row = spec.consecutive.map_or(0.0, |limit| share(self.in_a_row.into(), limit.into()));
+        let (of, dead) = (self.window.len(), self.window.iter().filter(|dead| **dead).count());
+        let window = if of >= spec.min_samples { share(dead as f64, spec.rate * of as f64) } else { 0.0 };
+        let all = match spec.cumulative {
+            Some(rate) if self.counted >= spec.min_samples as u64 => {
+                share(self.dead as f64, rate * self.counted as f64)
+            }
+            _ => 0.0,
+        };
+        row.max(window).max(all)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts far below 2^52")]

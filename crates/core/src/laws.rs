@@ -428,10 +428,8 @@ impl Census {
                 differ(format!("run {run}, stage {}, {:?}: {kept} kept, {counted} counted", key.1.0, key.2));
             }
         }
-        let admitted = sum(&|metric| metric == Metric::Admitted);
-        let states = sum(&|metric| matches!(metric, Metric::State(_)));
-        if admitted != states + gone {
-            differ(format!("run {run}: {admitted} admitted, but {states} in a state and {gone} purged"));
+        if let Some(violation) = check_conserved(run, kept) {
+            differ(violation.what);
         }
         let tombstones = self.tombstones.get(&run).copied().unwrap_or(0);
         if tombstones != purged {
@@ -464,9 +462,26 @@ impl Census {
             | Metric::FirstPass
             | Metric::TriedAnew
             | Metric::TookIn(_)
-            | Metric::TookMillis => false,
+            | Metric::TookMillis
+            | Metric::Died(_) => false,
         }
     }
+}
+
+/// Checks by the kept counters of a run alone that what was admitted is in a state or was purged (law L1).
+#[must_use]
+pub fn check_conserved(run: RunId, kept: &[Counter]) -> Option<Violation> {
+    let sum = |wanted: &dyn Fn(Metric) -> bool| -> i64 {
+        kept.iter().filter(|counter| wanted(counter.metric)).map(|counter| counter.n).sum()
+    };
+    let admitted = sum(&|metric| metric == Metric::Admitted);
+    let states = sum(&|metric| matches!(metric, Metric::State(_)));
+    let gone = sum(&|metric| matches!(metric, Metric::Purged(_) | Metric::Forgotten(_)));
+    (admitted != states + gone).then(|| Violation {
+        law: Law::L1,
+        item: None,
+        what: format!("run {run}: {admitted} admitted, but {states} in a state and {gone} purged"),
+    })
 }
 
 /// Checks that a waiting item is not left past its deadline by a lane that starves (law L8).

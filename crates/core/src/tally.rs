@@ -76,6 +76,8 @@ pub enum Metric {
     TookMillis,
     /// Items that have succeeded and have this verdict.
     Verdict(Verdict),
+    /// Times that an item died here for this reason. One that is sent back and dies again counts twice.
+    Died(DeadReason),
 }
 
 impl Metric {
@@ -108,6 +110,7 @@ impl Metric {
             Self::TookIn(span) => (18, i64::from(span)),
             Self::TookMillis => (19, 0),
             Self::Verdict(verdict) => (20, i64::from(verdict.code())),
+            Self::Died(reason) => (21, reason as i64),
         };
         family * 100_000 + value
     }
@@ -144,7 +147,41 @@ impl Metric {
             18 => small.map(Self::TookIn),
             19 if value == 0 => Some(Self::TookMillis),
             20 => Verdict::from_code(u8::try_from(value).ok()?).map(Self::Verdict),
+            21 => DeadReason::ALL.get(index).copied().map(Self::Died),
             _ => None,
+        }
+    }
+
+    /// Whether it only ever grows, whatever becomes of the items: what was counted so outlives a run that is forgotten.
+    #[must_use]
+    pub fn only_grows(self) -> bool {
+        match self {
+            Self::Admitted
+            | Self::Outcome(_)
+            | Self::Failure(..)
+            | Self::Status(_)
+            | Self::PassedAfter(_)
+            | Self::HealedWithin(_)
+            | Self::HealedIn(_)
+            | Self::HealMillis
+            | Self::TokensIn
+            | Self::TokensOut
+            | Self::NanoUsd
+            | Self::UnpricedTokens
+            | Self::Purged(_)
+            | Self::FirstTry
+            | Self::FirstPass
+            | Self::TriedAnew
+            | Self::TookIn(_)
+            | Self::TookMillis
+            | Self::Died(_) => true,
+            Self::State(_)
+            | Self::DeadReason(_)
+            | Self::DeadClass(_)
+            | Self::Forgotten(_)
+            | Self::DeadAfter(_)
+            | Self::OpenAfter(_)
+            | Self::Verdict(_) => false,
         }
     }
 }
@@ -234,8 +271,10 @@ impl Deltas {
 
     /// Adds what an admitted item changes.
     pub fn admitted(&mut self, item: &Item) {
+        let place = place(item);
         self.add(item.run, item.stage, Metric::Admitted, 1);
-        self.stands(item.run, place(item), 1);
+        self.stands(item.run, place, 1);
+        self.died(item.run, None, place);
     }
 
     /// Adds what a claim changes.
@@ -264,6 +303,7 @@ impl Deltas {
             self.stands(run, transition.from, -1);
             self.stands(run, to, 1);
         }
+        self.died(run, transition.from.dead, to);
         let (stage, tries) = (transition.from.stage, transition.tries);
         let unpassed_before = unpassed(transition.from.kind, tries).map(|metric| (stage, metric));
         let unpassed_after = unpassed(to.kind, transition.after.tries()).map(|metric| (to.stage, metric));
@@ -276,6 +316,13 @@ impl Deltas {
         }
         if let Some(took) = transition.healed {
             self.healed(run, transition.from.stage, took);
+        }
+    }
+
+    /// Adds a death, where there is one.
+    fn died(&mut self, run: RunId, before: Option<DeadMark>, now: Place) {
+        if let (None, Some(dead)) = (before, now.dead) {
+            self.add(run, now.stage, Metric::Died(dead.reason), 1);
         }
     }
 
@@ -367,6 +414,7 @@ mod tests {
         all.extend([0, 16, 487].map(Metric::HealedIn));
         all.extend([0, 16, 487].map(Metric::TookIn));
         all.extend(Verdict::ALL.map(Metric::Verdict));
+        all.extend(DeadReason::ALL.map(Metric::Died));
         let codes: std::collections::BTreeSet<_> = all.iter().map(|m| m.code()).collect();
         assert_eq!(codes.len(), all.len(), "codes are distinct");
         all.sort();
@@ -374,7 +422,7 @@ mod tests {
         for metric in all {
             assert_eq!(Metric::from_code(metric.code()), Some(metric));
         }
-        for unknown in [-1, 200_001, 1_100_004, 2_000_003, 9_999_999] {
+        for unknown in [-1, 200_001, 1_100_004, 2_000_003, 2_100_005, 9_999_999] {
             assert_eq!(Metric::from_code(unknown), None);
         }
     }

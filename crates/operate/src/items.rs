@@ -1,5 +1,6 @@
 //! Items: list them, find one by its id or key, tell its whole life, give it up; those that nothing happens to.
 
+pub(crate) mod cause;
 mod list;
 mod stuck;
 

@@ -22,6 +22,8 @@
 //! | the pipelines of a folder, which may change at any time | [`catalog`] |
 //! | who is told when something happens | [`notices`] |
 //! | what a daemon forgets by itself, and when | [`retention`] |
+//! | what a daemon sweeps and audits by itself | [`retry_job`], [`audit`] |
+//! | what monitoring reads | [`monitor`] |
 //! | what a daemon begins by itself, and when | [`schedules`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //! | the shapes of all answers | [`schemas`] |
@@ -32,6 +34,7 @@
 
 pub mod again;
 mod asker;
+pub mod audit;
 pub mod care;
 pub mod catalog;
 pub mod dead;
@@ -42,6 +45,7 @@ pub mod index;
 pub mod items;
 mod lines;
 mod memo;
+pub mod monitor;
 pub mod notices;
 pub mod operations;
 pub mod overview;
@@ -53,6 +57,7 @@ pub mod reports;
 pub mod results;
 pub mod retention;
 pub mod room;
+pub mod retry_job;
 pub mod runs;
 pub mod schedules;
 pub mod schemas;

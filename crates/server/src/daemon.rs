@@ -11,7 +11,7 @@ use redrive_engine::worker::Stop;
 use redrive_operate::catalog::{Catalog, Reloaded};
 use redrive_operate::operations::Carrier;
 use redrive_operate::work::{self, Notice, Observer, Serve, Served, UnderWay};
-use redrive_operate::{Error, Floor, Result};
+use redrive_operate::{Error, Floor, Result, retry_job};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -26,6 +26,7 @@ use crate::listen::Service;
 use crate::openapi;
 use crate::routes::table;
 use crate::scheduler;
+use crate::sweeper;
 use crate::teller;
 use crate::tls::Certificate;
 use crate::tokens::Tokens;
@@ -50,6 +51,8 @@ pub struct Settings {
     pub allow_commands: bool,
     /// What is worked on; `None`: nothing.
     pub work: Option<Serve>,
+    /// How the retry job goes.
+    pub retry_job: retry_job::Settings,
 }
 
 impl Settings {
@@ -81,6 +84,7 @@ pub struct Daemon {
     drain: watch::Sender<bool>,
     close: watch::Sender<bool>,
     work: Option<Serve>,
+    retry_job: retry_job::Settings,
     secure: bool,
 }
 
@@ -122,7 +126,8 @@ impl Daemon {
         let (clock, secure) = (app.floor.env.clock.clone(), tls.is_some());
         let service = Service { router: router(&app, routes), clock, tls, closing };
         let stop = watch::Sender::new(Stop::No);
-        Ok(Self { app, service, listener, address, stop, drain, close, work: settings.work, secure })
+        let Settings { work, retry_job, .. } = settings;
+        Ok(Self { app, service, listener, address, stop, drain, close, work, retry_job, secure })
     }
 
     /// Where it is reached.
@@ -150,7 +155,7 @@ impl Daemon {
     /// # Errors
     /// When the store fails and stays so.
     pub async fn serve(self, observer: Arc<dyn Observer>) -> Result<Served> {
-        let Self { app, service, listener, stop, drain, close, work, .. } = self;
+        let Self { app, service, listener, stop, drain, close, work, retry_job, .. } = self;
         let floor = app.floor.clone();
         let mut beside = JoinSet::new();
         beside.spawn(app.carrier.clone().carry(floor.clone(), app.draining.clone()));
@@ -162,6 +167,7 @@ impl Daemon {
         beside.spawn(keeper::watch(app.clone()));
         beside.spawn(teller::watch(app.clone()));
         beside.spawn(writes::watch(app.clone()));
+        beside.spawn(sweeper::watch(app.clone(), retry_job));
         let door = tokio::spawn(service.listen(listener));
         let mut told = stop.subscribe();
         let drained = async {

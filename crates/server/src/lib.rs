@@ -25,6 +25,7 @@ mod routes;
 mod scheduler;
 mod seats;
 mod streams;
+mod sweeper;
 mod teller;
 mod tls;
 mod tokens;

@@ -36,6 +36,8 @@ pub const FORGET_EVERY: Duration = Duration::from_secs(10);
 pub const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How often that is looked at, whether or not somebody wrote something.
 pub const TELL_AT_LEAST_EVERY: Duration = Duration::from_secs(10);
+/// How often it is looked whether it is time for a sweep or for a look at the laws.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(2);
 /// How long the store may take to say that it is there.
 pub const READY_WITHIN: Duration = Duration::from_secs(2);
 /// How often it is tried whether the store can be written.

@@ -113,6 +113,7 @@ fn content(answer: Shape) -> Value {
         Shape::Json(name) => json!({"application/json": {"schema": reference(name)}}),
         Shape::AnyJson => json!({"application/json": {"schema": {}}}),
         Shape::Lines(name) => json!({"application/jsonl": {"schema": reference(name)}}),
+        Shape::Metrics => json!({"text/plain": {"schema": {"type": "string"}}}),
         // Each of the events.
         Shape::Events => json!({"text/event-stream": {"schema": reference("event")}}),
     }

@@ -27,6 +27,11 @@ impl Reply {
         Ok(Self { status: StatusCode::OK, kind: "application/json", location: None, body: text.into() })
     }
 
+    /// A text of this kind.
+    pub fn text(kind: &'static str, text: String) -> Self {
+        Self { status: StatusCode::OK, kind, location: None, body: text.into() }
+    }
+
     /// Something that comes by and by.
     pub fn stream<S, E>(kind: &'static str, stream: S) -> Self
     where

@@ -60,6 +60,8 @@ pub enum Shape {
     Lines(&'static str),
     /// Server-sent events.
     Events,
+    /// Metrics, in the text format of Prometheus.
+    Metrics,
 }
 
 /// One route.

@@ -19,7 +19,7 @@ use redrive_store::{
     KeptFact, KeptOutput, Member, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey,
     PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
     Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkList, WorkQuery, WorkerRow,
+    Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -150,6 +150,10 @@ impl Store for Planted {
 
     async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>> {
         self.inner.runs(filter, before, limit).await
+    }
+
+    async fn vitals(&self, query: VitalsQuery) -> Result<Vitals> {
+        self.inner.vitals(query).await
     }
 
     async fn work_list(&self, query: WorkQuery) -> Result<WorkList> {

@@ -16,7 +16,7 @@ use redrive_store::{
     ItemQuery, ItemRev, KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey,
     PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
     Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, WorkList, WorkQuery, WorkerRow,
+    Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -219,6 +219,10 @@ impl Store for FaultyStore {
 
     async fn runs(&self, filter: RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<RunRow>> {
         self.read(self.inner.runs(filter, before, limit)).await
+    }
+
+    async fn vitals(&self, query: VitalsQuery) -> Result<Vitals> {
+        self.read(self.inner.vitals(query)).await
     }
 
     async fn work_list(&self, query: WorkQuery) -> Result<WorkList> {

@@ -40,6 +40,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 20, sql: include_str!("../migrations/0020_memos.sql") },
     Migration { number: 23, sql: include_str!("../migrations/0023_dead.sql") },
     Migration { number: 24, sql: include_str!("../migrations/0024_own_policy.sql") },
+    Migration { number: 25, sql: include_str!("../migrations/0025_vitals.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
@@ -136,7 +137,7 @@ mod tests {
     use redrive_core::attempt::{AttemptFailure, AttemptRecord, Outcome};
     use redrive_core::failure::{Class, Kind};
     use redrive_core::id::{ItemSeq, RunId, StageNo, WorkerId};
-    use redrive_core::item::StateKind;
+    use redrive_core::item::{DeadReason, StateKind};
     use redrive_core::policy::Cause;
     use redrive_core::tally::{Counter, Metric};
     use redrive_core::time::Timestamp;
@@ -377,6 +378,26 @@ mod tests {
         expected.extend([(77, Metric::FirstTry, 3), (77, Metric::FirstPass, 1)]);
         assert_eq!(by_config, expected);
         assert_eq!(crate::verb::item::one(&new, ItemSeq(2)).unwrap().unwrap().tries(), 2);
+    }
+
+    #[test]
+    fn what_is_dead_in_a_file_of_schema_23_has_died_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.db");
+        let upto = MIGRATIONS.partition_point(|migration| migration.number <= 23);
+        let old = open::writer(&path, &Options::default(), &MIGRATIONS[..upto], Missing::Create).unwrap();
+        old.execute_batch(
+            "INSERT INTO counter VALUES (1, 0, 300001, 4), (1, 2, 300000, 1), (1, 0, 100007, 4);",
+        )
+        .unwrap();
+        drop(old);
+        let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
+        let died = counter::of_run(&new, RunId(1)).unwrap().into_iter().filter_map(|one| match one.metric {
+            Metric::Died(reason) => Some((one.stage, reason, one.n)),
+            _ => None,
+        });
+        let expected = [(StageNo(0), DeadReason::Exhausted, 4), (StageNo(2), DeadReason::Final, 1)];
+        assert_eq!(died.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use redrive_store::{
     Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact,
     KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, PauseChange, Pauses, Prune,
     Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled,
-    Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, WorkList,
-    WorkQuery, WorkerRow,
+    Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, Vitals,
+    VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -27,7 +27,7 @@ use crate::options::{FaultHook, Options};
 use crate::reader::{Readers, snapshot};
 use crate::verb::{
     claim, copy, counter, damage, gate, history, item, memo, note, operation, outbox, output, pause, prune,
-    purge, query, run, scrub, submit, tombstone, turn, work, worker,
+    purge, query, run, scrub, submit, tombstone, turn, vitals, work, worker,
 };
 use crate::way::{Way, file_number, file_stamp};
 use crate::writer::{Refused, Writer, transact};
@@ -243,6 +243,10 @@ impl Store for SqliteStore {
 
     async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunRow> {
         self.write(1, move |tx| run::change(tx, run, &change)).await
+    }
+
+    async fn vitals(&self, query: VitalsQuery) -> Result<Vitals> {
+        self.read(move |conn| vitals::read(conn, &query)).await
     }
 
     async fn work_list(&self, query: WorkQuery) -> Result<WorkList> {

@@ -14,6 +14,7 @@ pub mod rule;
 pub mod run;
 pub mod sql;
 mod store;
+pub mod vitals;
 pub mod work;
 
 pub use error::Error;
@@ -33,6 +34,7 @@ pub use run::{
     OperationKind, OperationState, Pause, Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};
+pub use vitals::{OperationCount, PrunedCounters, StageVitals, Vitals, VitalsQuery};
 pub use work::{Has, OpenRun, RunState, WorkFilter, WorkList, WorkPosition, WorkQuery};
 
 /// What every verb of a store answers with.

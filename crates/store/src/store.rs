@@ -25,6 +25,7 @@ use crate::run::{
     BegunRun, GateRow, GroupNote, Member, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter,
     RunRow, WorkerRow,
 };
+use crate::vitals::{Vitals, VitalsQuery};
 use crate::work::{WorkList, WorkQuery};
 
 /// Where items are kept. Every writing verb is one transaction and durable when it answers `Ok`.
@@ -124,6 +125,8 @@ pub trait Store: Send + Sync {
     async fn counters_of_all(&self, runs: RunSet) -> Result<Vec<RunCounters>>;
     /// Reads the maintained counters of a run's attempts, by stage and mark of its configuration.
     async fn config_counters(&self, run: RunId) -> Result<Vec<ConfigCounter>>;
+    /// Reads what monitoring asks for beside the counters of runs. It costs next to nothing, however many items there are.
+    async fn vitals(&self, query: VitalsQuery) -> Result<Vitals>;
     /// Reads when the next waiting item of a run is due.
     async fn next_due(&self, run: RunId) -> Result<NextDue>;
     /// Reads when the next and the last waiting item of each stage of a run are due, by stage; one where none waits is left out.
@@ -198,7 +201,8 @@ pub trait Store: Send + Sync {
     /// write meanwhile. The copy is a store of its own, is looked through once and is on the disk when it answers `Ok`;
     /// otherwise the file is worth nothing. Returns its bytes.
     async fn copy_into(&self, file: PathBuf, heard: CopyHeard) -> Result<u64>;
-    /// Forgets old finished runs, some items a call. The operation that a call is a page of is saved with it, and the items that
+    /// Forgets old finished runs, some items a call; of their counters those that only grow are kept on, by pipeline
+    /// ([`PrunedCounters`](crate::PrunedCounters)). The operation that a call is a page of is saved with it, and the items that
     /// went are added to what it has changed.
     async fn prune(&self, prune: Prune, by: Option<Operation>) -> Result<Pruned>;
 

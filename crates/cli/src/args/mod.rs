@@ -13,6 +13,7 @@ mod policy;
 mod redrive;
 mod rehearse;
 mod reports;
+mod retry_job;
 mod runs;
 mod schema;
 mod search;
@@ -43,6 +44,7 @@ pub use policy::PolicyCommand;
 pub use redrive::RedriveArgs;
 pub use rehearse::RehearseArgs;
 pub use reports::{FailuresArgs, StatsArgs};
+pub use retry_job::RetryJobArgs;
 pub use runs::RunsArgs;
 pub use schema::SchemaArgs;
 pub use search::SearchArgs;
@@ -181,6 +183,8 @@ pub enum Command {
     },
     /// Have waiting items go now instead of when their wait is over, or at another time
     Retry(RetryArgs),
+    /// Sweep for items that nobody holds any more, every 15 minutes
+    RetryJob(RetryJobArgs),
     /// Do items again that have ended, from a stage they have passed
     Rerun(RerunArgs),
     /// List items in any state, of any run

@@ -86,6 +86,9 @@ pub struct StatsArgs {
     /// Only runs that began within this time, for example 7d
     #[arg(long, value_parser = duration, value_name = "SPAN", requires = "pipeline")]
     pub since: Option<Duration>,
+    /// All metrics as `GET /metrics` tells them, for a text-file collector
+    #[arg(long, conflicts_with_all = ["run", "pipeline", "since", "json"])]
+    pub prometheus: bool,
 }
 
 impl From<StatsArgs> for StatsOf {

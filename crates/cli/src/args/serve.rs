@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use redrive_operate::Role;
 use redrive_operate::work::Serve;
+use redrive_operate::{Role, retry_job};
 use redrive_server::{Certificate, NewToken, Settings};
 
 use super::{EndArgs, OutboundArgs, lease, name};
@@ -60,7 +60,7 @@ pub struct ServeArgs {
 
 impl ServeArgs {
     /// How it serves.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self, retry_job: retry_job::Settings) -> Settings {
         let certificate = self.tls_cert.clone().zip(self.tls_key.clone());
         let work = Serve {
             categories: self.categories.clone(),
@@ -77,6 +77,7 @@ impl ServeArgs {
             pipelines: self.pipelines.clone(),
             allow_commands: self.allow_commands,
             work: (!self.no_work).then_some(work),
+            retry_job,
         }
     }
 }

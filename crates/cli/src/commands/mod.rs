@@ -24,6 +24,7 @@ mod policy;
 mod prune;
 mod rehearse;
 mod results;
+mod retry_job;
 mod run;
 mod runs;
 mod schedules;
@@ -48,7 +49,7 @@ use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
 use redrive_operate::{Asker, Code, Error, Floor};
 
-use crate::args::{Args, Command, Global};
+use crate::args::{Args, Command, Global, StatsArgs};
 use crate::output::progress::{Unit, Watch};
 use crate::output::screen::Screen;
 use crate::output::text::safe;
@@ -83,11 +84,13 @@ pub async fn run(args: Args) -> Answer {
         Command::Cancel { run, yes } => cancel::cancel(&context, run, yes).await,
         Command::Kill { item, run, why } => cancel::kill(&context, ItemName { item, run }, &why).await,
         Command::Retry(args) => again::retry(&context, args).await,
+        Command::RetryJob(args) => retry_job::retry_job(&context, &args).await,
         Command::Rerun(args) => again::rerun(&context, args).await,
         Command::Items(args) => items::items(&context, &args).await,
         Command::Stuck(args) => items::stuck(&context, &args).await,
         Command::Explain { item, run } => explain::explain(&context, &ItemName { item, run }).await,
         Command::Failures(args) => failures::failures(&context, &args.into()).await,
+        Command::Stats(StatsArgs { prometheus: true, .. }) => stats::metrics(&context).await,
         Command::Stats(args) => stats::stats(&context, &args.into()).await,
         Command::Check { run } => check::check(&context, run).await,
         Command::Gates { command } => gates::gates(&context, command).await,

@@ -40,7 +40,7 @@ pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
         ));
     }
     let tokens = Tokens::beside(&wiring::store_path(&context.global.store)?, given.as_deref())?;
-    let settings = args.settings();
+    let settings = args.settings(super::retry_job::settings()?);
     // Whoever waits for the first line may say to stop right after it.
     let signals = Signals::listen()?;
     let first = tokens.first(&context.env);

@@ -13,7 +13,7 @@ use super::{Answer, Context};
 use crate::output::summary::verdicts;
 use crate::output::table::{Side, table};
 use crate::output::text::{bytes, count, safe, span, things};
-use crate::output::{json, usage};
+use crate::output::{json, lines, usage};
 
 const BAR: u64 = 40;
 
@@ -42,6 +42,13 @@ pub async fn stats(context: &Context, request: &StatsOf) -> Answer {
         text.push_str(&part);
     }
     context.tell(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints all metrics, in the text format of Prometheus.
+pub async fn metrics(context: &Context) -> Answer {
+    let text = redrive_operate::monitor::metrics(&context.floor_to_read()?).await?;
+    lines(text.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 

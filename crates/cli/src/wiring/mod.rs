@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 pub use children::{EmbedSettings, ParseSettings};
 pub use handlers::Handlers;
 pub use program::{command_folder, find_program};
+pub use redrive_stages::Pushgateway;
 
 /// How a store is opened.
 fn options() -> Options {

@@ -238,6 +238,7 @@ fn items_that_wait_or_go_again_are_told_as_is_written_down() {
             ("items", &["items", "--state", "waiting", "-n", "1"], 0),
             ("explain", &["explain", "worn"], 0),
             ("stuck", &["stuck", "--older-than", "0s"], 0),
+            ("retry-job", &["retry-job", "--once"], 0),
             ("retry", &["retry", "--run", "r1", "--dry-run"], 0),
             ("retry", &["retry", "--run", "r1", "--work"], 3),
             ("rerun", &["rerun", "r1", "--stage", "work", "--dry-run"], 0),

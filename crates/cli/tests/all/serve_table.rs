@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use self::Way::{Events, Json, Lines};
+use self::Way::{Events, Json, Lines, Metrics};
 use self::Who::{Anybody, Operator, Viewer, Worker};
 use crate::support::daemon::TOKEN;
 use crate::support::{Daemon, Place, Reply};
@@ -38,12 +38,14 @@ enum Way {
     Json,
     Lines,
     Events,
+    Metrics,
 }
 
 type Row = (&'static str, &'static str, Who, Way);
 
 const TABLE: &[Row] = &[
     ("GET", "/healthz", Anybody, Json),
+    ("GET", "/metrics", Viewer, Metrics),
     ("GET", "/readyz", Anybody, Json),
     ("GET", "/v1/dead", Viewer, Json),
     ("GET", "/v1/dead/export", Viewer, Lines),
@@ -111,8 +113,12 @@ fn told(document: &Value) -> BTreeSet<(String, String, Option<Who>, Option<Way>)
             let content =
                 answers.iter().find(|(status, _)| status.starts_with('2')).map(|(_, told)| &told["content"]);
             let has = |kind: &str| content.is_some_and(|content| content.get(kind).is_some());
-            let ways =
-                [("application/json", Json), ("application/jsonl", Lines), ("text/event-stream", Events)];
+            let ways = [
+                ("application/json", Json),
+                ("application/jsonl", Lines),
+                ("text/event-stream", Events),
+                ("text/plain", Metrics),
+            ];
             let way = ways.into_iter().find(|(kind, _)| has(kind)).map(|(_, way)| way);
             rows.insert((method.to_ascii_uppercase(), path.clone(), who, way));
         }

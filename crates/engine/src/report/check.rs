@@ -5,13 +5,15 @@ use redrive_core::item::{Item, StateKind};
 use redrive_core::laws::{Case, Census, Law, Violation, check_item, check_starved, left_its_source};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_store::{
     Damage, Error, History, Index, ItemFilter, ItemQuery, Result, RunFilter, RunRow, RunSet, Snapshot, Store,
     TombstoneQuery,
 };
 use serde::Serialize;
+
+mod audit;
 
 use crate::counts::counts;
 use crate::progress::Progress;
@@ -55,6 +57,8 @@ pub struct LawReport {
     /// Where it does not; the first ones.
     pub violations: Vec<Violation>,
 }
+
+pub use audit::{AuditPage, audit_page};
 
 /// Which runs are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,21 +186,10 @@ impl Found {
 }
 
 async fn check_run(look: Look<'_>, row: &RunRow, plan: Option<&Plan>, found: &mut Found) -> Result<()> {
-    let Look { store, now, progress } = look;
+    let Look { store, progress, .. } = look;
     found.runs += 1;
     let counters = store.counters(row.id).await?;
-    // A successor may have gone.
-    let gone = |metric: &Metric| matches!(metric, Metric::Purged(_) | Metric::Forgotten(_));
-    let run = Run {
-        row,
-        plan,
-        purged: counters.iter().any(|counter| gone(&counter.metric) && counter.n > 0),
-        // A run nobody works on starves nothing: its items wait for a command, not for a lane.
-        attended: row.control == Control::Go
-            && store.workers().await?.iter().any(|worker| worker.attends(row.id, now)),
-        // A run is cancelled parents first, in several transactions: until that is done, children outlive them.
-        under_way: row.control == Control::Cancelled && row.finished_at.is_none(),
-    };
+    let run = Run::of(look, row, plan, &counters).await?;
     let mut census = Census::default();
     count_tombstones(store, row.id, &mut census).await?;
     let mut after = None;
@@ -225,7 +218,28 @@ struct Run<'a> {
     under_way: bool,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    async fn of(
+        look: Look<'_>,
+        row: &'a RunRow,
+        plan: Option<&'a Plan>,
+        counters: &[Counter],
+    ) -> Result<Self> {
+        let Look { store, now, .. } = look;
+        // A successor may have gone.
+        let gone = |metric: &Metric| matches!(metric, Metric::Purged(_) | Metric::Forgotten(_));
+        Ok(Self {
+            row,
+            plan,
+            purged: counters.iter().any(|counter| gone(&counter.metric) && counter.n > 0),
+            // A run nobody works on starves nothing: its items wait for a command, not for a lane.
+            attended: row.control == Control::Go
+                && store.workers().await?.iter().any(|worker| worker.attends(row.id, now)),
+            // A run is cancelled parents first, in several transactions: until that is done, children outlive them.
+            under_way: row.control == Control::Cancelled && row.finished_at.is_none(),
+        })
+    }
+
     async fn check(&self, look: Look<'_>, item: &Item, history: &History, found: &mut Found) -> Result<()> {
         let Look { store, now, .. } = look;
         let superseded = item.state.kind() == StateKind::Superseded;

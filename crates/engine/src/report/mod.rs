@@ -16,7 +16,7 @@ mod usage;
 mod verdicts;
 
 pub use crate::counts::{all_counts, dead_items, live_items};
-pub use check::{CheckReport, LawReport, Runs, check};
+pub use check::{AuditPage, CheckReport, LawReport, Runs, audit_page, check};
 pub use crew::Crew;
 pub use explain::{
     AttemptView, Example, Explanation, ItemView, Life, MarkView, PartFailure, Parts, explain, explain_life,

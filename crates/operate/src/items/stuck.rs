@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
-use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_engine::report::{Crew, PauseView};
+use redrive_engine::report::Crew;
 use redrive_store::{ItemFilter, ItemQuery, Pauses, RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
+use super::cause::{Around, Cause};
 use crate::Floor;
 use crate::error::Result;
 use crate::gates::{self, GateList};
@@ -182,38 +182,22 @@ impl Look<'_> {
 
     fn why_starved(&self, row: &RunRow, item: &Item) -> (String, Option<String>) {
         let run = row.id;
-        match row.control {
-            Control::Cancelled => return (format!("run {run} is being cancelled"), None),
-            Control::Paused | Control::PausedBudget | Control::PausedQuota | Control::PausedOutage => {
-                let why = row.reason.clone().unwrap_or_else(|| "somebody paused it".to_owned());
-                return (format!("run {run} is paused: {why}"), Some(format!("redrive resume {run}")));
-            }
-            Control::Go => {}
-        }
         let definition = definition_of(row);
-        let stage =
-            definition.as_ref().and_then(|definition| definition.all_stages().nth(item.stage.index()));
-        let paused = stage.and_then(|stage| self.pauses.stops(&row.spec.pipeline, &stage.name));
-        if let Some(paused) = paused.map(PauseView::from) {
-            return (paused.said(), Some(paused.resume));
-        }
-        let gate = definition
-            .and_then(|definition| definition.gate_names().into_iter().nth(item.stage.index()).flatten());
-        let closed = gate.and_then(|gate| self.gates.closed().find(|closed| closed.name == gate));
-        if let Some(gate) = closed {
-            return (
+        let around = Around { crew: &self.crew, gates: &self.gates, pauses: &self.pauses };
+        match around.cause(row, definition.as_ref(), item.stage) {
+            Cause::Cancelling => (format!("run {run} is being cancelled"), None),
+            Cause::RunPaused => {
+                let why = row.reason.clone().unwrap_or_else(|| "somebody paused it".to_owned());
+                (format!("run {run} is paused: {why}"), Some(format!("redrive resume {run}")))
+            }
+            Cause::Paused(paused) => (paused.said(), Some(paused.resume)),
+            Cause::Gate(gate) => (
                 format!("gate {}: {}", gate.name, gate.why),
                 Some(format!("redrive gates resume {}", gate.name)),
-            );
-        }
-        let is_external =
-            |definition: redrive_pipeline::Definition| definition.plan().external().contains(&item.stage);
-        if definition_of(row).is_some_and(is_external) {
-            return ("no external worker asks for its stage".to_owned(), None);
-        }
-        match self.nobody(row) {
-            true => (format!("nobody works on run {run}"), Some(format!("redrive resume {run}"))),
-            false => ("others go first, or its stage has no place free".to_owned(), None),
+            ),
+            Cause::External => ("no external worker asks for its stage".to_owned(), None),
+            Cause::Nobody => (format!("nobody works on run {run}"), Some(format!("redrive resume {run}"))),
+            Cause::Line => ("others go first, or its stage has no place free".to_owned(), None),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Whether the process lives, what it answers, and what changes.
 
 use axum::http::StatusCode;
-use redrive_operate::Result;
+use redrive_operate::{Result, monitor};
 use serde::Serialize;
 
 use crate::call::Call;
@@ -20,6 +20,7 @@ pub fn routes() -> Vec<Route> {
             ready,
         )
         .for_anybody(),
+        Route::get("/metrics", "Tells all metrics, as Prometheus reads them.", Shape::Metrics, metrics),
         Route::get("/v1/openapi.json", "Describes every route.", Shape::AnyJson, document),
         Route::get(
             "/v1/events",
@@ -61,6 +62,10 @@ async fn ready(call: Call) -> Result<Reply> {
     let pipelines = !app.catalog.has_problems();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     Ok(Reply::json(&Readiness { ready, store, writes, workers, draining, pipelines })?.with_status(status))
+}
+
+async fn metrics(call: Call) -> Result<Reply> {
+    Ok(Reply::text(monitor::CONTENT_TYPE, monitor::metrics(&call.floor).await?))
 }
 
 async fn document(call: Call) -> Result<Reply> {

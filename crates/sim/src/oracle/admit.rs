@@ -218,6 +218,7 @@ impl Oracle {
     fn keep(&mut self, item: Item, payload: Payload) {
         self.add(item.stage, Metric::Admitted, 1);
         self.stand(&item, 1);
+        self.bury(&item);
         self.untold.admitted(&item);
         self.hub.score(|score| score.items += 1);
         self.admitted.insert(item.id);

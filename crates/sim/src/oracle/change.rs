@@ -163,6 +163,9 @@ impl Oracle {
         self.untold.moved(&before, transition);
         self.stand(&before, -1);
         self.stand(after, 1);
+        if before.state.kind() != StateKind::Dead {
+            self.bury(after);
+        }
         Ok(())
     }
 

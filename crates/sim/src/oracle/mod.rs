@@ -329,6 +329,13 @@ impl Oracle {
         *self.counts.entry((stage, metric)).or_default() += n;
     }
 
+    /// Counts a death, if the item is dead now.
+    fn bury(&mut self, item: &Item) {
+        if let State::Dead { reason } = item.state {
+            self.add(item.stage, Metric::Died(reason), 1);
+        }
+    }
+
     /// Counts an item in or out.
     fn stand(&mut self, item: &Item, n: i64) {
         let kind = item.state.kind();

@@ -79,6 +79,7 @@ impl Oracle {
             | Metric::Outcome(_)
             | Metric::Admitted
             | Metric::Verdict(_)
+            | Metric::Died(_)
             | Metric::Purged(_) => true,
             Metric::Forgotten(_)
             | Metric::Failure(..)

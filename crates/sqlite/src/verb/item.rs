@@ -143,17 +143,17 @@ pub(crate) fn due_by_stage(conn: &Connection, run: RunId) -> Result<Vec<StageDue
 }
 
 /// The number of the lane of new items.
-const FRESH: i64 = 0;
+pub(crate) const FRESH: i64 = 0;
 
 /// When the next waiting item of a lane is due.
-struct Due {
-    stage: StageNo,
-    lane: i64,
-    at: Timestamp,
+pub(crate) struct Due {
+    pub(crate) stage: StageNo,
+    pub(crate) lane: i64,
+    pub(crate) at: Timestamp,
 }
 
 /// Reads when the next waiting item of each lane of each stage is due, by stage: one look at an index for each.
-fn dues(conn: &Connection, run: RunId) -> Result<Vec<Due>> {
+pub(crate) fn dues(conn: &Connection, run: RunId) -> Result<Vec<Due>> {
     let mut stages =
         conn.prepare_cached("SELECT min(stage) FROM item WHERE state = 0 AND run = ?1 AND stage > ?2")?;
     let mut select = conn.prepare_cached(

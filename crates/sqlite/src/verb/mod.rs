@@ -24,5 +24,6 @@ pub(crate) mod scrub;
 pub(crate) mod submit;
 pub(crate) mod tombstone;
 pub(crate) mod turn;
+pub(crate) mod vitals;
 pub(crate) mod work;
 pub(crate) mod worker;

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::row::limit as sql_limit;
 use crate::verb::group::Groups;
 use crate::verb::purge::remove;
-use crate::verb::{counter, item, operation, tombstone};
+use crate::verb::{counter, item, operation, tombstone, vitals};
 
 /// Forgets old finished runs, at most `limit` items a call, and contents that nobody refers to any more; the operation it is
 /// a page of is saved with it.
@@ -35,6 +35,7 @@ pub(crate) fn prune(tx: &Connection, prune: &Prune, by: Option<&Operation>) -> R
             pruned.more = true;
             break;
         }
+        vitals::keep_what_grows(tx, run)?;
         tx.prepare_cached("DELETE FROM counter WHERE run = ?1")?.execute([run.0])?;
         tx.prepare_cached("DELETE FROM config_counter WHERE run = ?1")?.execute([run.0])?;
         tx.prepare_cached("DELETE FROM run WHERE id = ?1")?.execute([run.0])?;

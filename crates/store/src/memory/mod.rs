@@ -4,6 +4,7 @@ mod index;
 mod outbox;
 mod read;
 mod state;
+mod vitals;
 mod write;
 
 use std::path::PathBuf;
@@ -29,6 +30,7 @@ use crate::run::{
     BegunRun, GateRow, GroupNote, Member, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter,
     RunRow, WorkerRow,
 };
+use crate::vitals::{Vitals, VitalsQuery};
 use crate::work::{WorkList, WorkQuery};
 use crate::{Error, Result, Snapshot, Store};
 use state::State;
@@ -212,6 +214,10 @@ impl Store for MemoryStore {
 
     async fn ahead(&self, run: RunId, than: Timestamp, limit: usize) -> Result<Vec<Item>> {
         Ok(self.lock().ahead(run, than, limit))
+    }
+
+    async fn vitals(&self, query: VitalsQuery) -> Result<Vitals> {
+        Ok(self.lock().vitals(&query))
     }
 
     async fn next_due(&self, run: RunId) -> Result<NextDue> {

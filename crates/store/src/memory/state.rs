@@ -31,6 +31,8 @@ pub(super) struct State {
     pub(super) ids: BTreeMap<ItemId, ItemSeq>,
     pub(super) counters: BTreeMap<(RunId, StageNo, Metric), i64>,
     pub(super) config_counters: BTreeMap<(RunId, StageNo, i64, Metric), i64>,
+    /// What was counted in runs that are forgotten, by pipeline.
+    pub(super) pruned: BTreeMap<(String, StageNo, Metric), i64>,
     /// Each with the run and the item that wrote it last, and is forgotten with either.
     pub(super) outputs: BTreeMap<OutputKey, (RunId, ItemSeq, KeptOutput)>,
     pub(super) outbox: super::outbox::Outbox,

@@ -384,6 +384,7 @@ impl State {
             let before = self.tombstones.len();
             self.tombstones.retain(|_, tombstone| tombstone.run != run);
             pruned.tombstones += (before - self.tombstones.len()) as u64;
+            self.keep_what_grows(run);
             self.counters.retain(|(of, _, _), _| *of != run);
             self.config_counters.retain(|(of, _, _, _), _| *of != run);
             self.runs.remove(&run);

@@ -112,10 +112,12 @@ played! {
     indexing_is_as_it_says: "docs/indexing.md",
     machines_are_as_they_say: "docs/machines.md",
     model_stages_are_as_they_say: "docs/model-stages.md",
+    monitoring_is_as_it_says: "docs/monitoring.md",
     operations_are_as_they_say: "docs/operations.md",
     pipeline_file_is_as_it_says: "docs/pipeline-file.md",
     policies_are_as_they_say: "docs/policies.md",
     rehearse_is_as_it_says: "docs/rehearse.md",
+    the_runbook_is_as_it_says: "docs/runbook.md",
     schedules_are_as_they_say: "docs/schedules.md",
     serving_is_as_it_says: "docs/serving.md",
     state_machine_is_as_it_says: "docs/state-machine.md",
@@ -229,8 +231,15 @@ fn every_code_of_an_error_is_told() {
 
 #[test]
 fn every_link_leads_somewhere() {
-    let more = ["ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md"]
-        .map(str::to_owned);
+    let more = [
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "bench/README.md",
+        "deploy/README.md",
+    ]
+    .map(str::to_owned);
     let records = std::fs::read_dir(root().join("docs/adr")).expect("it is there");
     let records =
         records.map(|file| format!("docs/adr/{}", file.expect("read").file_name().to_string_lossy()));

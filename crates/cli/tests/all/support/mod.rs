@@ -7,6 +7,7 @@ pub mod place;
 pub mod rehearsal;
 pub mod server;
 pub mod shifted;
+pub mod tools;
 pub mod wait;
 
 pub use daemon::{Daemon, Reply};

@@ -1,0 +1,165 @@
+//! Alerts, dashboard and scrape as they are shipped, with the real Prometheus and its promtool.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+use regex_lite::Regex;
+use serde_json::Value;
+
+use crate::monitor::thirds;
+use crate::support::daemon::TOKEN;
+use crate::support::tools::{Service, free_port, needed, quoted};
+use crate::support::{Daemon, Place, array, one_stage, quick_retry, samples, text, wait};
+
+fn deploy(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../deploy")
+        .join(file)
+        .canonicalize()
+        .expect("it is shipped")
+}
+
+fn shipped(file: &str) -> String {
+    std::fs::read_to_string(deploy(file)).expect("read")
+}
+
+fn found(pattern: &str, text: &str) -> BTreeSet<String> {
+    let pattern = Regex::new(pattern).expect("a pattern");
+    pattern.captures_iter(text).map(|found| found.get(1).expect("a group").as_str().to_owned()).collect()
+}
+
+fn promtool(args: &[&str]) {
+    needed("promtool", "prometheus");
+    let ran =
+        Command::new("promtool").args(args).current_dir(deploy("prometheus")).output().expect("it starts");
+    let told = [ran.stdout, ran.stderr].concat();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&told));
+}
+
+/// Every query of the dashboard.
+fn queries() -> Vec<(String, String)> {
+    let dashboard: Value = serde_json::from_str(&shipped("grafana/redrive.json")).expect("JSON");
+    let of_panel = |panel: &Value| {
+        let title = text(&panel["title"]);
+        array(&panel["targets"])
+            .iter()
+            .map(move |target| (title.clone(), text(&target["expr"])))
+            .collect::<Vec<_>>()
+    };
+    array(&dashboard["panels"]).iter().flat_map(of_panel).collect()
+}
+
+#[test]
+fn every_alert_fires_and_clears() {
+    promtool(&["check", "rules", "alerts.yml"]);
+    promtool(&["test", "rules", "alerts_test.yml"]);
+    let (alerts, tests) = (shipped("prometheus/alerts.yml"), shipped("prometheus/alerts_test.yml"));
+    let names = found(r"- alert: (\w+)", &alerts);
+    assert!(names.len() >= 20, "{names:?}");
+    for name in &names {
+        let of = tests.split("  - name: ").find(|test| test.starts_with(&format!("{name}\n")));
+        let of = of.unwrap_or_else(|| panic!("{name} is not tested"));
+        assert!(of.contains("- exp_labels:"), "{name} is not seen firing");
+        assert!(of.trim_end().ends_with("exp_alerts: []"), "{name} is not seen clearing");
+    }
+}
+
+#[test]
+fn every_alert_has_its_paragraph_in_the_runbook_and_every_tier_an_alert() {
+    let alerts = shipped("prometheus/alerts.yml");
+    let runbook = std::fs::read_to_string(deploy("..").join("docs/runbook.md")).expect("read");
+    let titles = found(r"(?m)^### (\w+)$", &runbook);
+    assert_eq!(titles, found(r"- alert: (\w+)", &alerts));
+    let links = found(r"runbook_url: docs/runbook\.md#(\w+)", &alerts);
+    assert_eq!(links, titles.iter().map(|title| title.to_lowercase()).collect());
+    for title in &titles {
+        let paragraph = runbook.split(&format!("### {title}\n\n")).nth(1).unwrap_or_default();
+        assert!(paragraph.lines().next().is_some_and(|line| line.len() > 60), "{title}");
+    }
+    assert_eq!(found(r#"tier: "(\d)""#, &alerts), ["2", "3", "4"].map(str::to_owned).into());
+}
+
+#[test]
+fn every_metric_that_alerts_and_dashboard_name_is_told() {
+    let place = Place::with(&one_stage("kind = \"pass\""), &samples(1));
+    place.run(&["run", "p.toml", "--quiet"]).expect(0);
+    let told = place.run(&["stats", "--prometheus"]).expect(0).stdout;
+    let mut names = BTreeSet::new();
+    for line in told.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').expect("a kind");
+        names.insert(name.to_owned());
+        if kind == "histogram" {
+            names.extend(["_bucket", "_sum", "_count"].map(|end| format!("{name}{end}")));
+        }
+    }
+    let pattern = r"\b((?:redrive|retry_job)_[a-z_]+)\b";
+    let mut named = found(pattern, &queries().into_iter().map(|(_, query)| query + "\n").collect::<String>());
+    let alerts = shipped("prometheus/alerts.yml");
+    named.extend(found(
+        pattern,
+        &alerts.lines().filter(|line| line.contains("expr:")).collect::<Vec<_>>().join("\n"),
+    ));
+    assert!(named.len() > 30, "{named:?}");
+    let missing: Vec<&String> = named.difference(&names).collect();
+    assert!(missing.is_empty(), "{missing:?} are told by nobody");
+}
+
+/// The configuration as it is shipped, for the daemon and the files of this place.
+fn configured(place: &Place, daemon: &Daemon) {
+    place.write("redrive.token", TOKEN);
+    let shipped = shipped("prometheus/prometheus.yml");
+    let mut text = shipped.clone();
+    for (was, is) in [
+        ("redrive:7300", daemon.address().to_owned()),
+        ("/etc/prometheus/redrive.token", place.path("redrive.token").display().to_string()),
+        ("/etc/prometheus/alerts.yml", deploy("prometheus/alerts.yml").display().to_string()),
+        ("scrape_interval: 15s", "scrape_interval: 1s".to_owned()),
+        ("evaluation_interval: 15s", "evaluation_interval: 1s".to_owned()),
+    ] {
+        assert!(text.contains(was), "{was} is not in what is shipped");
+        text = text.replace(was, &is);
+    }
+    place.write("prometheus.yml", text);
+}
+
+#[test]
+fn a_real_prometheus_scrapes_a_real_daemon_and_answers_every_query_of_the_dashboard() {
+    needed("prometheus", "prometheus");
+    let server = thirds();
+    let place = Place::with(&one_stage(&format!("{}\n{}", server.stage(), quick_retry(3))), &samples(30));
+    place.run(&["run", "p.toml", "--quiet"]).expect(3);
+    let daemon = Daemon::start(&place, &[]);
+    configured(&place, &daemon);
+    promtool(&["check", "config", &place.path("prometheus.yml").display().to_string()]);
+    let port = free_port();
+    let args = [
+        format!("--config.file={}", place.path("prometheus.yml").display()),
+        format!("--storage.tsdb.path={}", place.path("tsdb").display()),
+        format!("--web.listen-address=127.0.0.1:{port}"),
+    ];
+    let prometheus = Service::start(&place, "prometheus", &args, port, "/-/ready");
+    let ask = |query: &str| {
+        let answer = prometheus.json(&format!("/api/v1/query?query={}", quoted(query)));
+        assert_eq!(answer["status"], "success", "{query}: {answer}");
+        array(&answer["data"]["result"]).to_vec()
+    };
+    // Two samples, for what grows; the daemon has swept and looked at the laws by then.
+    let scrapes = "count_over_time(redrive_build_info[1m])";
+    wait::until("scrapes", || {
+        ask(scrapes).first().is_some_and(|one| text(&one["value"][1]).parse::<f64>().is_ok_and(|n| n >= 3.0))
+    });
+    wait::until("a sweep", || !ask("retry_job_runs_total{status=\"success\"} > 0").is_empty());
+    assert_eq!(text(&ask("up{job=\"redrive\"}")[0]["value"][1]), "1");
+    assert_eq!(text(&ask("redrive_items{state=\"dead\"}")[0]["value"][1]), "10");
+    let queries = queries();
+    assert!(queries.len() >= 25);
+    let mut silent: Vec<&String> =
+        queries.iter().filter(|(_, query)| ask(query).is_empty()).map(|(title, _)| title).collect();
+    silent.dedup();
+    assert!(silent.is_empty(), "{silent:?} show nothing");
+    let rules = prometheus.json("/api/v1/rules");
+    let rules = array(&rules["data"]["groups"][0]["rules"]);
+    assert!(rules.len() >= 20 && rules.iter().all(|rule| rule["health"] != "err"), "{rules:?}");
+    daemon.stop().expect(0);
+}
