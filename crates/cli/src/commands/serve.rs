@@ -48,9 +48,11 @@ pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
     if let Some(made) = first? {
         shown_once(&made);
     }
+    // The name of a file may have line breaks.
+    let line = |text: String| note(&safe(&text.replace('\n', "\\n")));
     for (file, problem) in daemon.broken() {
-        note(&safe(&format!("warning: {file} is left out: {problem}")));
-        problem.problems.iter().for_each(|one| note(&safe(&format!("  {one}"))));
+        line(format!("warning: {file} is left out: {problem}"));
+        problem.problems.iter().for_each(|one| line(format!("  {one}")));
     }
     match context.global.json {
         true => lines(&compact(&Listening { listening: daemon.url() })?)?,

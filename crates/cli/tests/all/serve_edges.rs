@@ -168,3 +168,17 @@ fn a_daemon_that_begins_while_somebody_writes_waits_for_its_turn() {
     daemon.until("/v1/runs/r1", |report| report["status"] == "completed");
     daemon.stop().expect(0);
 }
+
+#[test]
+fn the_name_of_a_file_of_the_folder_begins_no_line_of_the_log() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("pipelines")).expect("made");
+    let name = "pipelines/a\nERROR forged.toml";
+    place.write(name, "name = 1\n");
+    let mut daemon = Daemon::start_with(&place, &["--pipelines", "pipelines"], &[("REDRIVE_LOG", "info")]);
+    place.write(name, "name = 22\n");
+    daemon.process().until_said("pipeline refused");
+    let ran = daemon.stop().expect(0);
+    assert!(ran.stderr.contains("a\\nERROR forged.toml is left out"), "{}", ran.stderr);
+    assert!(!ran.stderr.lines().any(|line| line.starts_with("ERROR forged")), "{}", ran.stderr);
+}
