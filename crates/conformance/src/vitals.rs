@@ -70,7 +70,7 @@ pub(crate) async fn counts_stop_at_the_most_that_is_asked_for(store: Arc<dyn Sto
 pub(crate) async fn a_death_is_counted_each_time(store: Arc<dyn Store>) {
     let world = World::new(store).await;
     let dead = world.bury(&["a", "b"], "no").await;
-    let back = world.happen(&dead[0], Event::Redriven { due: world.now, payload: None }).await;
+    let back = world.happen(&dead[0], Event::Redriven { due: world.now, payload: None, policy: None }).await;
     assert_eq!(back.generation, 1);
     let held = world.claim_one(SPLIT).await;
     world.happen(&held, Event::Killed { why: "enough".to_owned() }).await;

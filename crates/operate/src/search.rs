@@ -57,6 +57,8 @@ use std::time::Duration;
 
 use redrive_core::event::ItemReply;
 use redrive_core::id::{ItemId, RunId};
+use redrive_core::pool::Rank;
+use redrive_core::time::Timestamp;
 use redrive_core::vector::{Quantised, normalise};
 use redrive_engine::handler::{Input, Reply, Request as Call};
 use redrive_index::canonical_root;
@@ -215,7 +217,9 @@ async fn embed(floor: &Floor, collection: &Collection, query: &str) -> Result<Op
         payload: format!("{{\"text\":{text}}}").into_bytes().into(),
         idempotency_key: "query".into(),
     };
-    let call = Call { run: RunId(0), stage: "search".into(), items: vec![input], timeout: PATIENCE };
+    let (run, stage) = (RunId(0), "search".into());
+    let rank = Rank::new(0, Timestamp(0), run);
+    let call = Call { run, rank, stage, items: vec![input], timeout: PATIENCE };
     let reply = match embedder.call(call).await.reply {
         Reply::Items(mut replies) => replies.pop(),
         Reply::Part { mut replies, .. } => replies.pop().flatten(),

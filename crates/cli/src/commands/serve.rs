@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use redrive_engine::worker::Stop;
-use redrive_operate::{Error, Floor};
+use redrive_operate::Floor;
 use redrive_server::{Daemon, Made, Tokens};
 use serde::Serialize;
 use tokio::sync::watch;

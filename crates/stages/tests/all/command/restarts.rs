@@ -57,7 +57,7 @@ async fn a_script_that_was_mended_is_started_anew_and_the_old_one_is_asked_no_mo
              print(json.dumps({{'results': [{{'id': i['id'], 'output': '{says}'}} for i in items]}}), flush=True)"
         );
         std::fs::write(&file, script).unwrap();
-        let long_ago = std::time::SystemTime::now() - Duration::from_secs(60);
+        let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000);
         std::fs::File::options().write(true).open(&file).unwrap().set_modified(long_ago).unwrap();
     };
     write("as it was");
