@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redrive_core::event::{Place, Transition};
 use redrive_core::fact::Facts;
 use redrive_core::id::{ContentHash, StageNo};
-use redrive_core::index::{Chunk, ChunkPlace, DocKey, Effect, KeptVector, Publish, VectorKey};
+use redrive_core::index::{Chunk, ChunkPlace, DocKey, Effect, KeptVector, Over, Publish, VectorKey};
 use redrive_core::item::{Item, NewItem};
 use redrive_core::time::Timestamp;
 use redrive_core::vector::Quantised;
@@ -124,7 +124,8 @@ impl World {
             doc,
             version: VERSION,
             edition: VERSION,
-            replaces: None,
+            over: Over::Any,
+            facts: None,
             mark: 0,
         }))
         .await;

@@ -39,6 +39,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 19, sql: include_str!("../migrations/0019_frozen.sql") },
     Migration { number: 20, sql: include_str!("../migrations/0020_memos.sql") },
     Migration { number: 23, sql: include_str!("../migrations/0023_dead.sql") },
+    Migration { number: 26, sql: include_str!("../migrations/0026_facts_of_documents.sql") },
 ];
 
 /// Refuses a file that a newer version has written.
