@@ -124,7 +124,7 @@ impl Handler for PublishHandler {
 }
 
 /// One version of a document, cut in one way.
-fn edition(version: ContentHash, mark: i64) -> ContentHash {
+pub(crate) fn edition(version: ContentHash, mark: i64) -> ContentHash {
     ContentHash::of(&[&version.0, &mark.to_le_bytes()])
 }
 

@@ -10,7 +10,7 @@ use redrive_core::item::{Item, NewItem};
 use redrive_core::time::Timestamp;
 use redrive_core::vector::Quantised;
 use redrive_embed::{Embedder, builtin};
-use redrive_index::search::{Mode, SearchError, SearchReport, SearchRequest, search, show};
+use redrive_index::search::{MailFilter, Mode, SearchError, SearchReport, SearchRequest, search, show};
 use redrive_store::index::{Collection, NewCollection, Seen, SeenAs};
 use redrive_store::{Applied, Commit, Index, ItemFilter, ItemQuery, MemoryStore, NewRun, Store, Submit};
 
@@ -146,7 +146,15 @@ fn vector(text: &str) -> Quantised {
 }
 
 fn request(query: &str, mode: Mode) -> SearchRequest {
-    SearchRequest { query: query.to_owned(), count: 5, mode, paths: Vec::new(), kind: None, page: None }
+    SearchRequest {
+        query: query.to_owned(),
+        count: 5,
+        mode,
+        paths: Vec::new(),
+        kind: None,
+        page: None,
+        mail: MailFilter::default(),
+    }
 }
 
 fn paths(report: &SearchReport) -> Vec<&str> {

@@ -40,6 +40,7 @@ pub mod gates;
 pub mod index;
 pub mod items;
 mod lines;
+pub mod mail;
 mod memo;
 pub mod notices;
 pub mod operations;

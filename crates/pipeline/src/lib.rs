@@ -40,8 +40,8 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, LineFormat, ModelDef, NotifyDef, NotifyOn, NotifyTarget, Outbound, PriceDef,
-    RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
+    Body, Definition, FilesDef, LineFormat, MailStep, ModelDef, NotifyDef, NotifyOn, NotifyTarget, Outbound,
+    PriceDef, RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
 };
 pub use file::parse;
 pub use problem::Problem;
