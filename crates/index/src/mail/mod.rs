@@ -35,5 +35,3 @@ pub const MESSAGE: &str = "message/";
 pub const THREAD: &str = "thread/";
 /// How the paths of archives begin.
 pub const ARCHIVE: &str = "archive/";
-/// The kind of a message in the index.
-pub const MESSAGE_KIND: &str = "email";

@@ -195,7 +195,11 @@ async fn opened(
             "the index of {root} was made with the model {}, not with {}",
             collection.spec.model, embedding.model
         ))
-        .hint("go on with that model, or make the index anew with --rebuild"));
+        .hint(if root == mail::ROOT {
+            "go on with that model, or keep this mail in a store of its own: --store sqlite:PATH"
+        } else {
+            "go on with that model, or make the index anew with --rebuild"
+        }));
     }
     // The same model may have moved, or its key.
     if collection.spec.settings != embedding.settings {

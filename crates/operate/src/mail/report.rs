@@ -1,7 +1,9 @@
 //! What came of a pass over mail.
 
+use std::collections::BTreeSet;
+
 use redrive_core::id::RunId;
-use redrive_core::item::StateKind;
+use redrive_core::item::{Item, State, StateKind};
 use redrive_core::status::{Counts, RunStatus};
 use redrive_engine::report::RunReport;
 use redrive_index::mail::{ArchivesTally, ListTally, ThreadsTally};
@@ -13,6 +15,16 @@ use crate::error::Result;
 
 /// Most messages that are named.
 const NAMED: usize = 5;
+/// Most dead items that are looked at for the archives that they are of.
+const LOOKED_AT: usize = 10_000;
+
+/// What failed for good.
+#[derive(Default)]
+struct Failed {
+    named: Vec<(String, String)>,
+    count: u64,
+    archives: Vec<String>,
+}
 
 /// The run report of a pass over archives, and what it means for the mail.
 #[derive(Debug, Serialize)]
@@ -39,6 +51,8 @@ pub struct MailFigures {
     pub failed_messages: u64,
     /// Some of those, and why.
     pub failed: Vec<(String, String)>,
+    /// Archives that are read but for messages that failed for good: `complete_with_failures`.
+    pub complete_with_failures: Vec<String>,
     /// The model of the vectors.
     pub model: String,
     /// What is there now.
@@ -69,7 +83,7 @@ impl Mailer<'_> {
         let run = pass.archives.report.clone();
         let messages = run.stages.iter().find(|stage| stage.name == "keep");
         let taken_in = messages.map_or(0, |stage| stage.counts.succeeded);
-        let (failed, failed_messages) = self.failed(&run).await?;
+        let Failed { named, count, archives } = self.failed(&run).await?;
         let summaries = pass.threads.as_ref().map(|worked| ThreadRun {
             run: worked.report.run,
             status: worked.report.status,
@@ -80,8 +94,9 @@ impl Mailer<'_> {
             found: pass.found.clone(),
             listed: pass.listed,
             taken_in,
-            failed_messages,
-            failed,
+            failed_messages: count,
+            failed: named,
+            complete_with_failures: archives,
             model: self.target.collection.spec.model.clone(),
             threads: pass.made,
             summaries,
@@ -90,19 +105,30 @@ impl Mailer<'_> {
         Ok(MailReport { run, mail })
     }
 
-    /// The messages that failed for good: the first ones, and how many.
-    async fn failed(&self, run: &RunReport) -> Result<(Vec<(String, String)>, u64)> {
+    /// The messages that failed for good: the first ones, how many, and whose.
+    async fn failed(&self, run: &RunReport) -> Result<Failed> {
         let of_messages = |name: &str| matches!(name, "message" | "chunks" | "keep");
         let stages = run.stages.iter().filter(|stage| of_messages(&stage.name));
         let count: u64 = stages.map(|stage| stage.counts.dead).sum();
         if count == 0 {
-            return Ok((Vec::new(), 0));
+            return Ok(Failed::default());
         }
+        let store = &self.floor.store;
         let filter = ItemFilter { run: Some(run.run), state: Some(StateKind::Dead), ..ItemFilter::default() };
-        let items = self.floor.store.items(ItemQuery { filter, after: None, limit: NAMED }).await?;
-        let why = |item: &redrive_core::item::Item| {
-            item.last.as_ref().map(|last| last.message.to_string()).unwrap_or_default()
-        };
-        Ok((items.iter().map(|item| (item.key.to_string(), why(item))).collect(), count))
+        let items = store.items(ItemQuery { filter, after: None, limit: LOOKED_AT }).await?;
+        let parents: BTreeSet<_> = items.iter().filter_map(|item| item.parent).collect();
+        let mut archives = Vec::new();
+        for parent in parents {
+            if let Some(archive) = store.item(parent).await?
+                && archive.parent.is_none()
+                && matches!(archive.state, State::Succeeded { .. })
+            {
+                archives.push(archive.key.to_string());
+            }
+        }
+        archives.sort();
+        let why = |item: &Item| item.last.as_ref().map(|last| last.message.to_string()).unwrap_or_default();
+        let named = items.iter().take(NAMED).map(|item| (item.key.to_string(), why(item)));
+        Ok(Failed { named: named.collect(), count, archives })
     }
 }

@@ -36,7 +36,11 @@ fn words(report: &MailReport, took_ms: i64, screen: &Screen) -> String {
         format!("{} unchanged", count(found.unchanged)),
     ];
     let waiting = run.counts.waiting + run.counts.joining;
-    for (n, what) in [(run.counts.dead, "failed"), (waiting, "waiting for a retry")] {
+    for (n, what) in [
+        (mail.complete_with_failures.len() as u64, "complete with failures"),
+        (run.counts.dead, "failed"),
+        (waiting, "waiting for a retry"),
+    ] {
         if n > 0 {
             archives.push(format!("{} {what}", count(n)));
         }
