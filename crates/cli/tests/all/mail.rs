@@ -196,10 +196,15 @@ fn a_message_that_is_none_is_dead_with_its_reason_and_its_archive_complete_with_
     assert_eq!(count(&grown["mail"]["listed"]["refused_before"]), 1, "{grown:#}");
     assert_eq!(place.dead().len(), 1);
     // A packed archive that breaks off brings what can be read of it.
-    let packed = gzip(archive().repeat(40).as_bytes());
+    let many: Vec<String> = dice(9)
+        .take(200)
+        .map(|luck| message(&format!("z{luck}"), &[], "Many", 13, &format!("Number {luck} of many.")))
+        .collect();
+    let packed = gzip(many.concat().as_bytes());
     place.write("cut.mbox.gz", &packed[..packed.len() * 2 / 3]);
     let cut = mail(&place, &["cut.mbox.gz"], 3);
     assert!(text(&cut["mail"]["failed"][0][1]).contains("breaks off"), "{cut:#}");
+    assert!(count(&cut["mail"]["taken_in"]) > 50, "{cut:#}");
     place.check();
 }
 

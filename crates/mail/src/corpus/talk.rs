@@ -171,7 +171,7 @@ impl Discussion {
             subject: if at == 0 { subject.to_owned() } else { format!("Re: {subject}") },
             from: if name.is_empty() { address.to_owned() } else { format!("{name} <{address}>") },
             at: started + gap,
-            list: (number % 3 != 0).then(|| format!("list-{}.example.org", number % 3)),
+            list: (!number.is_multiple_of(3)).then(|| format!("list-{}.example.org", number % 3)),
             lines,
             quoted,
             form: dice.below(12),

@@ -121,7 +121,7 @@ impl Mailer<'_> {
         for parent in parents {
             if let Some(archive) = store.item(parent).await?
                 && archive.parent.is_none()
-                && matches!(archive.state, State::Succeeded { .. })
+                && matches!(archive.state, State::Succeeded)
             {
                 archives.push(archive.key.to_string());
             }
