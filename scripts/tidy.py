@@ -32,13 +32,14 @@ MAY_USE = {
     "stages": {"core", "store", "engine"},
     "ingest": {"core"},
     "embed": {"core"},
-    "index": {"core", "store", "engine", "ingest", "embed"},
+    "mail": {"core", "ingest"},
+    "index": {"core", "store", "engine", "ingest", "embed", "mail"},
     "rehearse": {"core", "engine"},
-    "operate": {"core", "store", "engine", "pipeline", "ingest", "embed", "index"},
+    "operate": {"core", "store", "engine", "pipeline", "ingest", "embed", "mail", "index"},
     "mcp": {"core", "engine", "index", "operate"},
     "server": {"core", "store", "engine", "operate"},
     "cli": {
-        "core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "index", "operate",
+        "core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "mail", "index", "operate",
         "mcp", "server",
     },
     # Tests only: no other crate's row may name these two.

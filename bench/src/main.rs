@@ -119,6 +119,8 @@ enum Command {
         #[command(flatten)]
         options: measure::index::Options,
     },
+    /// How fast mail archives become threads with summaries, beside reading and threading alone
+    Mail(Common),
     /// One engine run and nothing else, for profilers
     Profile {
         #[command(flatten)]
@@ -149,6 +151,7 @@ fn main() -> ExitCode {
         Command::Serve(common) => measure::serve::run(&common),
         Command::Flow { common, options } => measure::flow::run(&common, &options),
         Command::Index { common, options } => measure::index::run(&common, &options),
+        Command::Mail(common) => measure::mail::run(&common),
         Command::Profile { common, failing } => measure::engine::profile(&common, failing),
         Command::MemoryChild(common) => measure::memory::child(&common),
         Command::RestartChild { store } => measure::restart::child(&store),

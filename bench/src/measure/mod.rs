@@ -9,6 +9,7 @@ pub mod floor;
 pub mod flow;
 pub mod index;
 pub mod latency;
+pub mod mail;
 pub mod memory;
 pub mod restart;
 pub mod runs;

@@ -9,7 +9,7 @@ use crate::output::wrap::wrap_at;
 
 /// Commands by what one wants, in the order in which they are told.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Work", &["run", "resume", "work", "serve", "submit", "close", "index", "try", "rehearse"]),
+    ("Work", &["run", "resume", "work", "serve", "submit", "close", "index", "mail", "try", "rehearse"]),
     (
         "Look",
         &[
@@ -19,6 +19,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "items",
             "results",
             "search",
+            "threads",
+            "thread",
             "failures",
             "stuck",
             "explain",

@@ -102,9 +102,21 @@ pub struct Publish {
     pub version: ContentHash,
     /// With the chunks of this edition.
     pub edition: ContentHash,
-    /// The change number that the document had when this was begun. A document that has changed since, and not to this
-    /// version cut in this way, has a newer one: nothing is published then, and the edition goes. `None`: publish in any case.
-    pub replaces: Option<i64>,
+    /// What it may take the place of. Where it may not, nothing is published, and the edition goes.
+    pub over: Over,
     /// Mark of how it was taken apart and embedded.
     pub mark: i64,
+    /// What is known of the document beside its chunks, as JSON; `None` for nothing.
+    pub facts: Option<Arc<str>>,
+}
+
+/// What a publication may take the place of; the very same version, cut in the same way, in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// Whatever is there.
+    Any,
+    /// The document with this change number, which it had when this was begun: one that has changed since has a newer version.
+    Rev(i64),
+    /// A version that is not greater than this one, as bytes: whoever comes first, the greatest stays.
+    Lesser,
 }

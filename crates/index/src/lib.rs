@@ -8,6 +8,7 @@ mod embed;
 mod files;
 mod flights;
 mod listing;
+pub mod mail;
 mod parse;
 pub mod search;
 mod shelve;

@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::ContentHash;
-use redrive_core::index::{Chunk, ChunkPlace, CollectionNo, DocKey, Effect, ModelNo, Publish, VectorKey};
+use redrive_core::index::{
+    Chunk, ChunkPlace, CollectionNo, DocKey, Effect, ModelNo, Over, Publish, VectorKey,
+};
 use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_ingest::payload::{ChunkPayload, FilePayload};
@@ -104,8 +106,9 @@ impl PublishHandler {
                 doc,
                 version: file.hash,
                 edition: edition(file.hash, self.mark),
-                replaces: Some(file.replaces.cast_signed()),
+                over: Over::Rev(file.replaces.cast_signed()),
                 mark: self.mark,
+                facts: None,
             })
         };
         Ok(ItemReply::Indexed(effect, None))
@@ -121,7 +124,7 @@ impl Handler for PublishHandler {
 }
 
 /// One version of a document, cut in one way.
-fn edition(version: ContentHash, mark: i64) -> ContentHash {
+pub(crate) fn edition(version: ContentHash, mark: i64) -> ContentHash {
     ContentHash::of(&[&version.0, &mark.to_le_bytes()])
 }
 

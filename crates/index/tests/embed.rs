@@ -9,12 +9,13 @@ use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, ItemReply};
 use redrive_core::failure::{Class, Failure};
-use redrive_core::id::{ContentHash, ItemId, StageNo};
+use redrive_core::id::{ContentHash, ItemId, RunId, StageNo};
 use redrive_core::index::{Effect, ModelNo};
 use redrive_core::item::NewItem;
 use redrive_core::order::Order;
 use redrive_core::plan::{ChildFailure, Plan, StagePlan};
 use redrive_core::policy::Policy;
+use redrive_core::pool::Rank;
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 use redrive_index::IndexEmbed;
@@ -87,7 +88,8 @@ fn request(texts: &[&str]) -> Request {
         }
     });
     Request {
-        run: redrive_core::id::RunId(1),
+        run: RunId(1),
+        rank: Rank::new(0, Timestamp(0), RunId(1)),
         stage: "embed".into(),
         items: items.collect(),
         timeout: Duration::from_secs(60),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use redrive_core::event::{Place, Transition};
 use redrive_core::fact::Facts;
 use redrive_core::id::{ContentHash, StageNo};
-use redrive_core::index::{Chunk, ChunkPlace, DocKey, Effect, KeptVector, Publish, VectorKey};
+use redrive_core::index::{Chunk, ChunkPlace, DocKey, Effect, KeptVector, Over, Publish, VectorKey};
 use redrive_core::item::{Item, NewItem};
 use redrive_core::time::Timestamp;
 use redrive_core::vector::Quantised;
 use redrive_embed::{Embedder, builtin};
-use redrive_index::search::{Mode, SearchError, SearchReport, SearchRequest, search, show};
+use redrive_index::search::{MailFilter, Mode, SearchError, SearchReport, SearchRequest, search, show};
 use redrive_store::index::{Collection, NewCollection, Seen, SeenAs};
 use redrive_store::{Applied, Commit, Index, ItemFilter, ItemQuery, MemoryStore, NewRun, Store, Submit};
 
@@ -124,7 +124,8 @@ impl World {
             doc,
             version: VERSION,
             edition: VERSION,
-            replaces: None,
+            over: Over::Any,
+            facts: None,
             mark: 0,
         }))
         .await;
@@ -145,7 +146,15 @@ fn vector(text: &str) -> Quantised {
 }
 
 fn request(query: &str, mode: Mode) -> SearchRequest {
-    SearchRequest { query: query.to_owned(), count: 5, mode, paths: Vec::new(), kind: None, page: None }
+    SearchRequest {
+        query: query.to_owned(),
+        count: 5,
+        mode,
+        paths: Vec::new(),
+        kind: None,
+        page: None,
+        mail: MailFilter::default(),
+    }
 }
 
 fn paths(report: &SearchReport) -> Vec<&str> {

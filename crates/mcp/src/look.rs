@@ -71,6 +71,7 @@ impl Server {
             page: None,
             dir: None,
             model: None,
+            mail: Default::default(),
         };
         answer(search::search(&self.floor, &request).await.map(|found| {
             let fitted = fit(found.report.hits.into_iter().map(rows::hit));

@@ -44,6 +44,7 @@ pub mod gates;
 pub mod index;
 pub mod items;
 mod lines;
+pub mod mail;
 mod memo;
 pub mod monitor;
 pub mod notices;

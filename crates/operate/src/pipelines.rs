@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redrive_engine::handler::Handler;
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_index::ParseHandler;
-use redrive_pipeline::{Definition, Outbound, Problem, RetentionDef, StageDef, StageKind};
+use redrive_pipeline::{Definition, MailStep, Outbound, Problem, RetentionDef, StageDef, StageKind};
 use redrive_store::{NewRun, RunRow};
 
 use crate::error::{Code, Error, Result};
@@ -312,7 +312,9 @@ fn gate_place(gates: &mut Vec<GateWork>, definition: &Definition, name: String) 
 /// Most tokens of one call.
 fn batch_tokens(def: &StageDef) -> Option<u64> {
     match def.kind {
-        StageKind::Parse { .. } => Some(ParseHandler::BATCH_TOKENS),
+        StageKind::Parse { .. } | StageKind::Mail { step: MailStep::Read { .. } } => {
+            Some(ParseHandler::BATCH_TOKENS)
+        }
         _ => def.batch_tokens,
     }
 }

@@ -38,6 +38,7 @@
 //!     page: None,
 //!     dir: None,
 //!     model: None,
+//!     mail: Default::default(),
 //! };
 //! let refused = search(&floor, &request).await.unwrap_err();
 //! assert_eq!((refused.kind, refused.message.as_str()), (Kind::NotFound, "this store has no index"));
@@ -62,7 +63,7 @@ use redrive_core::time::Timestamp;
 use redrive_core::vector::{Quantised, normalise};
 use redrive_engine::handler::{Input, Reply, Request as Call};
 use redrive_index::canonical_root;
-use redrive_index::search::{self as index_search, Mode, SearchReport, SearchRequest};
+use redrive_index::search::{self as index_search, MailFilter, Mode, SearchReport, SearchRequest};
 use redrive_store::index::Collection;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,9 @@ pub struct Request {
     pub dir: Option<PathBuf>,
     /// The model that the index is expected to be made with.
     pub model: Option<String>,
+    /// Only in messages like this.
+    #[serde(default)]
+    pub mail: MailFilter,
 }
 
 /// What was found.
@@ -140,6 +144,7 @@ pub async fn search(floor: &Floor, request: &Request) -> Result<Found> {
         paths: request.paths.clone(),
         kind: request.kind.clone(),
         page: request.page,
+        mail: request.mail.clone(),
     };
     let report = index_search::search(&*floor.index, &collections, vector.as_ref(), &asked)
         .await

@@ -18,6 +18,8 @@ use crate::index::IndexTarget;
 use crate::runs::Runs;
 use crate::wiring::Wiring;
 
+/// The threads of the mail in the store.
+pub(crate) const THREADS: &str = "mail:threads";
 /// Standard input.
 const STDIN: &str = "-";
 
@@ -37,6 +39,9 @@ impl SourceName {
                     .hint("`redrive submit PIPELINE.toml --items FILE` hands items in"));
             }
             return Ok(Self::inbox(definition.category.as_deref()));
+        }
+        if definition.source.kind == SourceKind::Threads {
+            return Ok(Self(THREADS.to_owned()));
         }
         let given: Vec<PathBuf> = match (input, &definition.source.paths[..]) {
             ([only], _) | ([], [only]) if only == STDIN => return Ok(Self(STDIN.to_owned())),
@@ -113,6 +118,12 @@ impl SourceName {
         let format = match (definition.source.kind, index) {
             (SourceKind::Files(_), Some(target)) => return Ok(Box::new(target.files(None)?)),
             (SourceKind::Files(files), None) => return Ok(Box::new(self.listing(&files)?)),
+            (SourceKind::Mbox, Some(target)) => return Ok(Box::new(target.archives(&self.paths())?)),
+            (SourceKind::Threads, Some(target)) => return Ok(Box::new(target.threads())),
+            (SourceKind::Mbox | SourceKind::Threads, None) => {
+                return Err(Error::wrong("mail goes into an index, and the pipeline makes none")
+                    .hint("`redrive mail ARCHIVE` has a pipeline that does"));
+            }
             (SourceKind::Inbox, _) => {
                 return Err(Error::wrong("an inbox is not read; items are handed to it"));
             }
@@ -251,7 +262,7 @@ impl Plans for Readable<'_> {
 pub fn walk_of(definition: &Definition) -> Option<WalkOptions> {
     match &definition.source.kind {
         SourceKind::Files(files) => Some(walk_options(files)),
-        SourceKind::Lines(_) | SourceKind::Inbox => None,
+        SourceKind::Lines(_) | SourceKind::Inbox | SourceKind::Mbox | SourceKind::Threads => None,
     }
 }
 

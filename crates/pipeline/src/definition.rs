@@ -14,7 +14,7 @@ use redrive_core::status::Thresholds;
 
 use crate::problem::Problem;
 
-pub use stage::{Body, ModelDef, PriceDef, StageDef, StageKind};
+pub use stage::{Body, MailStep, ModelDef, PriceDef, StageDef, StageKind};
 pub use upkeep::{NotifyDef, NotifyOn, NotifyTarget, RetentionDef, RuleDef, When};
 
 /// A validated pipeline.
@@ -114,6 +114,10 @@ pub enum SourceKind {
     Lines(LineFormat),
     /// The files of a directory and of those below it.
     Files(FilesDef),
+    /// Mail archives: mbox files, Maildirs, and directories of them.
+    Mbox,
+    /// The threads of the mail that is in the index.
+    Threads,
     /// Nothing is read: items are handed to a run that stays open.
     Inbox,
 }

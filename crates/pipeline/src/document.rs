@@ -1,9 +1,10 @@
 //! The keys of stages that index documents on this machine: `parse`, and `embed` by the built-in model.
 
-use crate::definition::StageKind;
+use crate::definition::{MailStep, StageKind};
 use crate::model::{self, Ends};
 use crate::problem::Report;
 use crate::reader::{Table, join};
+use crate::suggest;
 
 const CHUNK_TOKENS: u32 = 256;
 const CHUNK_TOKENS_MIN: u32 = 16;
@@ -49,6 +50,30 @@ pub(crate) fn parse(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Stage
         memory: memory(table, report),
         max_pages: table.take("max_pages").and_then(|node| node.count(report, PAGES_MAX)).unwrap_or(PAGES),
     }
+}
+
+/// Reads the keys of `mail`; none where the step is not known.
+pub(crate) fn mail(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Option<StageKind> {
+    let node = table.require("step", report)?;
+    let step = match node.string(report)? {
+        "list" => MailStep::List,
+        "read" => match parse(table, report) {
+            StageKind::Parse { max_tokens, min_tokens, overlap, memory, max_pages } => {
+                MailStep::Read { max_tokens, min_tokens, overlap, memory, max_pages }
+            }
+            _ => return None,
+        },
+        "unfold" => MailStep::Unfold,
+        "keep" => MailStep::Keep,
+        "summarise" => MailStep::Summarise,
+        "gather" => MailStep::Gather,
+        word => {
+            let message = format!("unknown step {word:?}; available are {}", MailStep::NAMES.join(", "));
+            node.fail_with(report, message, suggest::hint(word, &MailStep::NAMES));
+            return None;
+        }
+    };
+    Some(StageKind::Mail { step })
 }
 
 /// Reads a number of tokens that is at most half of a chunk's.

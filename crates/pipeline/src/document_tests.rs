@@ -169,12 +169,12 @@ fn the_keys_of_files_are_unknown_to_lines() {
 fn a_source_that_is_not_known_is_the_only_problem() {
     let table = [
         (
-            "mbox",
-            "\"mbox\" is not available in this version (use \"jsonl\", \"csv\", \"files\" or \"inbox\")",
+            "mbx",
+            "unknown source \"mbx\"; available are jsonl, csv, files, mbox, threads, inbox (did you mean \"mbox\"?)",
         ),
         (
             "fiels",
-            "unknown source \"fiels\"; available are jsonl, csv, files, inbox (did you mean \"files\"?)",
+            "unknown source \"fiels\"; available are jsonl, csv, files, mbox, threads, inbox (did you mean \"files\"?)",
         ),
     ];
     for (word, expected) in table {

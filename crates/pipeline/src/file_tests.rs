@@ -157,8 +157,8 @@ fn mistakes_at_the_top_are_told_with_line_and_key() {
         ("[stage]", "p.toml:1: stage: expected an array, found a table (write [[stage]]"),
         ("stage = []", "p.toml:1: stage: needs at least one stage"),
         (
-            "[source]\nkind = \"mbox\"",
-            "p.toml:2: source.kind: \"mbox\" is not available in this version (use \"jsonl\", \"csv\", \"files\" or \"inbox\")",
+            "[source]\nkind = \"threads\"\npath = \"a.mbox\"",
+            "p.toml:3: source.path: threads are those of the mail in the store (leave it out; `redrive mail ARCHIVE` puts mail there)",
         ),
         (
             "[source]\nkind = \"inbox\"\npath = \"a.jsonl\"",

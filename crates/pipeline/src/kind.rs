@@ -7,8 +7,8 @@ use crate::problem::Report;
 use crate::reader::{Node, Table};
 use crate::{document, model, scalar, suggest};
 
-const KINDS: [&str; 10] =
-    ["http", "command", "external", "embed", "chat", "filter", "pass", "parse", "upsert", "publish"];
+const KINDS: [&str; 11] =
+    ["http", "command", "external", "embed", "chat", "filter", "pass", "parse", "mail", "upsert", "publish"];
 const MAX_ANSWER: u64 = 16 << 20;
 const MAX_ANSWER_MAX: u64 = 1 << 30;
 const ARGUMENTS_MAX: usize = 1_000;
@@ -29,6 +29,7 @@ pub(crate) fn read(
         "filter" => Some(filter(table, report)),
         "pass" => Some(StageKind::Pass),
         "parse" => Some(document::parse(table, report)),
+        "mail" => document::mail(table, report),
         "upsert" => Some(StageKind::Upsert),
         "publish" => Some(StageKind::Publish),
         "event" => {

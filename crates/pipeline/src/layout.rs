@@ -2,7 +2,7 @@
 //!
 //! A file is parsed first; its chunks are embedded and put into the index as its children; then it is published.
 
-use crate::definition::{SourceKind, StageDef, StageKind};
+use crate::definition::{MailStep, SourceKind, StageDef, StageKind};
 use crate::problem::Report;
 use crate::reader::{Table, join};
 
@@ -61,7 +61,7 @@ impl Layout<'_, '_, '_> {
 
     fn spot(&mut self, spot: &Spot<'_>) {
         let first = spot.parent.is_none() && spot.before.is_empty();
-        let of_chunks = spot.parent.is_some_and(is_parse);
+        let of_chunks = spot.parent.is_some_and(|parent| is_parse(parent) || is_unfold(parent));
         match &spot.stage.kind {
             StageKind::Parse { .. } => {
                 self.needs_files(spot, "kind");
@@ -99,6 +99,7 @@ impl Layout<'_, '_, '_> {
                     self.fail(spot, "kind", "a publish stage comes after a parse stage", hint);
                 }
             }
+            StageKind::Mail { step } => self.mail(spot, *step),
             StageKind::Http { .. }
             | StageKind::Command { .. }
             | StageKind::External { .. }
@@ -110,8 +111,29 @@ impl Layout<'_, '_, '_> {
         }
     }
 
+    /// A step of mail needs mail, and those of threads need threads.
+    fn mail(&mut self, spot: &Spot<'_>, step: MailStep) {
+        let of_threads = matches!(step, MailStep::Summarise | MailStep::Gather);
+        let wanted = match self.source {
+            None => return,
+            Some(SourceKind::Mbox) if !of_threads => None,
+            Some(SourceKind::Threads) if of_threads || step == MailStep::Keep => None,
+            Some(_) if of_threads => Some("threads"),
+            Some(_) => Some("mbox"),
+        };
+        if let Some(wanted) = wanted {
+            let hint = format!("set kind = \"{wanted}\" in [source]");
+            self.fail(spot, "step", &format!("needs a source of {wanted}"), &hint);
+        }
+    }
+
     fn needs_files(&mut self, spot: &Spot<'_>, key: &str) {
-        if let Some(SourceKind::Lines(_) | SourceKind::Inbox) = self.source {
+        if self.source == Some(SourceKind::Mbox) && (key == "index" || spot.stage.kind == StageKind::Upsert) {
+            return;
+        }
+        if let Some(SourceKind::Lines(_) | SourceKind::Inbox | SourceKind::Mbox | SourceKind::Threads) =
+            self.source
+        {
             let message = "needs a source of files";
             self.fail(spot, key, message, "set kind = \"files\" in [source]");
         }
@@ -121,6 +143,10 @@ impl Layout<'_, '_, '_> {
         let at = self.top.locate(&join(&spot.path, key)).unwrap_or(0);
         self.report.problem(at, &join(&spot.key, key), message, Some(hint.to_owned()));
     }
+}
+
+fn is_unfold(stage: &StageDef) -> bool {
+    matches!(stage.kind, StageKind::Mail { step: MailStep::Unfold })
 }
 
 fn is_parse(stage: &StageDef) -> bool {

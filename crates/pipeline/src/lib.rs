@@ -41,8 +41,8 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, LineFormat, ModelDef, NotifyDef, NotifyOn, NotifyTarget, Outbound, PriceDef,
-    RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
+    Body, Definition, FilesDef, LineFormat, MailStep, ModelDef, NotifyDef, NotifyOn, NotifyTarget, Outbound,
+    PriceDef, RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
 };
 pub use file::parse;
 pub use own::{own_policy, said_policy};

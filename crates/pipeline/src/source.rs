@@ -5,7 +5,7 @@ use crate::problem::Report;
 use crate::reader::{Node, Table};
 use crate::{scalar, suggest};
 
-const KINDS: [&str; 4] = ["jsonl", "csv", "files", "inbox"];
+const KINDS: [&str; 6] = ["jsonl", "csv", "files", "mbox", "threads", "inbox"];
 /// The keys that only `files` has.
 const FILES_KEYS: [&str; 6] =
     ["hidden", "follow_symlinks", "ignore_rules", "max_bytes", "max_container_bytes", "text"];
@@ -18,7 +18,11 @@ pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Sourc
         Some(node) => Some(known(&node, report)?),
         None => None,
     };
-    let paths = if word == Some("inbox") {
+    let paths = if word == Some("threads") {
+        let hint = "leave it out; `redrive mail ARCHIVE` puts mail there";
+        table.refuse(&["path"], "threads are those of the mail in the store", hint, report);
+        Vec::new()
+    } else if word == Some("inbox") {
         let hint = "leave it out; `redrive submit FILE --item JSON` hands items in";
         table.refuse(&["path"], "an inbox reads nothing", hint, report);
         Vec::new()
@@ -29,6 +33,11 @@ pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Sourc
         table.refuse(&["key"], "a file is known by its path", "leave it out", report);
         table.refuse(&["delimiter"], "unknown key", "it belongs to kind = \"csv\"", report);
         (SourceKind::Files(files(&mut table, report)), None)
+    } else if let Some("mbox" | "threads") = word {
+        table.refuse(&["key"], "a message is known by its name", "leave it out", report);
+        table.refuse(&["delimiter"], "unknown key", "it belongs to kind = \"csv\"", report);
+        table.refuse(&FILES_KEYS, "unknown key", "it belongs to kind = \"files\"", report);
+        (if word == Some("mbox") { SourceKind::Mbox } else { SourceKind::Threads }, None)
     } else {
         table.refuse(&FILES_KEYS, "unknown key", "it belongs to kind = \"files\"", report);
         let format = format(word, &paths, &mut table, report);
@@ -82,13 +91,8 @@ fn known<'a>(node: &Node<'a, '_>, report: &mut Report<'_>) -> Option<&'a str> {
     if KINDS.contains(&word) {
         return Some(word);
     }
-    if word == "mbox" {
-        let message = format!("{word:?} is not available in this version");
-        node.fail_with(report, message, "use \"jsonl\", \"csv\", \"files\" or \"inbox\"");
-    } else {
-        let message = format!("unknown source {word:?}; available are {}", KINDS.join(", "));
-        node.fail_with(report, message, suggest::hint(word, &KINDS));
-    }
+    let message = format!("unknown source {word:?}; available are {}", KINDS.join(", "));
+    node.fail_with(report, message, suggest::hint(word, &KINDS));
     None
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive_core::plan::ChildFailure;
 use redrive_core::policy::{LintContext, Policy, lint};
 
-use crate::definition::{Body, Outbound, StageDef, StageKind};
+use crate::definition::{Body, MailStep, Outbound, StageDef, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table, join};
 use crate::{document, kind, model, retry, scalar, suggest};
@@ -164,8 +164,10 @@ fn batch(kind: Option<&StageKind>, table: &mut Table<'_, '_>, report: &mut Repor
     let usual = match kind {
         Some(StageKind::Embed { .. } | StageKind::EmbedBuiltin { .. }) => EMBED_BATCH,
         Some(StageKind::Upsert) => UPSERT_BATCH,
-        Some(StageKind::Publish) => PUBLISH_BATCH,
-        Some(StageKind::Parse { .. }) => 16,
+        Some(StageKind::Publish | StageKind::Mail { step: MailStep::Keep | MailStep::Unfold }) => {
+            PUBLISH_BATCH
+        }
+        Some(StageKind::Parse { .. } | StageKind::Mail { step: MailStep::Read { .. } }) => 16,
         Some(StageKind::External { .. }) => EXTERNAL_BATCH,
         _ => 1,
     };
@@ -193,7 +195,11 @@ fn usual_concurrency(kind: Option<&StageKind>) -> u32 {
     match kind {
         Some(StageKind::Command { .. }) => 4,
         Some(
-            StageKind::Parse { .. } | StageKind::EmbedBuiltin { .. } | StageKind::Upsert | StageKind::Publish,
+            StageKind::Parse { .. }
+            | StageKind::Mail { .. }
+            | StageKind::EmbedBuiltin { .. }
+            | StageKind::Upsert
+            | StageKind::Publish,
         ) => 2,
         _ => 16,
     }
@@ -209,6 +215,7 @@ fn batch_tokens(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report
         | StageKind::Filter { .. }
         | StageKind::Pass
         | StageKind::Parse { .. }
+        | StageKind::Mail { .. }
         | StageKind::Upsert
         | StageKind::Publish => return None,
     };
@@ -235,6 +242,7 @@ fn verdict(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>)
         StageKind::Embed { .. }
         | StageKind::EmbedBuiltin { .. }
         | StageKind::Parse { .. }
+        | StageKind::Mail { .. }
         | StageKind::Upsert
         | StageKind::Publish => None,
     }

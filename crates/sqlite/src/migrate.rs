@@ -41,6 +41,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 23, sql: include_str!("../migrations/0023_dead.sql") },
     Migration { number: 24, sql: include_str!("../migrations/0024_own_policy.sql") },
     Migration { number: 25, sql: include_str!("../migrations/0025_vitals.sql") },
+    Migration { number: 26, sql: include_str!("../migrations/0026_facts_of_documents.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

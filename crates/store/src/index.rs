@@ -127,6 +127,9 @@ pub struct Doc {
     /// The version that cannot be indexed, and why.
     #[serde(skip)]
     pub refused: Option<(ContentHash, String)>,
+    /// What its publication said of it, as JSON.
+    #[serde(skip)]
+    pub facts: Option<Arc<str>>,
 }
 
 /// How a file looked.

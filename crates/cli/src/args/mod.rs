@@ -6,6 +6,7 @@ mod care;
 mod crew;
 mod dead;
 mod index;
+mod mail;
 mod mcp;
 mod outbound;
 mod pipelines;
@@ -37,6 +38,7 @@ pub use care::BackupArgs;
 pub use crew::CrewArgs;
 pub use dead::{DeadColumn, DeadCommand, EditArgs};
 pub use index::{Embedder, IndexArgs};
+pub use mail::{MailArgs, ThreadsArgs};
 pub use mcp::McpArgs;
 pub use outbound::OutboundArgs;
 pub use pipelines::{PipelinesCommand, which};
@@ -142,8 +144,17 @@ pub enum Command {
     },
     /// Make a directory searchable, or bring its index up to date
     Index(IndexArgs),
+    /// Take mail archives in: messages to search, threads with summaries
+    Mail(MailArgs),
     /// Find passages in what was indexed
     Search(SearchArgs),
+    /// List the threads of the mail with their summaries, the newest first
+    Threads(ThreadsArgs),
+    /// Show a thread: its summary and its messages
+    Thread {
+        /// Its name, or the Message-ID of one of its messages
+        id: String,
+    },
     /// Show how a run stands
     Show {
         /// The run, for example r12; default: the newest
@@ -255,6 +266,12 @@ pub enum Command {
     /// Parse files for the process that started this one
     #[command(hide = true)]
     ParseWorker {
+        /// Settings, as JSON
+        settings: String,
+    },
+    /// Read messages for the process that started this one
+    #[command(hide = true)]
+    MailWorker {
         /// Settings, as JSON
         settings: String,
     },

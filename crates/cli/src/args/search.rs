@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use redrive_core::time::Timestamp;
+use redrive_index::search::MailFilter;
 use redrive_operate::search::Request;
+
+use super::mail::{When, when};
 
 /// Options of `search`.
 #[derive(Debug, ClapArgs)]
@@ -27,6 +31,18 @@ pub struct SearchArgs {
     /// Only on this page
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub page: Option<u32>,
+    /// Only in messages from somebody whose name or address has this in it
+    #[arg(long, value_name = "WHO")]
+    pub from: Option<String>,
+    /// Only in messages of mailing lists whose name has this in it
+    #[arg(long, value_name = "NAME")]
+    pub list: Option<String>,
+    /// Only in messages sent since: a date such as 2026-01-31, or how long ago, such as 7d
+    #[arg(long, value_parser = when, value_name = "WHEN")]
+    pub since: Option<When>,
+    /// Only in messages sent before that
+    #[arg(long, value_parser = when, value_name = "WHEN")]
+    pub until: Option<When>,
     /// Only in the index of this directory
     #[arg(long = "in", value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -46,10 +62,12 @@ pub enum Mode {
     Words,
 }
 
-impl From<SearchArgs> for Request {
-    fn from(args: SearchArgs) -> Self {
+impl SearchArgs {
+    /// What is asked for.
+    pub fn request(self, now: Timestamp) -> Request {
         use redrive_index::search::Mode as By;
-        Self {
+        let args = self;
+        Request {
             query: args.query.join(" "),
             count: args.count as usize,
             mode: match args.mode {
@@ -62,6 +80,12 @@ impl From<SearchArgs> for Request {
             page: args.page,
             dir: args.dir,
             model: args.model,
+            mail: MailFilter {
+                from: args.from,
+                list: args.list,
+                since: args.since.map(|when| when.at(now)),
+                until: args.until.map(|when| when.at(now)),
+            },
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `redrive parse-worker` and `redrive embed-worker`: what this program is when it is its own child.
+//! `redrive parse-worker`, `redrive mail-worker` and `redrive embed-worker`: what this program is when it is its own child.
 
 use std::io::{BufReader, BufWriter};
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use redrive_ingest::limits::{ProcessLimits, apply, grant_cpu};
 use redrive_ingest::worker::{WorkerOptions, quiet_panics};
 use redrive_operate::Error;
 
-use crate::wiring::{EmbedSettings, ParseSettings};
+use crate::wiring::{EmbedSettings, MailSettings, ParseSettings};
 
 /// Parses files until its input ends.
 pub fn parse(settings: &str) -> Result<ExitCode, Error> {
@@ -30,6 +30,25 @@ pub fn parse(settings: &str) -> Result<ExitCode, Error> {
     let count = |text: &str| builtin().estimate_tokens(text);
     let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
     redrive_ingest::worker::serve(input, BufWriter::new(output), &options, &count, &mut || {
+        grant_cpu(limits.cpu_seconds)
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads messages until its input ends.
+pub fn mail(settings: &str) -> Result<ExitCode, Error> {
+    let settings: MailSettings = read(settings)?;
+    quiet_panics();
+    let limits = ProcessLimits { address_space: settings.memory, ..ProcessLimits::default() };
+    apply(&limits, None)?;
+    let mut options = redrive_index::mail::worker::WorkerOptions::default();
+    options.parse.max_pages = settings.max_pages;
+    options.chunk.max_tokens = settings.max_tokens;
+    options.chunk.min_tokens = settings.min_tokens;
+    options.chunk.overlap = settings.overlap;
+    let count = |text: &str| builtin().estimate_tokens(text);
+    let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    redrive_index::mail::worker::serve(input, BufWriter::new(output), &options, &count, &mut || {
         grant_cpu(limits.cpu_seconds)
     })?;
     Ok(ExitCode::SUCCESS)

@@ -13,9 +13,11 @@ mod dry_run;
 mod edit;
 mod explain;
 mod failures;
+mod follow;
 mod gates;
 mod index;
 mod items;
+mod mail;
 mod man;
 mod mcp;
 mod on_end;
@@ -74,7 +76,10 @@ pub async fn run(args: Args) -> Answer {
         Command::Submit(args) => submit::submit(&context, args).await,
         Command::Close { run } => submit::close(&context, run).await,
         Command::Index(args) => index::index(&context, args).await,
+        Command::Mail(args) => mail::mail(&context, args).await,
         Command::Search(args) => search::search(&context, args).await,
+        Command::Threads(args) => mail::threads(&context, &args).await,
+        Command::Thread { id } => mail::thread(&context, id).await,
         Command::Show { run } => show::show(&context, run).await,
         Command::Runs(args) => runs::runs(&context, &args).await,
         Command::Top(args) => top::top(&context, args).await,
@@ -106,6 +111,7 @@ pub async fn run(args: Args) -> Answer {
         Command::Backup(args) => care::backup(&context, args).await,
         Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
         Command::ParseWorker { settings } => children::parse(&settings),
+        Command::MailWorker { settings } => children::mail(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
         Command::Mcp(args) => mcp::mcp(&context, args).await,
         Command::Skill => skill::skill(),

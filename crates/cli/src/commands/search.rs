@@ -11,7 +11,7 @@ use crate::output::json;
 
 /// Finds passages.
 pub async fn search(context: &Context, args: SearchArgs) -> Answer {
-    let found = search::search(&context.floor_to_read()?, &args.into()).await?;
+    let found = search::search(&context.floor_to_read()?, &args.request(context.env.clock.now())).await?;
     if found.by_words_alone {
         context.hint("there is no vector to compare; it is searched for by words alone");
     }

@@ -17,6 +17,16 @@ pub struct ParseSettings {
     pub memory: u64,
 }
 
+/// What a child that reads mail is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MailSettings {
+    pub max_tokens: usize,
+    pub min_tokens: usize,
+    pub overlap: usize,
+    pub max_pages: u32,
+    pub memory: u64,
+}
+
 /// What a child that embeds is told.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct EmbedSettings {

@@ -9,17 +9,18 @@ use redrive_engine::env::{SystemClock, secret, system_now};
 use redrive_engine::external::Board;
 use redrive_engine::handler::Handler;
 use redrive_engine::tap::Tap;
+use redrive_index::mail;
 use redrive_index::{IndexEmbed, ParseHandler, PublishHandler, UpsertHandler};
 use redrive_operate::Wiring;
 use redrive_operate::index::{IndexTarget, ServiceModel};
-use redrive_pipeline::{Body, ModelDef, StageDef, StageKind};
+use redrive_pipeline::{Body, MailStep, ModelDef, StageDef, StageKind};
 use redrive_stages::{
     BodyForm, CommandHandler, CommandSpec, ExternalHandler, FilterHandler, HttpHandler, HttpSpec, Outbound,
     PassHandler, Reach, RestartBudget, WorkBoard,
 };
 
 use super::program::{command_folder, find_program};
-use super::{EmbedSettings, ParseSettings};
+use super::{EmbedSettings, MailSettings, ParseSettings};
 
 /// A child that dies this often without one answer is not started again at once.
 const DEATHS: u32 = 10;
@@ -148,7 +149,11 @@ impl Making<'_> {
                 let target = need(self.target)?;
                 Ok(Arc::new(PublishHandler::new(target.collection.no, target.mark)))
             }
-            StageKind::Chat { .. } => self.chat(),
+            StageKind::Mail { step } => self.mail(*step),
+            StageKind::Chat { .. } => match self.target {
+                Some(target) if target.is_mail => Ok(Arc::new(mail::AskHandler::new(self.chat()?))),
+                _ => self.chat(),
+            },
             StageKind::Filter { keep } => {
                 Ok(Arc::new(FilterHandler::new(keep)?.judging(self.def.verdict.clone())))
             }
@@ -271,6 +276,33 @@ impl Making<'_> {
         spec.processes = self.concurrency();
         spec.max_answer = redrive_ingest::worker::WorkerOptions::default().max_answer;
         Ok(Arc::new(ParseHandler::new(Arc::new(pool(spec)?))))
+    }
+
+    fn mail(&self, step: MailStep) -> Result<Arc<dyn Handler>, String> {
+        let target = need(self.target)?;
+        let (index, no) = (target.index.clone(), target.collection.no);
+        Ok(match step {
+            MailStep::List => {
+                Arc::new(mail::ListHandler::new(index, no, target.mark).counting(target.listed.clone()))
+            }
+            MailStep::Read { max_tokens, min_tokens, overlap, memory, max_pages } => {
+                let settings = MailSettings {
+                    max_tokens: max_tokens as usize,
+                    min_tokens: min_tokens as usize,
+                    overlap: overlap as usize,
+                    max_pages,
+                    memory,
+                };
+                let mut spec = own_child("mail-worker", &settings)?;
+                spec.processes = self.concurrency();
+                spec.max_answer = redrive_ingest::worker::WorkerOptions::default().max_answer;
+                Arc::new(mail::ReadHandler::new(Arc::new(pool(spec)?)))
+            }
+            MailStep::Unfold => Arc::new(mail::UnfoldHandler),
+            MailStep::Keep => Arc::new(mail::KeepHandler::new(no, target.mark, target.chat_model.clone())),
+            MailStep::Summarise => Arc::new(mail::DigestHandler::new(index, false)),
+            MailStep::Gather => Arc::new(mail::DigestHandler::new(index, true)),
+        })
     }
 
     fn chat(&self) -> Result<Arc<dyn Handler>, String> {

@@ -15,7 +15,7 @@ use redrive_sqlite::{Options, SqliteStore};
 use redrive_store::MemoryStore;
 use serde_json::value::RawValue;
 
-pub use children::{EmbedSettings, ParseSettings};
+pub use children::{EmbedSettings, MailSettings, ParseSettings};
 pub use handlers::Handlers;
 pub use program::{command_folder, find_program};
 pub use redrive_stages::Pushgateway;

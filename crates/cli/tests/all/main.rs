@@ -42,6 +42,7 @@ mod items;
 mod json_errors;
 mod kill;
 mod logs;
+mod mail;
 mod mcp;
 mod model_answers;
 mod model_keys;

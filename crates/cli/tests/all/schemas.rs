@@ -298,6 +298,10 @@ fn policies_plans_and_indexes_are_told_as_is_written_down() {
     std::fs::create_dir(place.path("docs")).expect("made");
     place.write("docs/a.txt", "the walrus and the carpenter");
     place.write("docs/b.bin", [0_u8; 50]);
+    place.write(
+        "list.mbox",
+        "From a@x Tue Nov 17 10:00:00 2026\nMessage-ID: <m1@x>\nSubject: s\n\nThe walrus reads its mail.\n",
+    );
     walk(
         &place,
         &[
@@ -312,6 +316,10 @@ fn policies_plans_and_indexes_are_told_as_is_written_down() {
             ("index", &["index", "docs"], 0),
             ("index left-out", &["index", "docs", "--list-left-out"], 0),
             ("search", &["search", "walrus"], 0),
+            ("mail", &["mail", "list.mbox"], 0),
+            ("mail", &["mail", "list.mbox"], 0),
+            ("threads", &["threads"], 0),
+            ("thread", &["thread", "m1@x"], 0),
             ("stats", &["stats"], 0),
             ("check", &["check"], 0),
         ],

@@ -62,6 +62,7 @@ pub(super) async fn files_come_back_as_they_were_seen(both: Arc<dyn Both>) {
             rev: 0,
             looks: 0,
             refused: None,
+            facts: None,
         };
         assert_eq!(*doc, expected);
         assert_eq!(shelf.doc(&seen.path).await, Some(expected));

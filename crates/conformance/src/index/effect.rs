@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redrive_core::event::{Event, ItemReply};
 use redrive_core::id::RunId;
-use redrive_core::index::{Effect, Publish};
+use redrive_core::index::{Effect, Over, Publish};
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_store::index::{Doc, FoundChunk, IndexSize};
@@ -32,7 +32,8 @@ async fn prepared(both: Arc<dyn Both>) -> (Shelf, Vec<Effect>) {
             doc: doc(shelf.no(), "a"),
             version: version("2"),
             edition: version("2"),
-            replaces: None,
+            over: Over::Any,
+            facts: None,
             mark: 8,
         }),
         Effect::Forget(doc(shelf.no(), "a")),
@@ -168,7 +169,8 @@ pub(super) async fn effects_of_one_commit_are_written_in_order(both: Arc<dyn Bot
             doc: doc(shelf.no(), "a"),
             version: version(of),
             edition: version(of),
-            replaces: None,
+            over: Over::Any,
+            facts: None,
             mark: 1,
         })
     };

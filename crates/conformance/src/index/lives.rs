@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use redrive_core::index::{ChunkPlace, CollectionNo, Effect, Publish};
+use redrive_core::index::{ChunkPlace, CollectionNo, Effect, Over, Publish};
 use redrive_store::MemoryStore;
 use redrive_store::index::{Doc, FoundChunk, IndexSize, Refused};
 
@@ -107,7 +107,8 @@ impl Life {
                     doc: doc(collection, &path),
                     version: version(&of),
                     edition: version(&of),
-                    replaces: None,
+                    over: Over::Any,
+                    facts: None,
                     mark: 1,
                 };
                 self.shelf.write(vec![Effect::Publish(publish)]).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_core::index::{Effect, Publish};
+use redrive_core::index::{Effect, Over, Publish};
 use redrive_store::index::{Doc, Refused};
 
 use super::Both;
@@ -101,8 +101,14 @@ pub(super) async fn a_forgotten_document_can_come_back(both: Arc<dyn Both>) {
 pub(super) async fn what_was_never_seen_can_be_forgotten(both: Arc<dyn Both>) {
     let mut shelf = Shelf::new(both).await;
     let never = doc(shelf.no(), "never");
-    let publish =
-        Publish { doc: never.clone(), version: version("1"), edition: version("1"), replaces: None, mark: 1 };
+    let publish = Publish {
+        doc: never.clone(),
+        version: version("1"),
+        edition: version("1"),
+        over: Over::Any,
+        facts: None,
+        mark: 1,
+    };
     shelf.write(vec![Effect::Forget(never), Effect::Publish(publish)]).await;
     let there = shelf.doc("never").await.expect("there");
     assert_eq!((there.rev, there.published), (2, Some(version("1"))));
@@ -118,8 +124,8 @@ pub(super) async fn a_late_edition_gives_way(both: Arc<dyn Both>) {
     let rev = shelf.doc("a").await.expect("there").rev;
     // Begun before the second was published, and done after it.
     let late = |of: &str, edition: &str, mark: i64| {
-        let (version, edition, replaces) = (version(of), version(edition), Some(0));
-        Effect::Publish(Publish { doc: doc(shelf.no(), "a"), version, edition, replaces, mark })
+        let (version, edition, over) = (version(of), version(edition), Over::Rev(0));
+        Effect::Publish(Publish { doc: doc(shelf.no(), "a"), version, edition, over, mark, facts: None })
     };
     let (old, same, cut) = (late("1", "1", 1), late("2", "2", 1), late("2", "2 in halves", 2));
     shelf.put_text("a", "k", "1", "one").await;
@@ -130,5 +136,40 @@ pub(super) async fn a_late_edition_gives_way(both: Arc<dyn Both>) {
     assert_eq!(shelf.doc("a").await.expect("there").rev, rev + 1, "the published one may be so again");
     shelf.write(vec![cut]).await;
     assert_eq!(shelf.doc("a").await.expect("there").mark, 1, "the same version cut in another way is not");
+    shelf.assert_whole().await;
+}
+
+/// Publishes versions of one document in these orders and tells what stays.
+pub(super) async fn of_several_contents_the_greatest_stays(both: Arc<dyn Both>) {
+    let mut shelf = Shelf::new(both).await;
+    let (mut lesser, mut greater) = (version("1"), version("2"));
+    if lesser > greater {
+        std::mem::swap(&mut lesser, &mut greater);
+    }
+    let publish = |path: &str, of, mark, facts: &str| {
+        let (doc, over) = (doc(shelf.no(), path), Over::Lesser);
+        Effect::Publish(Publish { doc, version: of, edition: of, over, mark, facts: Some(facts.into()) })
+    };
+    let effects = [
+        publish("up", lesser, 1, "lesser"),
+        publish("up", greater, 1, "greater"),
+        publish("down", greater, 1, "greater"),
+        publish("down", lesser, 1, "lesser"),
+        publish("anew", greater, 1, "before"),
+        publish("anew", greater, 2, "after"),
+    ];
+    shelf.write(effects.to_vec()).await;
+    for (path, mark, facts) in [("up", 1, "greater"), ("down", 1, "greater"), ("anew", 2, "after")] {
+        let there = shelf.doc(path).await.expect("there");
+        assert_eq!(
+            (there.published, there.mark, there.facts.as_deref()),
+            (Some(greater), mark, Some(facts)),
+            "{path}"
+        );
+    }
+    shelf.write(vec![Effect::Forget(doc(shelf.no(), "up"))]).await;
+    assert_eq!(shelf.doc("up").await.expect("its row stays").facts, None);
+    shelf.publish("down", "3", 1).await;
+    assert_eq!(shelf.doc("down").await.expect("there").facts, None, "what is said no more is not kept");
     shelf.assert_whole().await;
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redrive_core::event::{Event, ItemReply};
 use redrive_core::id::ContentHash;
 use redrive_core::index::{
-    Chunk, ChunkPlace, CollectionNo, DocKey, Effect, KeptVector, ModelNo, Publish, VectorKey,
+    Chunk, ChunkPlace, CollectionNo, DocKey, Effect, KeptVector, ModelNo, Over, Publish, VectorKey,
 };
 use redrive_core::item::{Item, NewItem};
 use redrive_core::vector::{Hit, Quantised};
@@ -160,7 +160,8 @@ impl Shelf {
             doc: doc(self.no(), path),
             version: version(of),
             edition: version(of),
-            replaces: None,
+            over: Over::Any,
+            facts: None,
             mark,
         };
         self.write(vec![Effect::Publish(publish)]).await;

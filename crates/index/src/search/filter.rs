@@ -7,7 +7,8 @@ use redrive_ingest::kind::Lang;
 use redrive_store::Index;
 use redrive_store::index::{Collection, Doc};
 
-use super::SearchError;
+use super::{MailFilter, SearchError};
+use crate::mail::MessageFacts;
 
 /// Documents read at a time.
 const PAGE: usize = 1_000;
@@ -24,6 +25,7 @@ const LANGUAGE: &str = "code:";
 pub struct Filter {
     paths: Option<GlobSet>,
     kind: Option<String>,
+    mail: MailFilter,
 }
 
 impl Filter {
@@ -33,7 +35,30 @@ impl Filter {
     /// [`SearchError::BadGlob`].
     pub fn new(globs: &[String], kind: Option<&str>) -> Result<Self, SearchError> {
         let paths = if globs.is_empty() { None } else { Some(compiled(globs)?) };
-        Ok(Self { paths, kind: kind.map(str::to_lowercase) })
+        Ok(Self { paths, kind: kind.map(str::to_lowercase), mail: MailFilter::default() })
+    }
+
+    /// The same, for messages like this only.
+    #[must_use]
+    pub fn of_mail(self, mail: &MailFilter) -> Self {
+        let lower = |text: &Option<String>| text.as_ref().map(|text| text.to_lowercase());
+        Self { mail: MailFilter { from: lower(&mail.from), list: lower(&mail.list), ..mail.clone() }, ..self }
+    }
+
+    fn matches_mail(&self, facts: Option<&str>) -> bool {
+        let MailFilter { from, list, since, until } = &self.mail;
+        if self.mail == MailFilter::default() {
+            return true;
+        }
+        let Some(MessageFacts { head, .. }) = facts.and_then(|facts| serde_json::from_str(facts).ok()) else {
+            return false;
+        };
+        let is_from =
+            |wanted: &String| head.address.contains(wanted) || head.from.to_lowercase().contains(wanted);
+        from.as_ref().is_none_or(is_from)
+            && list.as_ref().is_none_or(|wanted| head.list.as_ref().is_some_and(|list| list.contains(wanted)))
+            && since.is_none_or(|since| head.date_ms.is_some_and(|date| date >= since.0))
+            && until.is_none_or(|until| head.date_ms.is_some_and(|date| date < until.0))
     }
 
     /// Tells whether a path below the root matches a glob.
@@ -59,7 +84,7 @@ impl Filter {
         index: &dyn Index,
         collections: &[Collection],
     ) -> Result<Option<BTreeSet<i64>>, SearchError> {
-        if self.paths.is_none() && self.kind.is_none() {
+        if self.paths.is_none() && self.kind.is_none() && self.mail == MailFilter::default() {
             return Ok(None);
         }
         let (mut docs, mut kinds) = (BTreeSet::new(), BTreeSet::new());
@@ -88,7 +113,9 @@ impl Filter {
     }
 
     fn matches(&self, doc: &Doc) -> bool {
-        self.matches_kind(&doc.kind) && self.matches_path(&doc.path)
+        self.matches_kind(&doc.kind)
+            && self.matches_path(&doc.path)
+            && self.matches_mail(doc.facts.as_deref())
     }
 }
 

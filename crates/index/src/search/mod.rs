@@ -14,6 +14,6 @@ pub mod snippet;
 pub mod words;
 
 pub use filter::Filter;
-pub use report::{By, Candidates, Mode, SearchError, SearchHit, SearchReport, SearchRequest};
+pub use report::{By, Candidates, MailFilter, Mode, SearchError, SearchHit, SearchReport, SearchRequest};
 pub use run::search;
 pub use snippet::SnippetLine;

@@ -1,5 +1,6 @@
 //! What is asked, and what is answered.
 
+use redrive_core::time::Timestamp;
 use redrive_store::Error as StoreError;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,21 @@ pub struct SearchRequest {
     pub kind: Option<String>,
     /// Only on this page, from 1.
     pub page: Option<u32>,
+    /// Only in messages like this.
+    pub mail: MailFilter,
+}
+
+/// Which messages may be searched; where anything is said, nothing else is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MailFilter {
+    /// Only from senders whose name or address has this in it.
+    pub from: Option<String>,
+    /// Only of lists whose name has this in it.
+    pub list: Option<String>,
+    /// Only sent then or later.
+    pub since: Option<Timestamp>,
+    /// Only sent before.
+    pub until: Option<Timestamp>,
 }
 
 /// What a passage is found by.

@@ -29,7 +29,7 @@ pub async fn search(
     request: &SearchRequest,
 ) -> Result<SearchReport, SearchError> {
     let terms = checked(collections, vector, request)?;
-    let filter = Filter::new(&request.paths, request.kind.as_deref())?;
+    let filter = Filter::new(&request.paths, request.kind.as_deref())?.of_mail(&request.mail);
     let docs = filter.docs(index, collections).await?;
     let files = docs.as_ref().map(|docs| docs.len());
     let scope = Scope {

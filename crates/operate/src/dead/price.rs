@@ -117,6 +117,7 @@ fn is_free(kind: &StageKind) -> bool {
         | StageKind::Filter { .. }
         | StageKind::EmbedBuiltin { .. }
         | StageKind::Parse { .. }
+        | StageKind::Mail { .. }
         | StageKind::Upsert
         | StageKind::Publish => true,
         StageKind::Http { .. }

@@ -4,23 +4,22 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redrive_core::status::{Control, RunStatus};
-use redrive_engine::{admin, crash, maintain};
+use redrive_core::status::RunStatus;
+use redrive_engine::maintain;
 use redrive_index::{Files, WalkTally, canonical_root};
 use redrive_ingest::walk::{Step, walk};
 use redrive_pipeline::Definition;
 use redrive_store::index::NewCollection;
-use redrive_store::{BegunRun, NewRun, RunFilter, RunRow};
+use redrive_store::{NewRun, RunFilter, RunRow};
 use serde::{Deserialize, Serialize};
 
 use super::model::{Embedding, embedding_of};
-use super::{IndexTarget, PIPELINE, refusals};
+use super::{IndexTarget, PIPELINE, begin, refusals};
 use crate::Floor;
 use crate::error::{Error, Result};
 use crate::pipelines::recipe;
-use crate::runs::{Runs, cancel_known};
 use crate::sources::walk_of;
-use crate::work::{Notice, Observer, Work, WorkSettings, Worked, work};
+use crate::work::{Observer, Work, WorkSettings, Worked, work};
 
 /// How soon a run is looked at again whose work another process has in hand.
 const ELSEWHERE: Duration = Duration::from_secs(5);
@@ -186,7 +185,6 @@ impl<'a> Indexer<'a> {
 
     /// Goes on with the unfinished run of this directory, or begins one.
     async fn begin(&self, observer: &dyn Observer) -> Result<RunRow> {
-        let (store, now) = (&self.floor.store, self.floor.now());
         let new = NewRun {
             pipeline: self.definition.name.clone(),
             source: self.root.clone(),
@@ -195,39 +193,7 @@ impl<'a> Indexer<'a> {
             definition: self.text.clone(),
             folder: self.root.clone(),
         };
-        if let Some(unfinished) = store.runs(RunFilter::going_on(&new, false), None, 1).await?.pop()
-            && (self.begin.new || unfinished.spec.definition != self.text)
-        {
-            observer.notice(&Notice::Replaced { run: unfinished.id, asked: self.begin.new });
-            cancel(self.floor, &unfinished).await?;
-            if matches!(unfinished.control, Control::PausedQuota | Control::PausedOutage) {
-                // Other settings are the answer to what it was paused for: the old reason no longer holds.
-                self.resume_gates().await?;
-            }
-        }
-        let BegunRun { row, created } = store.begin_run(new, false, now).await?;
-        if created {
-            crash::point("run.created");
-            return Ok(row);
-        }
-        observer.notice(&Notice::GoingOn { run: row.id });
-        match row.control {
-            Control::Go => Ok(row),
-            Control::PausedQuota | Control::PausedOutage => {
-                self.resume_gates().await?;
-                Ok(admin::resume(&**store, row.id, now).await?)
-            }
-            Control::Paused | Control::PausedBudget | Control::Cancelled => {
-                Err(Error::paused(format!("run {} of this directory is paused", row.id))
-                    .hint(format!("`redrive resume {}` lets it go on", row.id)))
-            }
-        }
-    }
-
-    async fn resume_gates(&self) -> Result<()> {
-        let gates: Vec<String> = self.definition.gate_names().into_iter().flatten().collect();
-        admin::resume_gates(&*self.floor.store, &gates, self.floor.now()).await?;
-        Ok(())
+        begin::go_on_or_begin(self.floor, &self.definition, new, self.begin.new, observer).await
     }
 
     /// How long until something of an unfinished run of this directory is due; `None` when nothing is left to be done.
@@ -274,10 +240,6 @@ fn unfinished(root: &str) -> RunFilter {
     }
 }
 
-async fn cancel(floor: &Floor, row: &RunRow) -> Result<()> {
-    cancel_known(floor, &Runs::of(&*floor.store).find(Some(row.id)).await?).await
-}
-
 /// Refuses to forget the vectors of a model that another index is searched by.
 async fn refuse_if_shared(floor: &Floor, definition: &Definition, root: &str) -> Result<()> {
     let model = embedding_of(definition).map(|embedding| embedding.model).unwrap_or_default();
@@ -320,7 +282,7 @@ async fn forget(floor: &Floor, root: &str) -> Result<()> {
 /// Ends the unfinished runs over a directory.
 async fn cancel_all(floor: &Floor, root: &str) -> Result<()> {
     for row in floor.store.runs(unfinished(root), None, UNFINISHED).await? {
-        cancel(floor, &row).await?;
+        begin::cancel(floor, &row).await?;
     }
     Ok(())
 }

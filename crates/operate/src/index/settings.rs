@@ -118,7 +118,7 @@ retry = {{ preset = "index", worker_limit = 50 }}
 }
 
 impl Embedder {
-    fn text(&self, processes: u32) -> String {
+    pub(crate) fn text(&self, processes: u32) -> String {
         let Self::Openai { base_url, model, api_key_env, dimensions } = self else {
             // A child gets enough at a time that asking costs little beside the answer.
             return format!("provider = \"builtin\"\nbatch = 128\nconcurrency = {processes}\n");
@@ -136,6 +136,6 @@ impl Embedder {
 }
 
 /// A text as TOML writes it; what JSON escapes TOML reads alike, but for what is left here.
-fn toml_string(text: &str) -> String {
+pub(crate) fn toml_string(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }

@@ -190,6 +190,7 @@ fn passing<'a>(path: &'a str, stage: &'a StageDef) -> Passing<'a> {
         | StageKind::External { .. }
         | StageKind::EmbedBuiltin { .. }
         | StageKind::Parse { .. }
+        | StageKind::Mail { .. }
         | StageKind::Upsert
         | StageKind::Publish
         | StageKind::Filter { .. }

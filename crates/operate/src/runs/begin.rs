@@ -124,7 +124,7 @@ pub fn prepare(wiring: &dyn Wiring, pipeline: Pipeline, source: SourceName) -> R
     refuse_wrong_expressions(wiring, &pipeline)?;
     let ready = match pipeline.definition.source.kind {
         SourceKind::Lines(_) | SourceKind::Inbox => Some(ready(wiring, &pipeline, &source, None)?),
-        SourceKind::Files(_) => None,
+        SourceKind::Files(_) | SourceKind::Mbox | SourceKind::Threads => None,
     };
     Ok(Prepared { pipeline, source, ready, part: None })
 }

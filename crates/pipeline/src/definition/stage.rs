@@ -54,6 +54,7 @@ impl StageDef {
             | StageKind::Filter { .. }
             | StageKind::Pass
             | StageKind::Parse { .. }
+            | StageKind::Mail { .. }
             | StageKind::Upsert
             | StageKind::Publish => None,
         }
@@ -89,6 +90,7 @@ impl StageDef {
             | StageKind::Filter { .. }
             | StageKind::Pass
             | StageKind::Parse { .. }
+            | StageKind::Mail { .. }
             | StageKind::Upsert
             | StageKind::Publish => None,
         }
@@ -212,6 +214,11 @@ pub enum StageKind {
         /// Most pages of a file; default 2000.
         max_pages: u32,
     },
+    /// Does a step of what becomes of mail.
+    Mail {
+        /// The step.
+        step: MailStep,
+    },
     /// Puts chunks with their vectors into the store's index.
     Upsert,
     /// Makes what was indexed of a file the version that is searched.
@@ -237,10 +244,46 @@ impl StageKind {
             Self::Filter { .. } => "filter",
             Self::Pass => "pass",
             Self::Parse { .. } => "parse",
+            Self::Mail { .. } => "mail",
             Self::Upsert => "upsert",
             Self::Publish => "publish",
         }
     }
+}
+
+/// A step of what becomes of mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MailStep {
+    /// Names the messages of an archive.
+    List,
+    /// Reads a message and cuts it, with the keys of [`StageKind::Parse`].
+    Read {
+        /// Most tokens of a chunk.
+        max_tokens: u32,
+        /// A section with fewer tokens is joined with its neighbours.
+        min_tokens: u32,
+        /// How many tokens a chunk repeats of the one before it.
+        overlap: u32,
+        /// Most memory of a process that reads, in bytes.
+        #[serde(skip)]
+        memory: u64,
+        /// Most pages of an attachment.
+        max_pages: u32,
+    },
+    /// Makes the chunks of a message items of their own.
+    Unfold,
+    /// Makes an archive, a message or a thread part of the index, with what is known of it.
+    Keep,
+    /// Extracts the sentences that say most of a thread.
+    Summarise,
+    /// Puts the text of a thread at `/text`, for a chat model.
+    Gather,
+}
+
+impl MailStep {
+    /// All, by the names used in pipeline files.
+    pub(crate) const NAMES: [&str; 6] = ["list", "read", "unfold", "keep", "summarise", "gather"];
 }
 
 /// A model of a service compatible with OpenAI's. Only what can change an output is serialised.

@@ -119,6 +119,7 @@ async fn find(call: Call) -> Result<Reply> {
         page: call.query.number("page"),
         dir: call.query.text("dir").map(Into::into),
         model: None,
+        mail: Default::default(),
     };
     Reply::json(&search::search(&call.floor, &request).await?)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use redrive_core::event::ItemReply;
 use redrive_core::id::{ContentHash, RunId, WorkerId};
 use redrive_core::index::{
-    Chunk, ChunkPlace, CollectionNo, DocKey, Effect, KeptVector, ModelNo, Publish, VectorKey,
+    Chunk, ChunkPlace, CollectionNo, DocKey, Effect, KeptVector, ModelNo, Over, Publish, VectorKey,
 };
 use redrive_core::item::Item;
 use redrive_core::vector::Quantised;
@@ -70,7 +70,8 @@ impl Shelf {
             doc: self.doc(path),
             version: ContentHash::of(&[b"1"]),
             edition: ContentHash::of(&[b"1"]),
-            replaces: None,
+            over: Over::Any,
+            facts: None,
             mark: 1,
         })
     }

@@ -54,12 +54,13 @@ impl Kept {
                 self.chunks.retain(|_, chunk| chunk.doc != publish.doc || chunk.edition == publish.edition);
                 let doc = self.doc(&publish.doc);
                 (doc.published, doc.mark, doc.refused) = (Some(publish.version), publish.mark, None);
+                doc.facts = publish.facts;
                 doc.rev += 1;
             }
             Effect::Forget(key) => {
                 self.chunks.retain(|_, chunk| chunk.doc != key);
                 let doc = self.doc(&key);
-                (doc.published, doc.seen, doc.refused) = (None, None, None);
+                (doc.published, doc.seen, doc.refused, doc.facts) = (None, None, None, None);
                 doc.rev += 1;
             }
         }
@@ -120,6 +121,7 @@ impl Kept {
             rev: 0,
             looks: 0,
             refused: None,
+            facts: None,
         };
         &mut self.docs.entry(no).or_insert_with(|| (key.clone(), new())).1
     }

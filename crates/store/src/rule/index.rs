@@ -1,7 +1,7 @@
 //! What may be written into the index, and what a search may look at.
 
 use redrive_core::id::ContentHash;
-use redrive_core::index::{CollectionNo, Publish};
+use redrive_core::index::{CollectionNo, Over, Publish};
 
 use crate::index::Scope;
 
@@ -21,7 +21,12 @@ pub struct Published {
 #[must_use]
 pub fn may_publish(publish: &Publish, now: Published) -> bool {
     let is_this = (now.version, now.mark) == (Some(publish.version), publish.mark);
-    is_this || publish.replaces.is_none_or(|rev| rev == now.rev)
+    is_this
+        || match publish.over {
+            Over::Any => true,
+            Over::Rev(rev) => rev == now.rev,
+            Over::Lesser => now.version.is_none_or(|version| version <= publish.version),
+        }
 }
 
 /// Whether it is noted that a version of a document is refused. What is published is not, and of two reasons for one version the

@@ -44,7 +44,9 @@ pub fn look_at(file: &Path) -> Vec<Finding> {
 
 /// Whether the source is there and can be opened. What can be read once only is not touched.
 fn look_at_source(definition: &Definition, folder: &Path) -> Finding {
-    if definition.source.kind != SourceKind::Inbox && definition.source.paths.is_empty() {
+    if !matches!(definition.source.kind, SourceKind::Inbox | SourceKind::Threads)
+        && definition.source.paths.is_empty()
+    {
         return good("source", "the pipeline names none; --input does");
     }
     let opened = SourceName::find(definition, &[], folder).and_then(|name| {
@@ -82,6 +84,7 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
             StageKind::Filter { keep } => findings.push(good(&what, keep.as_str())),
             StageKind::EmbedBuiltin { .. }
             | StageKind::Parse { .. }
+            | StageKind::Mail { .. }
             | StageKind::Upsert
             | StageKind::Publish
             | StageKind::Pass => {}

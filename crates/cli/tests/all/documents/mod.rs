@@ -111,6 +111,7 @@ played! {
     handlers_are_as_they_say: "docs/handlers.md",
     indexing_is_as_it_says: "docs/indexing.md",
     machines_are_as_they_say: "docs/machines.md",
+    mail_is_as_it_says: "docs/mail.md",
     model_stages_are_as_they_say: "docs/model-stages.md",
     monitoring_is_as_it_says: "docs/monitoring.md",
     operations_are_as_they_say: "docs/operations.md",

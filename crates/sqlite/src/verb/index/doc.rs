@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use crate::error::Result;
 
 const COLUMNS: &str = "SELECT no, path, kind, seen_size, seen_time, seen_hash, published, mark, rev, refused, refused_why, looks,
-    seen_changed, seen_inode FROM doc";
+    seen_changed, seen_inode, facts FROM doc";
 
 /// The number of a document; it gets one when it has none.
 pub(super) fn number(tx: &Connection, key: &DocKey) -> Result<i64> {
@@ -58,6 +58,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Doc> {
         rev: row.get(8)?,
         refused: hash(9)?.zip(row.get(10)?),
         looks: row.get(11)?,
+        facts: row.get::<_, Option<String>>(14)?.map(Arc::from),
     })
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn known(conn: &Connection, keys: &[VectorKey]) -> Result<Vec<bool>> 
 }
 
 fn complete(tx: &Connection, publish: &Publish) -> Result<()> {
-    let Publish { doc: key, version, edition, mark, .. } = publish;
+    let Publish { doc: key, version, edition, mark, facts, .. } = publish;
     let doc = doc::number(tx, key)?;
     let now =
         tx.prepare_cached("SELECT rev, published, mark FROM doc WHERE no = ?1")?.query_row([doc], |row| {
@@ -75,10 +75,10 @@ fn complete(tx: &Connection, publish: &Publish) -> Result<()> {
     }
     chunk::remove(tx, "doc = ?1 AND edition <> ?2", &[&doc, &edition.0])?;
     tx.prepare_cached(
-        "UPDATE doc SET published = ?2, mark = ?3, rev = rev + 1, refused = NULL, refused_why = NULL
+        "UPDATE doc SET published = ?2, mark = ?3, facts = ?4, rev = rev + 1, refused = NULL, refused_why = NULL
          WHERE no = ?1",
     )?
-    .execute((doc, version.0, mark))?;
+    .execute((doc, version.0, mark, facts.as_deref()))?;
     Ok(())
 }
 
@@ -88,7 +88,7 @@ fn forget(tx: &Connection, key: &DocKey) -> Result<()> {
     tx.prepare_cached(
         "UPDATE doc SET published = NULL, seen_size = NULL, seen_time = NULL, seen_hash = NULL, seen_changed = NULL,
                         seen_inode = NULL, rev = rev + 1,
-                        refused = NULL, refused_why = NULL
+                        refused = NULL, refused_why = NULL, facts = NULL
          WHERE no = ?1",
     )?
     .execute([doc])?;

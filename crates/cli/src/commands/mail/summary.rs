@@ -1,0 +1,101 @@
+//! What came of taking mail in, for people and for machines.
+
+use redrive_core::status::RunStatus;
+use redrive_operate::Error;
+use redrive_operate::mail::{MailPass, MailReport, Mailer};
+
+use crate::commands::Context;
+use crate::output::screen::Screen;
+use crate::output::text::{count, safe, short, span, things};
+use crate::output::{advice, json};
+
+/// Tells what came of a pass.
+pub(super) async fn tell(context: &Context, mailer: &Mailer<'_>, pass: &MailPass) -> Result<(), Error> {
+    let report = mailer.report(pass).await?;
+    if context.global.json {
+        json(&report)?;
+    } else {
+        context.tell(&words(&report, pass.took_ms, &context.screen()))?;
+    }
+    if let Some(hint) = hint(&report) {
+        context.hint(&hint);
+    }
+    Ok(())
+}
+
+fn words(report: &MailReport, took_ms: i64, screen: &Screen) -> String {
+    let MailReport { run, mail } = report;
+    let (found, listed) = (&mail.found, &mail.listed);
+    let mut text = format!(
+        "mail: {}, {}\n",
+        things(mail.threads.messages, "message"),
+        things(mail.threads.threads, "thread")
+    );
+    let mut archives = vec![
+        format!("{} new or changed", count(found.changed)),
+        format!("{} unchanged", count(found.unchanged)),
+    ];
+    let waiting = run.counts.waiting + run.counts.joining;
+    for (n, what) in [
+        (mail.complete_with_failures.len() as u64, "complete with failures"),
+        (run.counts.dead, "failed"),
+        (waiting, "waiting for a retry"),
+    ] {
+        if n > 0 {
+            archives.push(format!("{} {what}", count(n)));
+        }
+    }
+    text.push_str(&format!("  archives: {}\n", archives.join(", ")));
+    for (path, why) in &found.unreadable {
+        text.push_str(&format!("    {}: {}\n", safe(path), short(why, 100)));
+    }
+    let mut messages = vec![format!("{} taken in", count(mail.taken_in))];
+    for (n, what) in [
+        (listed.known, "known before"),
+        (listed.copies, "copies"),
+        (mail.failed_messages, "failed"),
+        (listed.refused_before, "failed before and have not changed"),
+    ] {
+        if n > 0 {
+            messages.push(format!("{} {what}", count(n)));
+        }
+    }
+    text.push_str(&format!("  messages: {}\n", messages.join(", ")));
+    for (key, why) in &mail.failed {
+        text.push_str(&format!("    {}: {}\n", safe(key), short(why, 100)));
+    }
+    if let Some(summaries) = &mail.summaries {
+        let (done, dead) = (summaries.counts.succeeded, summaries.counts.dead);
+        let failed = if dead > 0 { format!(", {} failed", count(dead)) } else { String::new() };
+        text.push_str(&format!(
+            "  threads: {} summarised{failed}, {} unchanged\n",
+            count(done),
+            count(mail.threads.unchanged)
+        ));
+    }
+    text.push_str(&format!("  run {}: {} in {}", run.run, screen.state(run.status.name()), span(took_ms)));
+    if let Some(reason) = &run.reason {
+        text.push_str(&format!("\n  because {}", short(reason, 300)));
+    }
+    if let Some(due) = &run.next_retry {
+        text.push_str(&format!("\n  next retry due {}", screen.when(due)));
+    }
+    text
+}
+
+fn hint(report: &MailReport) -> Option<String> {
+    let MailReport { run, mail } = report;
+    let id = run.run;
+    match run.status {
+        RunStatus::PartiallyCompleted => Some(format!(
+            "`redrive failures {id}` shows what waits; the same command, or --watch, does it when it is due"
+        )),
+        _ if mail.failed_messages > 0 => {
+            Some(format!("`redrive dead list --run {id}` shows what failed and why"))
+        }
+        RunStatus::Completed => {
+            (mail.taken_in > 0).then(|| "`redrive threads` lists what was taken in".to_owned())
+        }
+        _ => advice::next(run, &[]),
+    }
+}
