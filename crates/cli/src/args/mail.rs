@@ -80,7 +80,7 @@ impl MailArgs {
     pub fn work(&self) -> WorkSettings {
         // Who stays does retries as they fall due.
         let max_wait = Some(if self.watch { Duration::ZERO } else { self.max_wait });
-        WorkSettings { lease: self.lease, max_wait }
+        WorkSettings { lease: self.lease, max_wait, ..WorkSettings::default() }
     }
 
     fn embedder(&self) -> Result<index::Embedder, Error> {
