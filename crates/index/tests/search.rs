@@ -74,6 +74,7 @@ impl World {
             from: Place { stage: self.item.stage, kind: self.item.state.kind(), dead: None, verdict: None },
             tries: 0,
             anew: true,
+            under: None,
             after: self.item.clone(),
             payload: None,
             record: None,
