@@ -74,6 +74,7 @@ mod serve_external;
 mod serve_external_ends;
 mod serve_full_disk;
 mod serve_hostile;
+mod serve_kinds;
 mod serve_load;
 mod serve_notify;
 mod serve_numbers;
