@@ -72,6 +72,7 @@ mod serve_connections;
 mod serve_edges;
 mod serve_external;
 mod serve_external_ends;
+mod serve_external_gates;
 mod serve_full_disk;
 mod serve_hostile;
 mod serve_kinds;
