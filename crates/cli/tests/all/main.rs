@@ -89,6 +89,7 @@ mod serve_schedules;
 mod serve_secrets;
 mod serve_security;
 mod serve_shared;
+mod serve_slow;
 mod serve_sources;
 mod serve_table;
 mod serve_tls;
