@@ -94,6 +94,7 @@ mod serve_slow;
 mod serve_sources;
 mod serve_table;
 mod serve_tls;
+mod serve_told;
 mod serve_triage;
 mod shipped;
 mod shortage;
