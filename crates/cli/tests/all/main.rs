@@ -88,6 +88,7 @@ mod serve_retries;
 mod serve_rules;
 mod serve_schedules;
 mod serve_secrets;
+mod serve_secrets_told;
 mod serve_security;
 mod serve_shared;
 mod serve_slow;
