@@ -75,9 +75,10 @@ fn refused(app: &App, request: &Request, status: StatusCode, why: &str) -> Respo
     problem.into_response()
 }
 
-/// Checks the host, the page that asks, the token, the role and the parameters before the body is read.
+/// Checks the length of the head, the host, the page that asks, the token, the role and the parameters before the body is read.
 async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply, Problem> {
     let (mut parts, body) = request.into_parts();
+    guard::refuse_long_head(&parts.uri, &parts.headers)?;
     app.hosts.check(&parts.headers)?;
     app.hosts.check_target(&parts.uri)?;
     let floor = match route.role {

@@ -3,10 +3,27 @@
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
-use redrive_operate::{Asker, Error};
+use redrive_operate::{Asker, Code, Error};
 
+use crate::limits;
 use crate::problem::Problem;
 use crate::tokens::Tokens;
+
+/// Refuses a head that is longer than is taken. Whoever reads it off the connection stops only where a buffer is full, which
+/// may be as much again.
+pub fn refuse_long_head(target: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    let target = target.path().len() + target.query().map_or(0, str::len);
+    let lines = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    match target + lines.sum::<usize>() > limits::HEAD {
+        true => {
+            let error = Error::wrong(format!("a head has at most {} KiB", limits::HEAD >> 10))
+                .code(Code::TooLarge)
+                .hint("send fewer or shorter headers");
+            Err(Problem::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, error))
+        }
+        false => Ok(()),
+    }
+}
 
 /// Names that mean this server.
 #[derive(Debug, Clone)]

@@ -445,4 +445,13 @@ mod tests {
         use clap::CommandFactory;
         Args::command().debug_assert();
     }
+
+    #[test]
+    fn a_daemon_listens_on_this_machine_alone_unless_told_otherwise() {
+        use clap::Parser;
+        let args = Args::try_parse_from(["redrive", "serve"]).expect("it is enough");
+        let Command::Serve(serve) = args.command else { panic!("{:?}", args.command) };
+        assert_eq!(serve.listen.to_string(), "127.0.0.1:7300");
+        assert!(!serve.allow_remote && !serve.insecure_http);
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Place, Server, array, count, one_stage, quick_retry, samples, text};
 
 /// A client of one server.
-struct Client {
+pub struct Client {
     child: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
@@ -18,7 +18,7 @@ struct Client {
 }
 
 impl Client {
-    fn start(place: &Place, options: &[&str]) -> Self {
+    pub fn start(place: &Place, options: &[&str]) -> Self {
         let mut client = Self::silent(place, options);
         let hello = json!({
             "protocolVersion": "2025-06-18", "capabilities": {},
@@ -82,13 +82,13 @@ impl Client {
         (result["isError"] == true, serde_json::from_str(&said).unwrap_or_else(|_| panic!("{tool}: {said}")))
     }
 
-    fn get(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub fn get(&mut self, tool: &str, arguments: &Value) -> Value {
         let (refused, said) = self.call(tool, arguments);
         assert!(!refused, "{tool} {arguments}: {said:#}");
         said
     }
 
-    fn refused(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub fn refused(&mut self, tool: &str, arguments: &Value) -> Value {
         let (refused, said) = self.call(tool, arguments);
         assert!(refused, "{tool} {arguments}: {said:#}");
         assert!(said["error"]["code"].is_string() && said["error"]["kind"].is_string(), "{said:#}");
@@ -100,7 +100,7 @@ impl Client {
     }
 
     /// Closes its input; it ends then.
-    fn end(mut self) {
+    pub fn end(mut self) {
         drop(self.to.take());
         assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
     }

@@ -431,5 +431,11 @@ fn the_server_answers_as_is_written_down() {
         "problem_document",
         &daemon.post("/v1/runs", &serde_json::json!({"pipeline": "a=1"})).expect(422).json(),
     );
+    std::fs::create_dir(place.path("docs")).expect("made");
+    place.write("docs/a.txt", "the walrus and the carpenter");
+    place.run(&["index", "docs", "--processes", "1", "--quiet"]).expect(0);
+    let found = daemon.get("/v1/search?q=walrus").expect(200).json();
+    assert!(text(&found["hits"][0]["text"]).contains("the walrus"), "{found}");
+    schemas.check_shape("search", &found);
     daemon.stop().expect(0);
 }

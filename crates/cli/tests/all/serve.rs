@@ -240,22 +240,6 @@ fn an_operator_acts_on_runs_groups_and_gates() {
     assert_eq!(names([group.as_str()]).len(), 1);
 }
 
-#[test]
-fn a_second_daemon_shares_the_work() {
-    let server = Server::good();
-    let place = place(&[("box", &inbox(&server))]);
-    let args = ["--pipelines", "pipelines"];
-    let (one, two) = (Daemon::start(&place, &args), Daemon::start(&place, &args));
-    let items: Vec<Value> = (0..60).map(|n| json!({"payload": {"id": format!("k{n}"), "n": n}})).collect();
-    two.post("/v1/pipelines/box/items", &json!({"items": items})).expect(200);
-    one.until("/v1/runs/r1", |report| report["counts"]["succeeded"] == 60);
-    assert_eq!(server.count(), 60, "each item once");
-    wait::until("both are workers", || array(&one.get("/v1/workers").json()["items"]).len() == 2);
-    one.stop().expect(0);
-    two.stop().expect(0);
-    place.check();
-}
-
 /// Follows events until what was told is as wanted.
 fn follow(daemon: &Daemon, last: &str, wanted: impl Fn(&str) -> bool) -> String {
     followed(daemon, last, wanted).1

@@ -14,33 +14,33 @@ use crate::support::shifted::Shifted;
 use crate::support::{Answer, Daemon, Place, Server, array, count, one_stage, text, wait};
 
 /// The key is 24 bytes.
-const SECRET: &str = "whsec_Y2FuYXJ5LWNhbmFyeS1jYW5hcnkh";
+pub const SECRET: &str = "whsec_Y2FuYXJ5LWNhbmFyeS1jYW5hcnkh";
 const HOUR: i64 = 3_600_000;
 /// Takes the call and never answers.
 const HANGS: u16 = 0;
 
 /// A message as it came.
 #[derive(Debug, Clone)]
-struct Came {
+pub struct Came {
     headers: BTreeMap<String, String>,
     body: String,
 }
 
 impl Came {
-    fn message(&self) -> Value {
+    pub fn message(&self) -> Value {
         serde_json::from_str(&self.body).expect("JSON")
     }
 }
 
 /// Somebody who is told.
-struct Receiver {
+pub struct Receiver {
     address: String,
     answers: Arc<AtomicU16>,
     came: Arc<Mutex<Vec<Came>>>,
 }
 
 impl Receiver {
-    fn start(status: u16) -> Self {
+    pub fn start(status: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
         let (answers, came) = (Arc::new(AtomicU16::new(status)), Arc::new(Mutex::new(Vec::new())));
@@ -68,20 +68,20 @@ impl Receiver {
         self.answers.store(status, Ordering::SeqCst);
     }
 
-    fn came(&self) -> Vec<Came> {
+    pub fn came(&self) -> Vec<Came> {
         self.came.lock().expect("not poisoned").clone()
     }
 
-    fn until(&self, messages: usize) -> Vec<Came> {
+    pub fn until(&self, messages: usize) -> Vec<Came> {
         wait::until(&format!("{messages} messages"), || self.came().len() >= messages);
         self.came()
     }
 
-    fn kinds(&self) -> BTreeSet<String> {
+    pub fn kinds(&self) -> BTreeSet<String> {
         self.came().iter().map(|one| text(&one.message()["type"])).collect()
     }
 
-    fn entry(&self, on: &str) -> String {
+    pub fn entry(&self, on: &str) -> String {
         format!("[[notify]]\non = [{on}]\nurl = \"http://{}/hook\"\nsecret_env = \"HOOK\"\n", self.address)
     }
 }
@@ -123,14 +123,14 @@ fn signature(one: &Came) -> String {
     String::from_utf8(output.stdout).expect("text").trim().to_owned()
 }
 
-fn place(server: &Server, notify: &str) -> Place {
+pub fn place(server: &Server, notify: &str) -> Place {
     let place = Place::new();
     std::fs::create_dir(place.path("pipelines")).expect("made");
     place.write("pipelines/p.toml", format!("{}\n{notify}", one_stage(&server.stage())));
     place
 }
 
-fn start(place: &Place, env: &[(&str, &str)]) -> Daemon {
+pub fn start(place: &Place, env: &[(&str, &str)]) -> Daemon {
     let env: Vec<(&str, &str)> = [("HOOK", SECRET)].into_iter().chain(env.iter().copied()).collect();
     let daemon = Daemon::start_with(place, &["--pipelines", "pipelines"], &env);
     daemon.until("/v1/pipelines", |list| list["items"][0]["problem"].is_null());
@@ -138,14 +138,14 @@ fn start(place: &Place, env: &[(&str, &str)]) -> Daemon {
 }
 
 /// Begins a run over so many items, once somebody looks at the pipeline.
-fn begin(daemon: &Daemon, items: usize) -> String {
+pub fn begin(daemon: &Daemon, items: usize) -> String {
     let items: Vec<Value> =
         (0..items).map(|n| json!({"key": format!("k{n}"), "payload": {"n": n}})).collect();
     text(&daemon.post("/v1/runs", &json!({"pipeline": "test", "items": items})).expect(201).json()["run"])
 }
 
 /// Holds a message to the one of its type that the page shows.
-fn is_as_the_page_says(message: &Value) {
+pub fn is_as_the_page_says(message: &Value) {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/notifications.md");
     let page = std::fs::read_to_string(page).expect("it is there");
     let shown = page.lines().filter(|line| line.starts_with("{\"type\""));
@@ -158,7 +158,7 @@ fn is_as_the_page_says(message: &Value) {
 }
 
 /// What the daemon knows of the pipeline is in the store, so that what comes is news.
-fn until_watched(place: &Place) {
+pub fn until_watched(place: &Place) {
     wait::until("it is watched", || {
         let rows = Command::new("python3")
             .args(["-c", "import sqlite3, sys; print(sqlite3.connect(sys.argv[1]).execute(\"select count(*) from memo where name like 'notify/%'\").fetchone()[0])"])

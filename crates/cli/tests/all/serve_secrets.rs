@@ -6,11 +6,11 @@ use crate::support::server::{failed, passed};
 use crate::support::{Answer, Daemon, Place, Server, array, one_stage, quick_retry, text};
 
 /// Does not look like any known kind of key, so that only knowing it helps.
-const CANARY: &str = "walnut-copper-drizzle-5530";
-const VARIABLE: &str = "SERVICE_KEY";
+pub const CANARY: &str = "walnut-copper-drizzle-5530";
+pub const VARIABLE: &str = "SERVICE_KEY";
 
 /// Looks for the secret, and for a good part of it, in some bytes.
-fn search(what: &str, bytes: &[u8]) {
+pub fn search(what: &str, bytes: &[u8]) {
     for part in [CANARY, &CANARY[..18]] {
         let found = bytes.windows(part.len()).any(|window| window == part.as_bytes());
         assert!(!found, "{what} shows the secret");
@@ -18,7 +18,7 @@ fn search(what: &str, bytes: &[u8]) {
 }
 
 /// A service that repeats what it is told by in every part of an answer.
-fn echoing() -> Server {
+pub fn echoing() -> Server {
     Server::start(|call| {
         let sent = call.headers.get("authorization").cloned().unwrap_or_default();
         assert_eq!(sent, format!("Bearer {CANARY}"), "the service gets it");

@@ -61,6 +61,7 @@ const TABLE: &[Row] = &[
     ("POST", "/v1/gates/{gate}/resume", Operator, Json),
     ("GET", "/v1/items/{item}", Viewer, Json),
     ("GET", "/v1/items/{item}/explain", Viewer, Json),
+    ("POST", "/v1/items/{item}/kill", Operator, Json),
     ("GET", "/v1/items/{item}/payload", Viewer, Json),
     ("GET", "/v1/openapi.json", Viewer, Json),
     ("GET", "/v1/operations", Viewer, Json),
@@ -95,6 +96,18 @@ const TABLE: &[Row] = &[
     ("POST", "/v1/work/fail", Worker, Json),
     ("POST", "/v1/work/heartbeat", Worker, Json),
     ("GET", "/v1/workers", Viewer, Json),
+];
+
+/// The routes whose answers show contents of items or files; `serve_blind` holds every route to it.
+pub const SHOW_CONTENTS: &[(&str, &str)] = &[
+    ("GET", "/v1/dead/export"),
+    ("GET", "/v1/dead/{item}"),
+    ("GET", "/v1/items/{item}/explain"),
+    ("GET", "/v1/items/{item}/payload"),
+    ("GET", "/v1/runs/{run}/results"),
+    ("GET", "/v1/search"),
+    ("POST", "/v1/items/{item}/kill"),
+    ("POST", "/v1/work/claim"),
 ];
 
 /// What the daemon says of its routes, as rows of the table.

@@ -8,6 +8,9 @@ use crate::call::Call;
 use crate::reply::Reply;
 use crate::route::{Route, Shape};
 
+/// Most characters of what is said why something is done.
+const WORDS: usize = 500;
+
 pub fn routes() -> Vec<Route> {
     vec![
         Route::get("/v1/gates", "Says how the gates stand.", Shape::Json("gate_list"), list),
@@ -29,9 +32,16 @@ pub fn routes() -> Vec<Route> {
 /// Why something is done.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Because {
+pub struct Because {
     #[serde(default)]
     why: Option<String>,
+}
+
+impl Because {
+    /// The words that were given, or these; no more of them than are shown.
+    pub fn words(&self, otherwise: &str) -> String {
+        self.why.as_deref().unwrap_or(otherwise).chars().take(WORDS).collect()
+    }
 }
 
 async fn list(call: Call) -> Result<Reply> {
@@ -39,9 +49,8 @@ async fn list(call: Call) -> Result<Reply> {
 }
 
 async fn pause(call: Call) -> Result<Reply> {
-    let Because { why } = call.body()?;
-    let why: String = why.as_deref().unwrap_or("paused by an operator").chars().take(500).collect();
-    gates::pause(&call.floor, call.text("gate"), &why).await?;
+    let because: Because = call.body()?;
+    gates::pause(&call.floor, call.text("gate"), &because.words("paused by an operator")).await?;
     list(call).await
 }
 

@@ -1,10 +1,11 @@
-//! Items: list, show, explain, and their contents.
+//! Items: list, show, explain, give up, and their contents.
 
 use redrive_core::id::RunId;
 use redrive_operate::dead::Which;
 use redrive_operate::items::{self, ItemName, List};
 use redrive_operate::{Result, runs};
 
+use super::gates::Because;
 use crate::call::Call;
 use crate::reply::Reply;
 use crate::route::{Kind, Param, Route, Shape, param};
@@ -32,6 +33,14 @@ pub fn routes() -> Vec<Route> {
             .query(IN_RUN),
         Route::get("/v1/items/{item}/explain", "Tells one item's whole life.", Shape::Json("life"), explain)
             .query(IN_RUN),
+        Route::post(
+            "/v1/items/{item}/kill",
+            "Gives one item up: it is dead, with these words, and can be redriven.",
+            Shape::Json("life"),
+            kill,
+        )
+        .may_have_body("because")
+        .query(IN_RUN),
         Route::get("/v1/items/{item}/payload", "Gives one item's content.", Shape::AnyJson, payload)
             .query(IN_RUN),
     ]
@@ -68,6 +77,12 @@ async fn show(call: Call) -> Result<Reply> {
 
 async fn explain(call: Call) -> Result<Reply> {
     Reply::json(&items::explain(&call.floor, &name(&call)?).await?.life)
+}
+
+async fn kill(call: Call) -> Result<Reply> {
+    let because: Because = call.body()?;
+    let words = because.words("given up by an operator");
+    Reply::json(&items::kill(&call.floor, &name(&call)?, &words).await?)
 }
 
 async fn payload(call: Call) -> Result<Reply> {
