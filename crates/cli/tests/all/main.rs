@@ -86,6 +86,7 @@ mod serve_rules;
 mod serve_schedules;
 mod serve_secrets;
 mod serve_security;
+mod serve_starts;
 mod serve_table;
 mod serve_tls;
 mod serve_triage;
