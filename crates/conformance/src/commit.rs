@@ -51,7 +51,7 @@ pub(crate) async fn all_or_nothing_writes_nothing_when_one_is_stale(store: Arc<d
     assert_eq!(world.store.commit(commit.clone()).await, Ok(vec![Applied::Stale; 3]));
     assert_eq!((world.items().await, world.counters().await), before);
     assert_eq!(world.store.run(world.run).await.expect("run").expect("there").budget, None);
-    assert_eq!(world.store.operations(9).await, Ok(Vec::new()));
+    assert_eq!(world.store.operations(None, 9).await, Ok(Vec::new()));
     commit.changes.remove(1);
     assert_eq!(world.store.commit(commit).await, Ok(vec![Applied::Done; 2]));
     world.assert_counters().await;
@@ -83,7 +83,7 @@ pub(crate) async fn run_and_operation_change_with_the_items(store: Arc<dyn Store
     assert_eq!(world.store.commit(commit).await, Ok(vec![Applied::Done]));
     let run = world.store.run(world.run).await.expect("run").expect("there");
     assert_eq!((run.control, run.reason.as_deref()), (Control::PausedQuota, Some("no credit")));
-    assert_eq!(world.store.operations(9).await.expect("operations").len(), 1);
+    assert_eq!(world.store.operations(None, 9).await.expect("operations").len(), 1);
     assert_eq!(world.item(&held).await.state.kind(), StateKind::Waiting);
 }
 

@@ -89,7 +89,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         every_other_end_and_beginning_is_told, a_refused_item_is_told_as_admitted_and_dead, a_run_tells_what_becomes_of_it,
         facts_come_in_order_until_passed_on, only_listed_facts_are_passed_on, a_stale_change_has_no_fact,
         a_commit_that_is_not_written_has_no_fact, numbers_of_facts_are_not_given_again;
-    paging: pages_show_every_item_once_while_items_change, items_come_by_when_they_changed_last, runs_come_newest_first, next_due_of_a_run_is_its_earliest,
+    paging: pages_show_every_item_once_while_items_change, items_come_by_when_they_changed_last, runs_come_newest_first, runs_with_dead_items_are_found, the_newest_of_a_history_comes_in_pages, next_due_of_a_run_is_its_earliest,
         counters_of_many_runs_are_those_of_each, many_items_and_histories_come_as_one_by_one;
     pause: what_is_paused_is_kept_with_who_said_so_until_it_goes_on,
         every_pause_leaves_a_record_and_what_changes_nothing_leaves_none,

@@ -19,7 +19,7 @@ use redrive_store::{
 use crate::world::{SPLIT, START, World, new_operation};
 
 pub(crate) async fn a_saved_operation_gets_a_number(store: Arc<dyn Store>) {
-    assert_eq!(store.operations(9).await, Ok(Vec::new()));
+    assert_eq!(store.operations(None, 9).await, Ok(Vec::new()));
     let mut ids = Vec::new();
     let kinds = [OperationKind::Retry, OperationKind::Rerun, OperationKind::Import, OperationKind::Prune];
     for kind in [OperationKind::Redrive, OperationKind::Purge, OperationKind::Cancel].into_iter().chain(kinds)
@@ -27,9 +27,12 @@ pub(crate) async fn a_saved_operation_gets_a_number(store: Arc<dyn Store>) {
         ids.push(store.save_operation(new_operation(kind)).await.expect("saved"));
     }
     assert!(ids[0].0 > 0 && ids[0] < ids[1] && ids[1] < ids[2]);
-    let newest = store.operations(2).await.expect("operations");
+    let newest = store.operations(None, 2).await.expect("operations");
     assert_eq!(newest.iter().map(|operation| operation.id).collect::<Vec<_>>(), [ids[6], ids[5]]);
     assert_eq!(newest[0], Operation { id: ids[6], ..new_operation(OperationKind::Prune) });
+    let older = store.operations(Some(ids[5]), 2).await.expect("operations");
+    assert_eq!(older.iter().map(|operation| operation.id).collect::<Vec<_>>(), [ids[4], ids[3]]);
+    assert_eq!(store.operations(Some(ids[0]), 9).await, Ok(Vec::new()));
 }
 
 pub(crate) async fn a_note_about_a_group_is_the_last_one_written(store: Arc<dyn Store>) {
@@ -68,7 +71,7 @@ pub(crate) async fn progress_replaces_the_operation(store: Arc<dyn Store>) {
         ..new_operation(OperationKind::Redrive)
     };
     assert_eq!(store.save_operation(progress.clone()).await, Ok(id));
-    assert_eq!(store.operations(9).await, Ok(vec![progress]));
+    assert_eq!(store.operations(None, 9).await, Ok(vec![progress]));
     let next = store.save_operation(new_operation(OperationKind::Purge)).await.expect("saved");
     assert_ne!(next, OperationId(0));
     assert_ne!(next, id);
@@ -266,7 +269,7 @@ pub(crate) async fn a_stopped_operation_stays_stopped(store: Arc<dyn Store>) {
         .await
         .expect("saved");
     store.save_operation(Operation { changed: 5, ..operation.clone() }).await.expect("saved");
-    let known = store.operations(1).await.expect("operations").remove(0);
+    let known = store.operations(None, 1).await.expect("operations").remove(0);
     assert_eq!((known.state, known.changed), (OperationState::Cancelled, 5));
 }
 

@@ -10,8 +10,8 @@ use redrive_core::id::RunId;
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
 use redrive_store::{
-    ChangeQuery, ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet, StageDue, Store,
-    Submit,
+    ChangeQuery, Earlier, ItemFilter, ItemQuery, NextDue, RunChange, RunCounters, RunFilter, RunSet,
+    StageDue, Store, Submit,
 };
 
 use crate::world::{SPLIT, START, World, failed, new_run, passed, split};
@@ -108,6 +108,54 @@ pub(crate) async fn runs_come_newest_first(store: Arc<dyn Store>) {
     assert_eq!(list(RunFilter { pipeline: Some("x".to_owned()), ..all() }, None, 9).await, []);
 }
 
+pub(crate) async fn runs_with_dead_items_are_found(store: Arc<dyn Store>) {
+    let world = World::new(store.clone()).await;
+    let other = store.create_run(new_run("other"), START).await.expect("a run").id;
+    store.submit(Submit { run: other, ..world.submission(&["live"]) }).await.expect("submit");
+    let with_dead = async || {
+        let filter = RunFilter { with_dead: true, ..RunFilter::default() };
+        let rows = store.runs(filter, None, 9).await.expect("runs");
+        rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
+    };
+    assert_eq!(with_dead().await, []);
+    let dead = world.bury(&["a"], "no").await;
+    assert_eq!(with_dead().await, [world.run]);
+    world.happen(&dead[0], Event::Redriven { due: world.now, payload: None, policy: None }).await;
+    assert_eq!(with_dead().await, []);
+}
+
+pub(crate) async fn the_newest_of_a_history_comes_in_pages(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    let mut item = world.bury(&["a"], "no").await.remove(0);
+    for _ in 0..4 {
+        let redriven = Event::Redriven { due: world.now, payload: None, policy: None };
+        world.happen(&item, redriven).await;
+        world.advance(Duration::from_secs(1));
+        let held = world.claim_one(SPLIT).await;
+        item = world.happen(&held, failed(Class::Final, "no")).await;
+    }
+    let whole = world.store.history(item.seq).await.expect("history");
+    assert_eq!((whole.attempts.len(), whole.marks.len()), (5, 4));
+    assert!(whole.earlier.is_nothing());
+    let read = async |newest| {
+        let mut found = world.store.histories(vec![item.seq], newest).await.expect("histories");
+        found.pop().expect("one")
+    };
+    let newest = read(3).await;
+    assert_eq!((&newest.attempts[..], &newest.marks[..]), (&whole.attempts[2..], &whole.marks[1..]));
+    assert_eq!(newest.earlier, Earlier { attempts: 2, marks: 1 });
+    assert_eq!(read(5).await, whole);
+    let (mut pages, mut before) = (Vec::new(), None);
+    loop {
+        let page = world.store.attempts(item.seq, before, 2).await.expect("attempts");
+        let Some(last) = page.last() else { break };
+        before = Some(last.into());
+        pages.extend(page);
+    }
+    pages.reverse();
+    assert_eq!(pages, whole.attempts);
+}
+
 pub(crate) async fn next_due_of_a_run_is_its_earliest(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
     assert_eq!(world.store.next_due(world.run).await, Ok(NextDue { at: None, any_fresh: false }));
@@ -185,12 +233,12 @@ pub(crate) async fn many_items_and_histories_come_as_one_by_one(store: Arc<dyn S
     let asked = vec![all[2].seq, missing, all[0].seq, all[2].seq];
     let found = world.store.items_of(asked.clone()).await.expect("items");
     assert_eq!(found, [all[2].clone(), all[0].clone(), all[2].clone()]);
-    let histories = world.store.histories(asked.clone()).await.expect("histories");
+    let histories = world.store.histories(asked.clone(), usize::MAX).await.expect("histories");
     assert_eq!(histories.len(), asked.len());
     for (seq, history) in asked.into_iter().zip(&histories) {
         assert_eq!(*history, world.store.history(seq).await.expect("history"));
     }
     assert!(histories[0].marks.len() == 1 && histories[2].attempts.len() == 1);
     assert_eq!(world.store.items_of(Vec::new()).await.expect("items"), []);
-    assert_eq!(world.store.histories(Vec::new()).await.expect("histories"), []);
+    assert_eq!(world.store.histories(Vec::new(), 9).await.expect("histories"), []);
 }

@@ -60,7 +60,7 @@ pub(crate) async fn every_pause_leaves_a_record_and_what_changes_nothing_leaves_
     ask(&world, PauseAsk::Pause(pause("p", None, world.now, "x"))).await;
     ask(&world, resume("p", None)).await;
     ask(&world, resume("p", None)).await;
-    let kept = world.store.operations(9).await.expect("operations");
+    let kept = world.store.operations(None, 9).await.expect("operations");
     let kinds: Vec<_> = kept.iter().map(|operation| (operation.kind, operation.state)).collect();
     assert_eq!(
         kinds,

@@ -47,7 +47,7 @@ pub(crate) async fn purge_takes_descendants_and_is_counted(store: Arc<dyn Store>
     );
     assert_eq!(of(|metric| matches!(metric, Metric::State(_))), 1);
     assert_eq!(of(|metric| matches!(metric, Metric::DeadReason(_) | Metric::DeadClass(_))), 0);
-    assert_eq!(world.store.operations(9).await.expect("operations")[0].changed, 1);
+    assert_eq!(world.store.operations(None, 9).await.expect("operations")[0].changed, 1);
 }
 
 pub(crate) async fn purge_leaves_what_changed_or_is_not_finished(store: Arc<dyn Store>) {
@@ -65,7 +65,7 @@ pub(crate) async fn purge_leaves_what_changed_or_is_not_finished(store: Arc<dyn 
     operation.state = OperationState::Done;
     assert_eq!(world.store.purge(wanted, operation, world.now).await, Ok(0));
     assert_eq!(world.items().await.len(), 3);
-    assert_eq!(world.store.operations(9).await.expect("operations")[0].state, OperationState::Done);
+    assert_eq!(world.store.operations(None, 9).await.expect("operations")[0].state, OperationState::Done);
     world.assert_counters().await;
 }
 
@@ -283,7 +283,7 @@ pub(crate) async fn prune_pages_are_counted_by_their_operation(store: Arc<dyn St
     let second = Operation { changed: 2, ..operation.clone() };
     world.store.prune(prune, Some(second)).await.expect("prune");
     assert_eq!((row().await.changed, row().await.state), (3, OperationState::Cancelled));
-    assert_eq!(world.store.operations(9).await.expect("operations").len(), 1);
+    assert_eq!(world.store.operations(None, 9).await.expect("operations").len(), 1);
 }
 
 pub(crate) async fn prune_leaves_young_and_unfinished_runs(store: Arc<dyn Store>) {

@@ -47,7 +47,8 @@ async fn last_words(
 ) -> Result<Vec<Option<LastWords>>> {
     let unsaid = |item: &&Item| item.last.as_ref().is_some_and(|last| last.message.is_empty());
     let seqs: Vec<_> = items.iter().filter(unsaid).map(|item| item.seq).collect();
-    let mut histories = if seqs.is_empty() { Vec::new() } else { store.histories(seqs).await? }.into_iter();
+    let mut histories =
+        if seqs.is_empty() { Vec::new() } else { store.histories(seqs, usize::MAX).await? }.into_iter();
     let mut all = Vec::with_capacity(items.len());
     for item in items {
         let Some(last) = &item.last else {

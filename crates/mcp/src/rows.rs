@@ -356,7 +356,7 @@ pub(crate) fn life(life: Life) -> Row<LifeFacts, LifeText> {
                 group: life.item.group,
                 generation: Some(life.item.generation),
                 due: life.item.due,
-                attempts: life.attempts.len(),
+                attempts: life.attempts.len() + usize::try_from(life.left_off.attempts).unwrap_or(usize::MAX),
                 last_attempts: life.attempts[last..].iter().map(attempt).collect(),
             };
             Row { of, untrusted_text }

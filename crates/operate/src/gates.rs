@@ -14,8 +14,8 @@ use crate::pipelines;
 use crate::runs::Runs;
 use crate::{Floor, Role};
 
-/// Runs that are looked at for a gate.
-const RUNS: usize = 1_000;
+/// Runs that are looked at at a time.
+const PAGE: usize = 500;
 
 /// All gates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -92,7 +92,7 @@ pub async fn resume(floor: &Floor, name: Option<String>) -> Result<Resumed> {
     change(floor, &gate, |state, now| state.resume(now)).await?;
     let mut runs = Vec::new();
     let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
-    for row in floor.store.runs(unfinished, None, RUNS).await? {
+    for row in Runs::of(&*floor.store).all(unfinished).await? {
         let for_a_gate = matches!(row.control, Control::PausedQuota | Control::PausedOutage);
         if for_a_gate && pipelines::definition_of(&row).is_some_and(|definition| definition.passes(&gate)) {
             admin::resume(&*floor.store, row.id, now).await?;
@@ -128,8 +128,15 @@ async fn unknown(floor: &Floor, name: &str) -> Result<Error> {
 }
 
 async fn is_named_by_a_run(floor: &Floor, name: &str) -> Result<bool> {
-    let runs = floor.store.runs(RunFilter::default(), None, RUNS).await?;
-    Ok(runs.iter().filter_map(pipelines::definition_of).any(|definition| definition.passes(name)))
+    let mut before = None;
+    loop {
+        let page = floor.store.runs(RunFilter::default(), before, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(false) };
+        before = Some(last.id);
+        if page.iter().filter_map(pipelines::definition_of).any(|definition| definition.passes(name)) {
+            return Ok(true);
+        }
+    }
 }
 
 async fn the_one_not_open(floor: &Floor) -> Result<String> {

@@ -1,5 +1,6 @@
 //! Items: list them, find one by its id or key, tell its whole life, give it up; those that nothing happens to.
 
+mod attempts;
 pub(crate) mod cause;
 mod list;
 mod stuck;
@@ -10,7 +11,7 @@ use redrive_core::id::RunId;
 use redrive_core::item::{DeadReason, Item, State};
 use redrive_engine::admin;
 use redrive_engine::report::{
-    Epitaph, Explanation, ItemView, epitaph, explain as tell_life, find_item, find_tombstones,
+    Epitaph, Explanation, ItemView, NEWEST, epitaph, explain as tell_life, find_item, find_tombstones,
 };
 use redrive_store::{RunFilter, RunRow, Store, Tombstone};
 use serde::{Deserialize, Serialize};
@@ -18,11 +19,12 @@ use serde_json::value::RawValue;
 
 use crate::error::{Code, Error, Result};
 use crate::operations::Doomed;
-use crate::runs::Runs;
+use crate::runs::{KnownRun, Runs};
 use crate::{Floor, Role};
 
+pub use attempts::{AttemptPage, attempts};
 pub use list::{ItemList, ItemRow, List, list};
-pub use stuck::{Standstill, Stuck, StuckItem, StuckList, stuck};
+pub use stuck::{Standstill, Stuck, StuckItem, StuckList, StuckPage, stuck, stuck_page};
 
 /// Items of one name that are looked at, and those of them that are named.
 const LOOKED_AT: usize = 1_000;
@@ -159,18 +161,50 @@ pub struct Explained {
     pub newest: Option<RunId>,
 }
 
-/// Tells one item's whole life, and why it is not running now. Of several runs that have an item of that key, the newest
-/// is meant.
+/// Tells one item's life, and why it is not running now, with the newest attempts; [`attempts`] has all of them. Of several runs that
+/// have an item of that key, the newest is meant.
 ///
 /// # Errors
 /// When none or several are meant, or the store fails.
 pub async fn explain(floor: &Floor, name: &ItemName) -> Result<Explained> {
+    explained(floor, name, NEWEST).await
+}
+
+/// The same with all its attempts, however many these are.
+///
+/// # Errors
+/// When none or several are meant, or the store fails.
+pub async fn explain_whole(floor: &Floor, name: &ItemName) -> Result<Explained> {
+    explained(floor, name, usize::MAX).await
+}
+
+async fn explained(floor: &Floor, name: &ItemName, attempts: usize) -> Result<Explained> {
+    let (name, newest) = in_newest(&*floor.store, name).await?;
+    Ok(Explained { life: life(floor, &name, attempts).await?, newest })
+}
+
+/// A name in the newest run that has it, and that run where several have it.
+async fn in_newest(store: &dyn Store, name: &ItemName) -> Result<(ItemName, Option<RunId>)> {
     let newest = match name.run {
         Some(_) => None,
-        None => newest_of_several(&*floor.store, &name.item).await?,
+        None => newest_of_several(store, &name.item).await?,
     };
-    let name = ItemName { item: name.item.clone(), run: newest.or(name.run) };
-    Ok(Explained { life: life(floor, &name).await?, newest })
+    Ok((ItemName { item: name.item.clone(), run: newest.or(name.run) }, newest))
+}
+
+/// Finds an item that is there, in the newest run that has one of that key.
+async fn find_newest(store: &dyn Store, name: &ItemName) -> Result<Item> {
+    let (name, _) = in_newest(store, name).await?;
+    match find_any(store, &name).await? {
+        Found::Item(item) => Ok(*item),
+        Found::Tombstone(_) => Err(purged(&name)),
+    }
+}
+
+fn purged(name: &ItemName) -> Error {
+    Error::not_found(format!("item {} was purged", beginning(&name.item)))
+        .code(Code::ItemNotFound)
+        .hint(format!("`redrive explain {}` says what is left of it", beginning(&name.item)))
 }
 
 /// The newest run that has or had an item of this key, if several have; `None` also where the name is the beginning of an id.
@@ -206,10 +240,7 @@ async fn newest_of_several(store: &dyn Store, key: &str) -> Result<Option<RunId>
 pub async fn show(floor: &Floor, name: &ItemName) -> Result<ItemView> {
     match explain(floor, name).await?.life {
         Life::Item(life) => Ok(ItemView { payload: None, ..life.item }),
-        Life::Purged(_) => {
-            Err(Error::not_found(format!("item {} was purged", beginning(&name.item)))
-                .code(Code::ItemNotFound))
-        }
+        Life::Purged(_) => Err(purged(name)),
     }
 }
 
@@ -220,10 +251,7 @@ pub async fn show(floor: &Floor, name: &ItemName) -> Result<ItemView> {
 pub async fn payload(floor: &Floor, name: &ItemName) -> Result<Box<RawValue>> {
     floor.require_payloads()?;
     match explain(floor, name).await?.life {
-        Life::Purged(_) => {
-            Err(Error::not_found(format!("item {} was purged", beginning(&name.item)))
-                .code(Code::ItemNotFound))
-        }
+        Life::Purged(_) => Err(purged(name)),
         Life::Item(life) => {
             let ItemView { id, payload, damage, .. } = life.item;
             let why = damage.unwrap_or_else(|| "it is not there".to_owned());
@@ -232,7 +260,7 @@ pub async fn payload(floor: &Floor, name: &ItemName) -> Result<Box<RawValue>> {
     }
 }
 
-async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
+async fn life(floor: &Floor, name: &ItemName, newest: usize) -> Result<Life> {
     let (store, runs) = (&*floor.store, Runs::of(&*floor.store));
     let item = match find_any(store, name).await? {
         Found::Item(item) => *item,
@@ -245,7 +273,8 @@ async fn life(floor: &Floor, name: &ItemName) -> Result<Life> {
     };
     let known = runs.find(Some(item.run)).await?;
     let gate = known.definition.gate_names().into_iter().nth(item.stage.index()).flatten();
-    let mut life = tell_life(store, &known.row, &item, &known.plan, gate.as_deref(), &floor.env).await?;
+    let KnownRun { row, plan, .. } = &known;
+    let mut life = tell_life(store, row, &item, plan, gate.as_deref(), newest, &floor.env).await?;
     if let Some(at) = Doomed::of(store).await?.at(store, &item).await? {
         life.now.push_str(&format!(
             " It is to be purged at {at}; `redrive dead operations` lists who asked for that."
@@ -275,5 +304,5 @@ pub async fn kill(floor: &Floor, name: &ItemName, why: &str) -> Result<Life> {
             return Err(Error::refused(message).code(Code::ItemFinished));
         }
     }
-    life(floor, &ItemName { item: id.to_string(), run: None }).await
+    life(floor, &ItemName { item: id.to_string(), run: None }, NEWEST).await
 }

@@ -36,6 +36,9 @@ const MOST: usize = 1_000;
 pub struct OperationList {
     /// Each of them.
     pub operations: Vec<OperationView>,
+    /// Where the next page goes on: with those that are older than this; `None` when this is the last.
+    #[serde(skip)]
+    pub next: Option<OperationId>,
 }
 
 /// One operation.
@@ -118,14 +121,27 @@ impl OperationView {
 /// # Errors
 /// When the store fails.
 pub async fn list(floor: &Floor, limit: usize) -> Result<OperationList> {
-    let operations = floor.store.operations(limit.min(MOST)).await?;
+    page(floor, None, limit).await
+}
+
+/// Lists operations that are older than one, newest first.
+///
+/// # Errors
+/// When the store fails.
+pub async fn page(floor: &Floor, before: Option<OperationId>, limit: usize) -> Result<OperationList> {
+    let limit = limit.min(MOST);
+    // One more tells whether there is another page.
+    let mut operations = floor.store.operations(before, limit + 1).await?;
+    let more = operations.len() > limit;
+    operations.truncate(limit);
+    let next = operations.last().map(|last| last.id).filter(|_| more);
     let runs = Runs::of(&*floor.store);
     let mut list = Vec::new();
     for operation in operations {
         let asked = words::of(&runs, &operation).await?;
         list.push(OperationView::new(operation, asked));
     }
-    Ok(OperationList { operations: list })
+    Ok(OperationList { operations: list, next })
 }
 
 /// Says how far an operation is.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::guard::Bearer;
 use crate::limits;
+use crate::pages;
 use crate::route::{Kind, Param};
 
 /// A request that was let in.
@@ -20,6 +21,8 @@ pub struct Call {
     pub floor: Floor,
     /// Everything else.
     pub app: Arc<App>,
+    /// The path of its route, with names in braces.
+    pub route: &'static str,
     /// The values in its path, by name.
     pub path: BTreeMap<String, String>,
     /// The values in its query, by name.
@@ -47,6 +50,27 @@ impl Call {
     /// A value in the path, as it is.
     pub fn text(&self, name: &str) -> &str {
         self.path.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    /// Where a list goes on, as the floor says it; `None`: from its beginning.
+    ///
+    /// # Errors
+    /// When what is given is no cursor of this list.
+    pub fn after(&self) -> Result<Option<String>> {
+        self.query.text("after").map(|cursor| pages::opened(self.route, &cursor)).transpose()
+    }
+
+    /// The same where the floor goes on after a number.
+    ///
+    /// # Errors
+    /// When what is given is no cursor of this list.
+    pub fn after_id<T: FromStr>(&self) -> Result<Option<T>> {
+        self.after()?.map(|place| place.parse().map_err(|_| pages::no_cursor())).transpose()
+    }
+
+    /// A cursor of this list, made of where the floor goes on.
+    pub fn next(&self, place: Option<impl std::fmt::Display>) -> Option<String> {
+        place.map(|place| pages::sealed(self.route, &place.to_string()))
     }
 
     /// The body, as what it has to be.

@@ -29,7 +29,7 @@ use crate::scheduler;
 use crate::sweeper;
 use crate::teller;
 use crate::tls::Certificate;
-use crate::tokens::Tokens;
+use crate::tokens::{Made, Tokens};
 use crate::writes::{self, Writes};
 
 /// How the daemon serves.
@@ -134,6 +134,15 @@ impl Daemon {
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}://{}", if self.secure { "https" } else { "http" }, self.address)
+    }
+
+    /// Makes the token of the first administrator where nobody could be let in; `None` where somebody can. Nobody is answered
+    /// before [`serve`](Self::serve).
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn first_token(&self) -> Result<Option<Made>> {
+        self.app.tokens.first(&self.app.floor.env)
     }
 
     /// Says when to stop: drain first, then break off.

@@ -108,7 +108,7 @@ async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply,
     };
     let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let bearer = guard::bearer(&parts.headers);
-    let call = Call { floor, app, path, query, body, bearer, last_event };
+    let call = Call { floor, app, route: route.path, path, query, body, bearer, last_event };
     Ok((route.call)(call).await?)
 }
 

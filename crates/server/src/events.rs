@@ -5,26 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use redrive_core::id::RunId;
 use redrive_operate::{Error, Floor, Result};
-use redrive_store::{RunFilter, RunSet};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::app::App;
 use crate::guard::Bearer;
 use crate::limits;
+use crate::marks::{self, Marks, SUBJECTS};
 
-/// What can change.
-const SUBJECTS: [&str; 4] = ["runs", "gates", "dead", "operations"];
-/// Runs that are looked at.
-const RUNS: usize = 200;
-/// Operations that are looked at.
-const OPERATIONS: usize = 50;
+/// A look takes at most this share of the time: where it is slow, for very many unfinished runs, followers are told less often.
+const ONE_IN: u32 = 40;
 
 /// The newest number of each subject.
 #[derive(Clone, Default)]
@@ -56,8 +50,9 @@ impl Events {
 
     /// Looks what changed until the process is told to stop.
     pub async fn watch(self, floor: Floor, mut draining: watch::Receiver<bool>) {
-        let (mut stamp, mut marks) = (None, [0; SUBJECTS.len()]);
+        let (mut stamp, mut marks) = (None, Marks::default());
         while !*draining.borrow() {
+            let begun = floor.env.clock.uptime();
             if self.news.receiver_count() > 0 {
                 match look(&floor, &mut stamp, marks).await {
                     Ok(Some(found)) if found != marks => {
@@ -70,14 +65,15 @@ impl Events {
                     }
                 }
             }
+            let took = floor.env.clock.uptime().saturating_sub(begun);
             tokio::select! {
-                () = floor.env.clock.sleep(limits::EVENT_EVERY) => {}
+                () = floor.env.clock.sleep(limits::EVENT_EVERY.max(took.saturating_mul(ONE_IN))) => {}
                 _ = draining.changed() => {}
             }
         }
     }
 
-    fn tell(&self, before: [u64; SUBJECTS.len()], now: [u64; SUBJECTS.len()]) {
+    fn tell(&self, before: Marks, now: Marks) {
         self.news.send_modify(|news| {
             news.version += 1;
             for (at, subject) in SUBJECTS.iter().enumerate() {
@@ -107,45 +103,16 @@ impl Events {
     }
 }
 
-/// A number for each subject that is another one when something of it changed; `None` when nothing was written at all.
-async fn look(
-    floor: &Floor,
-    stamp: &mut Option<u64>,
-    before: [u64; SUBJECTS.len()],
-) -> Result<Option<[u64; SUBJECTS.len()]>> {
-    let store = &*floor.store;
-    let now = store.stamp().await?;
-    if stamp.replace(now) == Some(now) && before != [0; SUBJECTS.len()] {
+/// What the subjects are at; `None` when nothing was written at all.
+async fn look(floor: &Floor, stamp: &mut Option<u64>, before: Marks) -> Result<Option<Marks>> {
+    let now = floor.store.stamp().await?;
+    if *stamp == Some(now) && before != Marks::default() {
         return Ok(None);
     }
-    let rows = store.runs(RunFilter::default(), None, RUNS).await?;
-    let ids: Vec<RunId> = rows.iter().map(|row| row.id).collect();
-    let counters = store.counters_of_all(RunSet::Of(ids)).await?;
-    let states = rows.iter().map(|row| format!("{:?}", (row.id, row.control, row.finished_at, row.edition)));
-    let runs = mark(&(states.collect::<Vec<_>>(), format!("{counters:?}")));
-    let gates = store.gates().await?.into_iter().map(|gate| (gate.name, gate.rev)).collect::<Vec<_>>();
-    let groups = store
-        .groups(
-            redrive_store::ItemFilter {
-                state: Some(redrive_core::item::StateKind::Dead),
-                ..redrive_store::ItemFilter::default()
-            },
-            OPERATIONS,
-        )
-        .await?;
-    let groups: Vec<(String, u64)> = groups.into_iter().map(|group| (group.group, group.items)).collect();
-    let operations = store.operations(OPERATIONS).await?;
-    let operations: Vec<String> = operations
-        .into_iter()
-        .map(|one| format!("{:?}", (one.id, one.state, one.changed, one.skipped)))
-        .collect();
-    Ok(Some([runs, mark(&gates), mark(&groups), mark(&operations)]))
-}
-
-fn mark(what: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    what.hash(&mut hasher);
-    hasher.finish().max(1)
+    let found = marks::read(floor).await?;
+    // Not before: what could not be looked at is looked at again.
+    *stamp = Some(now);
+    Ok(Some(found))
 }
 
 /// What a follower has.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::ChildTally;
 use redrive_core::fact::Facts;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
@@ -14,12 +15,12 @@ use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
 use redrive_core::verdict::Verdicts;
 use redrive_store::{
-    Applied, BegunRun, Change, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard,
-    Damage, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev,
-    KeptFact, KeptOutput, Member, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation, OutputKey,
-    PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
-    Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
+    Applied, AttemptPlace, BegunRun, Change, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content,
+    CopyHeard, Damage, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery,
+    ItemRev, KeptFact, KeptOutput, Member, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation,
+    OutputKey, PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter,
+    RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone,
+    TombstoneQuery, Turn, Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -310,8 +311,17 @@ impl Store for Planted {
         self.inner.items_of(items).await
     }
 
-    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
-        self.inner.histories(items).await
+    async fn histories(&self, items: Vec<ItemSeq>, newest: usize) -> Result<Vec<History>> {
+        self.inner.histories(items, newest).await
+    }
+
+    async fn attempts(
+        &self,
+        item: ItemSeq,
+        before: Option<AttemptPlace>,
+        limit: usize,
+    ) -> Result<Vec<AttemptRecord>> {
+        self.inner.attempts(item, before, limit).await
     }
 
     async fn history(&self, seq: ItemSeq) -> Result<History> {
@@ -391,8 +401,8 @@ impl Store for Planted {
         self.inner.members(operation, after, limit).await
     }
 
-    async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.inner.operations(limit).await
+    async fn operations(&self, before: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+        self.inner.operations(before, limit).await
     }
 
     async fn operation(&self, operation: OperationId) -> Result<Option<Operation>> {

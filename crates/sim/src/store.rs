@@ -5,18 +5,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter, Content, CopyHeard,
-    Damage, DamagedItem, Error, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter,
-    ItemQuery, ItemRev, KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey,
-    PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
-    Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
-    Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
+    Applied, AttemptPlace, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter,
+    Content, CopyHeard, Damage, DamagedItem, Error, Freeze, GateRow, Group, GroupNote, History, ItemContent,
+    ItemFilter, ItemQuery, ItemRev, KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue,
+    Operation, OutputKey, PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
+    Tombstone, TombstoneQuery, Turn, Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -352,8 +353,17 @@ impl Store for FaultyStore {
         self.read(self.inner.items_of(items)).await
     }
 
-    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
-        self.read(self.inner.histories(items)).await
+    async fn histories(&self, items: Vec<ItemSeq>, newest: usize) -> Result<Vec<History>> {
+        self.read(self.inner.histories(items, newest)).await
+    }
+
+    async fn attempts(
+        &self,
+        item: ItemSeq,
+        before: Option<AttemptPlace>,
+        limit: usize,
+    ) -> Result<Vec<AttemptRecord>> {
+        self.read(self.inner.attempts(item, before, limit)).await
     }
 
     async fn history(&self, seq: ItemSeq) -> Result<History> {
@@ -424,8 +434,8 @@ impl Store for FaultyStore {
         self.read(self.inner.members(operation, after, limit)).await
     }
 
-    async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.read(self.inner.operations(limit)).await
+    async fn operations(&self, before: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+        self.read(self.inner.operations(before, limit)).await
     }
 
     async fn operation(&self, operation: OperationId) -> Result<Option<Operation>> {

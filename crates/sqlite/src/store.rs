@@ -5,18 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::Item;
 use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{
-    Applied, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard, Damage, Error,
-    Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev, KeptFact,
-    KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, PauseChange, Pauses, Prune,
-    Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled,
-    Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned, Vitals,
-    VitalsQuery, WorkList, WorkQuery, WorkerRow,
+    Applied, AttemptPlace, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard,
+    Damage, Error, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev,
+    KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, PauseChange,
+    Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub,
+    Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
+    Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -344,15 +345,24 @@ impl Store for SqliteStore {
     }
 
     async fn history(&self, seq: ItemSeq) -> Result<History> {
-        self.read(move |conn| history::of(conn, seq)).await
+        self.read(move |conn| history::of(conn, seq, usize::MAX)).await
     }
 
     async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>> {
         self.read(move |conn| item::some(conn, &items)).await
     }
 
-    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
-        self.read(move |conn| items.iter().map(|seq| history::of(conn, *seq)).collect()).await
+    async fn histories(&self, items: Vec<ItemSeq>, newest: usize) -> Result<Vec<History>> {
+        self.read(move |conn| items.iter().map(|seq| history::of(conn, *seq, newest)).collect()).await
+    }
+
+    async fn attempts(
+        &self,
+        item: ItemSeq,
+        before: Option<AttemptPlace>,
+        limit: usize,
+    ) -> Result<Vec<AttemptRecord>> {
+        self.read(move |conn| history::attempts(conn, item, before, limit)).await
     }
 
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
@@ -416,8 +426,8 @@ impl Store for SqliteStore {
         self.read(move |conn| operation::members(conn, operation, after, limit)).await
     }
 
-    async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        self.read(move |conn| operation::newest(conn, limit)).await
+    async fn operations(&self, before: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+        self.read(move |conn| operation::newest(conn, before, limit)).await
     }
 
     async fn operation(&self, operation: OperationId) -> Result<Option<Operation>> {

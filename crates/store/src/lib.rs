@@ -22,8 +22,8 @@ pub use index::Index;
 pub use memory::MemoryStore;
 pub use pause::{PauseAsk, PauseChange, Pauses, PipelinePause};
 pub use query::{
-    ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
-    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
+    AttemptPlace, ChangeQuery, ConfigCounter, Content, Damage, Earlier, Group, History, ItemContent,
+    ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 pub use request::{
     Applied, Change, Claim, Claimed, ClaimedItem, Commit, CopyHeard, Cursor, DamagedItem, Freeze, ItemRev,

@@ -236,13 +236,49 @@ pub struct Group {
     pub last_at: Timestamp,
 }
 
-/// An item's whole life.
+/// What happened to an item.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct History {
     /// Its attempts, in the order they ended.
     pub attempts: Vec<AttemptRecord>,
     /// Everything else that happened to it, in order.
     pub marks: Vec<Mark>,
+    /// What is older than that, where not all was asked for.
+    pub earlier: Earlier,
+}
+
+/// How much of a history was not asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Earlier {
+    /// So many attempts.
+    pub attempts: u64,
+    /// So much of everything else.
+    pub marks: u64,
+}
+
+impl Earlier {
+    /// Whether all was asked for.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where an attempt stands among those of its item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AttemptPlace {
+    /// How often the item had been sent back.
+    pub generation: u32,
+    /// The stage.
+    pub stage: StageNo,
+    /// Its number there.
+    pub attempt: u32,
+}
+
+impl From<&AttemptRecord> for AttemptPlace {
+    fn from(record: &AttemptRecord) -> Self {
+        Self { generation: record.generation, stage: record.stage, attempt: record.attempt }
+    }
 }
 
 /// What is left of a purged item. Its content, its history and its errors are gone.

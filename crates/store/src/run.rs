@@ -250,6 +250,8 @@ pub struct RunFilter {
     pub uncancelled: bool,
     /// Only those whose source was not read to its end, or that still take items.
     pub unread: bool,
+    /// Only those that have dead items.
+    pub with_dead: bool,
 }
 
 impl RunFilter {
@@ -260,7 +262,7 @@ impl RunFilter {
         let (pipeline, source) = (Some(new.pipeline.clone()), Some(new.source.clone()));
         // A standing run that was closed takes nothing more; one over given items is the same when all of them are in it.
         let unread = new.is_standing() && !NewRun::is_of_items(&new.source);
-        Self { pipeline, source, unfinished: !finished, uncancelled: true, unread }
+        Self { pipeline, source, unfinished: !finished, uncancelled: true, unread, with_dead: false }
     }
 }
 

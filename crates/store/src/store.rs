@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::Item;
@@ -14,8 +15,8 @@ use crate::Result;
 use crate::index::Index;
 use crate::pause::{PauseChange, Pauses};
 use crate::query::{
-    ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
-    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
+    AttemptPlace, ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter,
+    ItemQuery, NextDue, RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
     Applied, Claim, Claimed, Commit, CopyHeard, Freeze, ItemRev, KeptFact, KeptOutput, OutputKey, Prune,
@@ -113,10 +114,18 @@ pub trait Store: Send + Sync {
     async fn contents(&self, items: Vec<ItemSeq>, most: usize) -> Result<Vec<ItemContent>>;
     /// Reads these items, in the order asked for. What is not there is left out.
     async fn items_of(&self, items: Vec<ItemSeq>) -> Result<Vec<Item>>;
-    /// Reads an item's history.
+    /// Reads an item's whole history.
     async fn history(&self, seq: ItemSeq) -> Result<History>;
-    /// Reads the histories of many items at one moment, in the order asked for; that of an item that is not there is empty.
-    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>>;
+    /// Reads the histories of many items at one moment, in the order asked for, of each so many of the newest attempts and marks;
+    /// that of an item that is not there is empty.
+    async fn histories(&self, items: Vec<ItemSeq>, newest: usize) -> Result<Vec<History>>;
+    /// Reads an item's attempts that ended, newest first, before one of them.
+    async fn attempts(
+        &self,
+        item: ItemSeq,
+        before: Option<AttemptPlace>,
+        limit: usize,
+    ) -> Result<Vec<AttemptRecord>>;
     /// Counts an item's children by how they stand.
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally>;
     /// Reads the maintained counters of a run that are not zero, by stage and metric.
@@ -154,8 +163,8 @@ pub trait Store: Send + Sync {
         after: Option<ItemSeq>,
         limit: usize,
     ) -> Result<Vec<Member>>;
-    /// Reads operations, newest first.
-    async fn operations(&self, limit: usize) -> Result<Vec<Operation>>;
+    /// Reads operations, newest first, older than `before`.
+    async fn operations(&self, before: Option<OperationId>, limit: usize) -> Result<Vec<Operation>>;
     /// Reads one operation.
     async fn operation(&self, operation: OperationId) -> Result<Option<Operation>>;
     /// Reads operations that have pages left, oldest first, newer than `after`.

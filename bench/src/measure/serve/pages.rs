@@ -25,7 +25,7 @@ pub async fn measure(binary: &Path, store: &Path, items: usize) -> Result<Value,
     let mut client = daemon.client();
     let (middle, walked) = walk(&mut client, items / 2).await?;
     let groups = get(&mut client, "/v1/dead/groups").await?;
-    let group = groups["groups"][0]["group"].as_str().ok_or("no group")?.to_owned();
+    let group = groups["items"][0]["group"].as_str().ok_or("no group")?.to_owned();
     let questions = [
         ("first page", "/v1/dead?limit=100".to_owned()),
         ("deep page", format!("/v1/dead?limit=100&after={middle}")),

@@ -19,7 +19,7 @@ const MESSAGE: usize = 160;
 
 /// Tells one item's whole life.
 pub async fn explain(context: &Context, name: &ItemName) -> Answer {
-    let told = items::explain(&context.floor_to_read()?, name).await?;
+    let told = items::explain_whole(&context.floor_to_read()?, name).await?;
     if let Some(run) = told.newest {
         context.say(&format!(
             "several runs have an item of this key; this is the newest one's, {run} (--run names another)"

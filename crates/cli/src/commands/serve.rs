@@ -43,9 +43,9 @@ pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
     let settings = args.settings(super::retry_job::settings()?);
     // Whoever waits for the first line may say to stop right after it.
     let signals = Signals::listen()?;
-    let first = tokens.first(&context.env);
     let daemon = Daemon::open(floor, tokens, settings).await?;
-    if let Some(made) = first? {
+    // Not before it is known that it starts: what is shown once has to be shown.
+    if let Some(made) = daemon.first_token()? {
         shown_once(&made);
     }
     // The name of a file may have line breaks.

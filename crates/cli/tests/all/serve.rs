@@ -51,8 +51,8 @@ fn a_run_that_is_sent_is_worked_on_and_its_results_are_streamed() {
     assert_ne!(text(&other["run"]), run);
     until_ended(&daemon, &text(&other["run"]));
     let page = daemon.get("/v1/runs?limit=1&status=completed").json();
-    assert_eq!(page["next"], other["run"]);
-    let next = daemon.get(&format!("/v1/runs?limit=1&cursor={}", text(&page["next"]))).json();
+    assert_eq!(page["items"][0]["run"], other["run"]);
+    let next = daemon.get(&format!("/v1/runs?limit=1&after={}", text(&page["next"]))).json();
     assert_eq!((&next["items"][0]["run"], &next["next"]), (&json!(run), &Value::Null));
     daemon.stop().expect(0);
     place.check();
@@ -194,7 +194,7 @@ fn an_operator_acts_on_runs_groups_and_gates() {
     daemon.post("/v1/runs", &json!({"pipeline": "test"})).expect(201);
     until_ended(&daemon, "r1");
     let groups = daemon.get("/v1/dead/groups").expect(200).json();
-    let group = text(&groups["groups"][0]["group"]);
+    let group = text(&groups["items"][0]["group"]);
     let noted = daemon
         .post(&format!("/v1/dead/groups/{group}/note"), &json!({"words": "known", "acknowledged": true}));
     assert_eq!((&noted.json()["note"], &noted.json()["by"]), (&json!("known"), &json!("admin")));
@@ -203,7 +203,7 @@ fn an_operator_acts_on_runs_groups_and_gates() {
     let same = daemon.get("/v1/dead?item=k0001&sort=oldest").expect(200).json();
     assert_eq!(same["items"], dead["items"], "filters and orders are those of the command");
     let groups =
-        |query: &str| daemon.get(&format!("/v1/dead/groups?{query}")).expect(200).json()["groups"].clone();
+        |query: &str| daemon.get(&format!("/v1/dead/groups?{query}")).expect(200).json()["items"].clone();
     assert_eq!(array(&groups(&format!("group={group}&item=k0001"))).len(), 1);
     assert_eq!(array(&groups("open=true")).len(), 0, "it is acknowledged");
     let id = text(&dead["items"][0]["id"]);
@@ -212,12 +212,12 @@ fn an_operator_acts_on_runs_groups_and_gates() {
         daemon.get(&format!("/v1/items/{id}/payload")).expect(200).json(),
         json!({"id": "k0001", "n": 1})
     );
-    let gate = text(&daemon.get("/v1/gates").expect(200).json()["gates"][0]["name"]);
+    let gate = text(&daemon.get("/v1/gates").expect(200).json()["items"][0]["name"]);
     let paused =
         daemon.post(&format!("/v1/gates/{gate}/pause"), &json!({"why": "a look"})).expect(200).json();
-    assert_eq!(paused["gates"][0]["state"], "paused");
+    assert_eq!(paused["items"][0]["state"], "paused");
     let resumed = daemon.post(&format!("/v1/gates/{gate}/resume"), &json!({})).expect(200).json();
-    assert_eq!(resumed["gates"][0]["state"], "open");
+    assert_eq!(resumed["items"][0]["state"], "open");
     daemon.post("/v1/gates/nothing/reset", &json!({})).expect(404);
     daemon.post("/v1/runs/r1/cancel", &json!({})).expect(409);
     daemon.post("/v1/runs/r77/pause", &json!({})).expect(404);

@@ -107,7 +107,7 @@ fn numbers_and_words_that_mean_nothing_are_refused_before_anything_is_done() {
         assert_eq!(refused.status, 400, "{body}: {}", refused.body);
     }
     assert_eq!(count(&daemon.get("/v1/runs/r1").json()["counts"]["dead"]), 5);
-    assert_eq!(array(&daemon.get("/v1/operations").json()["operations"]).len(), 0);
+    assert_eq!(array(&daemon.get("/v1/operations").json()["items"]).len(), 0);
     daemon.stop().expect(0);
     place.run(&["dead", "purge", "--text", "", "--yes"]).expect(2);
     place.run(&["dead", "redrive", "--all", "--rate", "0.00001"]).expect(2);

@@ -90,8 +90,8 @@ fn two_hundred_hostile_strings_come_back_as_text_from_every_field() {
     let outputs: Names = results(&streamed.body).values().map(|output| text(&output["said"])).collect();
     assert_eq!(outputs, all.iter().filter(|s| s.len() % 2 == 1).cloned().collect::<Names>());
     let groups = daemon.get("/v1/dead/groups?limit=500").expect(200).json();
-    let group = text(&groups["groups"][0]["group"]);
-    let gate = text(&daemon.get("/v1/gates").expect(200).json()["gates"][0]["name"]);
+    let group = text(&groups["items"][0]["group"]);
+    let gate = text(&daemon.get("/v1/gates").expect(200).json()["items"][0]["name"]);
     for s in &all {
         let key = escaped(&format!("k{s}"));
         let content = if s.len() % 2 == 0 { json!({ "s": s }) } else { json!({ "said": s }) };
@@ -106,7 +106,7 @@ fn two_hundred_hostile_strings_come_back_as_text_from_every_field() {
         let noted = daemon.post(&format!("/v1/dead/groups/{group}/note"), &json!({ "words": s })).expect(200);
         assert_eq!(text(&noted.json()["note"]), s.trim(), "only what is blank around it is left out");
         let why = daemon.post(&format!("/v1/gates/{gate}/pause"), &json!({ "why": s })).expect(200).json();
-        assert!(text(&why["gates"][0]["why"]).contains(s.as_str()), "{s:?}: {why}");
+        assert!(text(&why["items"][0]["why"]).contains(s.as_str()), "{s:?}: {why}");
         for (path, expected) in [
             (format!("/v1/dead?text={key}"), &[200][..]),
             (format!("/v1/runs?pipeline={}", escaped(s)), &[200]),

@@ -124,7 +124,7 @@ fn a_purge_and_a_rerun_are_carried_on_and_what_makes_no_sense_is_refused() {
     daemon.post("/v1/operations/op99/stop", &json!({})).expect(404);
     let known = text(&again["id"]);
     daemon.post(&format!("/v1/operations/{known}/stop"), &json!({})).expect(409);
-    assert!(array(&daemon.get("/v1/operations?limit=2").json()["operations"]).len() == 2);
+    assert!(array(&daemon.get("/v1/operations?limit=2").json()["items"]).len() == 2);
     daemon.stop().expect(0);
     place.check();
 }

@@ -60,6 +60,7 @@ const TABLE: &[Row] = &[
     ("POST", "/v1/gates/{gate}/reset", Operator, Json),
     ("POST", "/v1/gates/{gate}/resume", Operator, Json),
     ("GET", "/v1/items/{item}", Viewer, Json),
+    ("GET", "/v1/items/{item}/attempts", Viewer, Json),
     ("GET", "/v1/items/{item}/explain", Viewer, Json),
     ("POST", "/v1/items/{item}/kill", Operator, Json),
     ("GET", "/v1/items/{item}/payload", Viewer, Json),

@@ -115,7 +115,7 @@ fn a_frozen_redrive_of_ten_thousand_that_is_killed_sends_each_item_once() {
     assert_eq!(after.len(), ITEMS);
     assert!(after.iter().all(|(key, calls)| calls.len() == before[key].len() + 1), "each is sent back once");
     let audit = daemon.get("/v1/operations").expect(200).json();
-    assert_eq!((array(&audit["operations"]).len(), &audit["operations"][0]["actor"]), (1, &json!("admin")));
+    assert_eq!((array(&audit["items"]).len(), &audit["items"][0]["actor"]), (1, &json!("admin")));
     daemon.stop().expect(0);
     place.check();
 }

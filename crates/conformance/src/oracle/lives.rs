@@ -110,7 +110,7 @@ impl Lives {
     /// Compares once more, forgets the run now and then, and says what was met.
     pub(super) async fn end(mut self) -> Met {
         self.compare().await;
-        let operations = [self.stores[0].operations(5).await, self.stores[1].operations(5).await];
+        let operations = [self.stores[0].operations(None, 5).await, self.stores[1].operations(None, 5).await];
         self.same("operations", operations);
         if self.dice.one_in(3) {
             let change = RunChange::finished(self.now);

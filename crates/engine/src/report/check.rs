@@ -198,7 +198,7 @@ async fn check_run(look: Look<'_>, row: &RunRow, plan: Option<&Plan>, found: &mu
         let page = store.items(ItemQuery { filter, after, limit: PAGE }).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.seq);
-        let histories = store.histories(page.iter().map(|item| item.seq).collect()).await?;
+        let histories = store.histories(page.iter().map(|item| item.seq).collect(), usize::MAX).await?;
         for (item, history) in page.iter().zip(&histories) {
             run.check(look, item, history, found).await?;
             census.observe(item, &history.attempts);

@@ -9,7 +9,7 @@ use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::verdict::Verdict;
-use redrive_store::{Content, History, ItemFilter, ItemQuery, Result, RunRow, Store};
+use redrive_store::{Content, Earlier, History, ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -21,8 +21,11 @@ use attempt::{attempt_view, running_attempt};
 pub use life::{Life, explain_life, read_lives};
 use sentence::{Around, said, sentence};
 
-pub use attempt::AttemptView;
+pub use attempt::{AttemptView, attempts_before};
 pub use parts::{Example, PartFailure, Parts};
+
+/// So many of the newest attempts and marks of an item are told where it is one of many, or the answer has to be bounded.
+pub const NEWEST: usize = 200;
 
 /// An item's life, as `explain --json` prints it.
 #[derive(Debug, Serialize)]
@@ -37,6 +40,9 @@ pub struct Explanation {
     pub parts: Option<Parts>,
     /// What it is doing now, and why.
     pub now: String,
+    /// How much of its history is older, and not told here. Not there where all is told.
+    #[serde(skip_serializing_if = "Earlier::is_nothing")]
+    pub left_off: Earlier,
 }
 
 /// An item, as JSON shows it.
@@ -184,8 +190,13 @@ pub async fn find_item(store: &dyn Store, name: &str, run: Option<RunId>, limit:
 }
 
 /// Tells what has happened to an item so far, without its content, its parts and what it is doing now.
-pub(super) async fn so_far(store: &dyn Store, item: &Item, plan: &Plan) -> Result<Explanation> {
-    let history = store.history(item.seq).await?;
+pub(super) async fn so_far(
+    store: &dyn Store,
+    item: &Item,
+    plan: &Plan,
+    newest: usize,
+) -> Result<Explanation> {
+    let history = store.histories(vec![item.seq], newest).await?.pop().unwrap_or_default();
     let parent = match item.parent {
         Some(parent) => store.item(parent).await?.map(|parent| parent.id),
         None => None,
@@ -194,7 +205,7 @@ pub(super) async fn so_far(store: &dyn Store, item: &Item, plan: &Plan) -> Resul
     Ok(Explanation::of(&life, plan, String::new()))
 }
 
-/// Tells an item's whole life. `gate` is the gate of the stage it is at.
+/// Tells an item's life, with so many of its newest attempts and marks. `gate` is the gate of the stage it is at.
 ///
 /// # Errors
 /// When the store fails.
@@ -204,10 +215,11 @@ pub async fn explain(
     item: &Item,
     plan: &Plan,
     gate: Option<&str>,
+    newest: usize,
     env: &Env,
 ) -> Result<Explanation> {
     let now = env.clock.now();
-    let told = so_far(store, item, plan).await?;
+    let told = so_far(store, item, plan, newest).await?;
     let mut view = told.item;
     if let Some(content) = store.payload(item.seq).await? {
         view.with_content(&content);
@@ -249,7 +261,7 @@ fn joining(parts: &Parts) -> String {
 impl Explanation {
     fn of(life: &Life, plan: &Plan, now: String) -> Self {
         let Life { item, parent, content, history } = life;
-        let History { attempts, marks } = history;
+        let History { attempts, marks, earlier } = history;
         let mut view = ItemView::new(item, plan);
         view.parent = *parent;
         if let Some(content) = content {
@@ -266,7 +278,8 @@ impl Explanation {
             what: mark.what.to_owned(),
             detail: mark.detail.to_string(),
         });
-        Self { item: view, attempts: shown, marks: marks.collect(), parts: None, now }
+        let marks = marks.collect();
+        Self { item: view, attempts: shown, marks, parts: None, now, left_off: *earlier }
     }
 }
 

@@ -12,7 +12,7 @@ use redrive_core::tally::{Counter, Metric};
 use redrive_store::{ItemFilter, ItemQuery, Result, RunRow, Store};
 use serde::Serialize;
 
-use super::explain::{AttemptView, ItemView, MarkView, so_far};
+use super::explain::{AttemptView, ItemView, MarkView, NEWEST, so_far};
 use crate::counts::CountersOf;
 use totals::Tallied;
 
@@ -116,7 +116,7 @@ pub async fn failures(
     for Found { seq, run, of } in first.values() {
         // One that ended or went meanwhile is not told.
         let Some(item) = store.item(*seq).await? else { continue };
-        let told = so_far(store, &item, runs[*run].plan).await?;
+        let told = so_far(store, &item, runs[*run].plan, NEWEST).await?;
         let errors = told.attempts.into_iter().filter(|attempt| attempt.class.is_some()).collect();
         let (retries, next_at) = (item.tries().saturating_sub(1), told.item.due.clone());
         items.push(FailedItem {

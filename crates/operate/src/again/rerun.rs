@@ -219,7 +219,7 @@ impl Asked {
         if !self.has_work(floor).await? {
             return Ok(false);
         }
-        let done = floor.store.operations(LATEST).await?;
+        let done = floor.store.operations(None, LATEST).await?;
         let done = done.iter().filter(|operation| operation.state == OperationState::Done);
         let done: Vec<admin::Request> = done.filter_map(|row| admin::Request::of(row).ok()).collect();
         Ok(requests.iter().all(|request| done.contains(&admin::Request::Rerun(request.clone()))))

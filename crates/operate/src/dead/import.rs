@@ -66,8 +66,10 @@ impl<'a> Import<'a> {
     /// one by one. At most [`LINES`] should be given at a time.
     ///
     /// # Errors
-    /// When a run cannot be read, or the store fails; what was sent back before stays so.
+    /// When whoever asks may not see contents, a run cannot be read, or the store fails; what was sent back before stays so.
     pub async fn lines(&mut self, lines: &[String]) -> Result<Vec<Imported>> {
+        // An answer would tell whether a content is the one that is guessed.
+        self.floor.require_payloads()?;
         let mut became = Vec::with_capacity(lines.len());
         let mut together: Vec<(Item, Payload)> = Vec::new();
         for line in lines {

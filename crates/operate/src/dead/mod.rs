@@ -92,7 +92,10 @@ pub use frozen::{Allowance, Freeze, Frozen, MOST_FROZEN, Planned, SentBack, Shar
 pub(crate) use frozen::{gather, plan};
 pub use import::{Import, Imported, LINES};
 pub use layout::indented;
-pub use list::{DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, List, groups, list, open_groups};
+pub use list::{
+    DeadGroup, DeadGroups, DeadItem, DeadList, DeadOrder, GroupPage, Groups, List, group_page, groups, list,
+    open_groups,
+};
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};

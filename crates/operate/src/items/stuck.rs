@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use redrive_core::id::{ItemId, RunId};
+use redrive_core::id::{ItemId, ItemSeq, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::time::Timestamp;
 use redrive_engine::report::Crew;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cause::{Around, Cause};
 use crate::Floor;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gates::{self, GateList};
 use crate::pipelines::definition_of;
 use crate::runs::Runs;
@@ -77,36 +77,97 @@ pub struct StuckItem {
     pub way_out: Option<String>,
 }
 
+/// A page of items that nothing happens to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StuckPage {
+    /// Each of them; those that wait longest first.
+    pub items: Vec<StuckItem>,
+    /// Where the next page goes on; `None` when this is the last.
+    pub next: Option<String>,
+}
+
 /// Lists items that nothing happens to.
 ///
 /// # Errors
 /// When the run does not exist, or the store fails.
 pub async fn stuck(floor: &Floor, request: &Stuck) -> Result<StuckList> {
-    let rows = match request.run {
-        Some(run) => vec![Runs::of(&*floor.store).find(Some(run)).await?.row],
-        None => {
-            let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
-            Runs::of(&*floor.store).all(unfinished).await?
-        }
-    };
-    let look = Look {
-        floor,
-        crew: Crew::read(&*floor.store, &floor.env).await?,
-        gates: gates::list(floor).await?,
-        pauses: floor.store.pauses().await?,
-        now: floor.now(),
-        before: Timestamp(floor.now().0.saturating_sub(request.older_than_ms)),
-        limit: request.limit.max(1),
-    };
+    let (look, limit) = (Look::at(floor, request).await?, request.limit.max(1));
     let mut found = Vec::new();
-    for row in &rows {
-        look.held(row, &mut found).await?;
-        look.due(row, &mut found).await?;
+    for row in &rows(floor, request.run).await? {
+        look.held(row, None, usize::MAX, &mut found).await?;
+        let most = found.len() + limit + 1;
+        look.due(row, None, most, &mut found).await?;
     }
-    found.sort_by(|a, b| b.for_ms.cmp(&a.for_ms).then_with(|| a.id.cmp(&b.id)));
-    let more = found.len() > look.limit;
-    found.truncate(look.limit);
-    Ok(StuckList { items: found, more })
+    let mut items: Vec<StuckItem> = found.into_iter().map(|(_, item)| item).collect();
+    longest_first(&mut items);
+    let more = items.len() > limit;
+    items.truncate(limit);
+    Ok(StuckList { items, more })
+}
+
+/// The same, one page after another: run by run, the newest first, so that a page looks at no more than it shows.
+///
+/// # Errors
+/// When the run does not exist, the cursor is none, or the store fails.
+pub async fn stuck_page(floor: &Floor, request: &Stuck, after: Option<&str>) -> Result<StuckPage> {
+    let after = after.map(Place::read).transpose()?;
+    let (look, limit) = (Look::at(floor, request).await?, request.limit.max(1));
+    // One more tells whether there is another page.
+    let (most, mut found) = (limit + 1, Vec::new());
+    for row in &rows(floor, request.run).await? {
+        if found.len() == most || after.as_ref().is_some_and(|after| row.id > after.run) {
+            continue;
+        }
+        let here = after.as_ref().filter(|after| after.run == row.id);
+        if here.is_none_or(|after| after.held) {
+            look.held(row, here.map(|after| after.item), most, &mut found).await?;
+        }
+        let due_after = here.filter(|after| !after.held).map(|after| after.item);
+        look.due(row, due_after, most, &mut found).await?;
+    }
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|(place, _)| place.cursor());
+    let mut items: Vec<StuckItem> = found.into_iter().map(|(_, item)| item).collect();
+    longest_first(&mut items);
+    Ok(StuckPage { items, next })
+}
+
+async fn rows(floor: &Floor, run: Option<RunId>) -> Result<Vec<RunRow>> {
+    let runs = Runs::of(&*floor.store);
+    match run {
+        Some(run) => Ok(vec![runs.find(Some(run)).await?.row]),
+        None => runs.all(RunFilter { unfinished: true, ..RunFilter::default() }).await,
+    }
+}
+
+fn longest_first(items: &mut [StuckItem]) {
+    items.sort_by(|a, b| b.for_ms.cmp(&a.for_ms).then_with(|| a.id.cmp(&b.id)));
+}
+
+/// Where an item was found: in its run first those that are held, then those that are due, each by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    run: RunId,
+    held: bool,
+    item: ItemSeq,
+}
+
+impl Place {
+    fn cursor(self) -> String {
+        format!("{}.{}.{}", self.run.0, u8::from(self.held), self.item.0)
+    }
+
+    fn read(cursor: &str) -> Result<Self> {
+        let numbers: Vec<i64> = cursor.split('.').filter_map(|part| part.parse().ok()).collect();
+        match numbers[..] {
+            [run, held @ (0 | 1), item] => Ok(Self { run: RunId(run), held: held == 1, item: ItemSeq(item) }),
+            _ => {
+                let hint = "take `next` of the page before, and nothing else";
+                Err(Error::wrong("that is no cursor of this list").hint(hint))
+            }
+        }
+    }
 }
 
 /// What everything is compared with.
@@ -117,15 +178,28 @@ struct Look<'a> {
     pauses: Pauses,
     now: Timestamp,
     before: Timestamp,
-    limit: usize,
 }
 
-impl Look<'_> {
-    /// Items that a worker holds, or held when it vanished.
-    async fn held(&self, row: &RunRow, found: &mut Vec<StuckItem>) -> Result<()> {
+/// Items that nothing happens to, and where they were found.
+type Found = Vec<(Place, StuckItem)>;
+
+impl<'a> Look<'a> {
+    async fn at(floor: &'a Floor, request: &Stuck) -> Result<Self> {
+        Ok(Self {
+            floor,
+            crew: Crew::read(&*floor.store, &floor.env).await?,
+            gates: gates::list(floor).await?,
+            pauses: floor.store.pauses().await?,
+            now: floor.now(),
+            before: Timestamp(floor.now().0.saturating_sub(request.older_than_ms)),
+        })
+    }
+
+    /// Items that a worker holds, or held when it vanished, until so many are found.
+    async fn held(&self, row: &RunRow, after: Option<ItemSeq>, most: usize, found: &mut Found) -> Result<()> {
         let filter =
             ItemFilter { run: Some(row.id), state: Some(StateKind::Running), ..ItemFilter::default() };
-        let mut query = ItemQuery { filter, after: None, limit: PAGE };
+        let mut query = ItemQuery { filter, after, limit: PAGE };
         loop {
             let page = self.floor.store.items(query.clone()).await?;
             let Some(last) = page.last().map(|item| item.seq) else { return Ok(()) };
@@ -143,21 +217,24 @@ impl Look<'_> {
                         (Standstill::Stuck, format!("worker {worker} vanished with it"), way_out)
                     }
                 };
-                found.push(self.told(item, what, since, why, way_out).await?);
+                let place = Place { run: row.id, held: true, item: item.seq };
+                found.push((place, self.told(item, what, since, why, way_out).await?));
+                if found.len() >= most {
+                    return Ok(());
+                }
             }
         }
     }
 
-    /// Items that are due and that nobody takes.
-    async fn due(&self, row: &RunRow, found: &mut Vec<StuckItem>) -> Result<()> {
+    /// Items that are due and that nobody takes, until so many are found.
+    async fn due(&self, row: &RunRow, after: Option<ItemSeq>, most: usize, found: &mut Found) -> Result<()> {
         let next = self.floor.store.next_due(row.id).await?.at;
-        if next.is_none_or(|next| next > self.before) {
+        if found.len() >= most || next.is_none_or(|next| next > self.before) {
             return Ok(());
         }
         let filter =
             ItemFilter { run: Some(row.id), state: Some(StateKind::Waiting), ..ItemFilter::default() };
-        let mut query = ItemQuery { filter, after: None, limit: PAGE };
-        let most = found.len() + self.limit + 1;
+        let mut query = ItemQuery { filter, after, limit: PAGE };
         loop {
             let page = self.floor.store.items(query.clone()).await?;
             let Some(last) = page.last().map(|item| item.seq) else { return Ok(()) };
@@ -168,7 +245,8 @@ impl Look<'_> {
                     continue;
                 }
                 let (why, way_out) = self.why_starved(row, item);
-                found.push(self.told(item, Standstill::Starved, due, why, way_out).await?);
+                let place = Place { run: row.id, held: false, item: item.seq };
+                found.push((place, self.told(item, Standstill::Starved, due, why, way_out).await?));
                 if found.len() >= most {
                     return Ok(());
                 }

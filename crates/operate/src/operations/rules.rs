@@ -12,7 +12,6 @@ use redrive_core::item::{Item, StateKind};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_engine::admin::{self, Request, SetRedrive};
-use redrive_engine::report::dead_items;
 use redrive_pipeline::{RuleDef, When};
 use redrive_store::{ItemFilter, ItemQuery, Operation, OperationState, RunFilter};
 
@@ -21,8 +20,7 @@ use crate::error::Result;
 use crate::runs::{KnownRun, Runs};
 use crate::{Floor, Role};
 
-/// Runs that are looked at, the newest first, and how many at a time.
-const RUNS: usize = 500;
+/// Runs that are looked at at a time.
 const PAGE: usize = 100;
 /// Operations among which those of a rule are looked for.
 const LATEST: usize = 1_000;
@@ -37,19 +35,18 @@ const HOUR_MS: i64 = 3_600_000;
 pub async fn apply(floor: &Floor, carrier: &Carrier) -> Result<usize> {
     floor.require(Role::Operator)?;
     let runs = Runs::of(&*floor.store);
-    let (mut begun, mut before, mut looked) = (0, None, 0);
-    while looked < RUNS {
-        let page = floor.store.runs(RunFilter::default(), before, PAGE).await?;
-        let Some(last) = page.last() else { break };
-        (before, looked) = (Some(last.id), looked + page.len());
+    // However many are newer: a standing run may be the oldest of all.
+    let with_dead = RunFilter { with_dead: true, ..RunFilter::default() };
+    let (mut begun, mut before) = (0, None);
+    loop {
+        let page = floor.store.runs(with_dead.clone(), before, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(begun) };
+        before = Some(last.id);
         for row in &page {
             if row.control != Control::Go || !row.spec.definition.contains("rule") {
                 continue;
             }
             let Some(known) = runs.known(row.id).await? else { continue };
-            if known.definition.rules.is_empty() || dead_items(&*floor.store, row.id).await? == 0 {
-                continue;
-            }
             for rule in &known.definition.rules {
                 if let Some(operation) = (Acting { floor, known: &known, rule }).act().await? {
                     carrier.take(operation);
@@ -58,7 +55,6 @@ pub async fn apply(floor: &Floor, carrier: &Carrier) -> Result<usize> {
             }
         }
     }
-    Ok(begun)
 }
 
 /// One rule and one run.
@@ -144,7 +140,7 @@ impl Acting<'_> {
     }
 
     async fn so_far(&self, actor: &str, hour_ago: Timestamp) -> Result<SoFar> {
-        let latest = self.floor.store.operations(LATEST).await?;
+        let latest = self.floor.store.operations(None, LATEST).await?;
         // Where there are more than are read, what the rule has done is not known: it waits.
         let cut_off = latest.len() == LATEST && latest.last().is_some_and(|last| last.created_at > hour_ago);
         let mine = latest.iter().filter(|operation| operation.actor == actor);
@@ -178,7 +174,7 @@ impl Acting<'_> {
         }
         let query = ItemQuery { filter: filter.clone(), after: None, limit: LOOKED_AT };
         let dead = store.items(query).await?;
-        let histories = store.histories(dead.iter().map(|item| item.seq).collect()).await?;
+        let histories = store.histories(dead.iter().map(|item| item.seq).collect(), usize::MAX).await?;
         let changed = dead.into_iter().zip(histories).filter(|(item, history)| {
             let now = self.known.plan.stage(item.stage).map(|stage| stage.config);
             let of_stage = history.attempts.iter().filter(|attempt| attempt.stage == item.stage);

@@ -2,7 +2,9 @@
 
 mod dead;
 mod frozen;
+mod hidden;
 mod left_behind;
+mod old_runs;
 mod overview;
 mod roles;
 mod rules;

@@ -1,12 +1,15 @@
 //! Dead letters: list, show, groups, notes, and out and in again.
 
-use redrive_operate::dead::{self, DeadOrder, Import, Imported, LINES, List, Note, Which};
+use redrive_operate::dead::{
+    self, DeadList, DeadOrder, GroupPage, Groups, Import, Imported, LINES, List, Note, Which,
+};
 use redrive_operate::items::{self, ItemName};
 use redrive_operate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::call::{Call, Query};
+use crate::pages::{AFTER, Page};
 use crate::reply::Reply;
 use crate::route::{Kind, Param, Route, Shape, param};
 use crate::streams;
@@ -28,7 +31,6 @@ const ITEM: Param = param("item", Kind::Text, "only this one, by its id, the beg
 const SORT: Param = param("sort", Kind::Schema("dead_order"), "in this order; newest first otherwise");
 const OPEN: Param = param("open", Kind::Flag, "leaves out groups that are acknowledged");
 const LIMIT: Param = param("limit", Kind::Count(MOST), "at most so many");
-const AFTER: Param = param("after", Kind::Text, "goes on after this, from `next` of the page before");
 
 pub fn routes() -> Vec<Route> {
     vec![
@@ -37,13 +39,13 @@ pub fn routes() -> Vec<Route> {
         Route::get(
             "/v1/dead/groups",
             "Groups dead items by alike errors.",
-            Shape::Json("dead_groups"),
+            Shape::Json("group_page"),
             groups,
         )
-        .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE, ITEM, OPEN, LIMIT]),
+        .query(&[RUN, PIPELINE, STAGE, CLASS, REASON, GROUP, TEXT, SINCE, ITEM, OPEN, LIMIT, AFTER]),
         Route::get(
             "/v1/dead/export",
-            "Gives dead items with their contents and histories, as JSON Lines.",
+            "Gives dead items with their contents and newest attempts, as JSON Lines.",
             Shape::Lines("life"),
             export,
         )
@@ -62,8 +64,13 @@ pub fn routes() -> Vec<Route> {
             note,
         )
         .body("new_note"),
-        Route::get("/v1/dead/{item}", "Tells a dead item's whole life.", Shape::Json("life"), show)
-            .query(&[RUN]),
+        Route::get(
+            "/v1/dead/{item}",
+            "Tells a dead item's life, with its newest attempts.",
+            Shape::Json("life"),
+            show,
+        )
+        .query(&[RUN]),
     ]
 }
 
@@ -86,18 +93,21 @@ async fn list(call: Call) -> Result<Reply> {
         which: which(&call.query)?,
         order: call.query.one::<DeadOrder>("sort")?.unwrap_or_default(),
         limit: call.query.number("limit").unwrap_or(USUAL),
-        after: call.query.text("after"),
+        after: call.after()?,
     };
-    Reply::json(&dead::list(&call.floor, &request).await?)
+    let DeadList { items, next } = dead::list(&call.floor, &request).await?;
+    Reply::json(&Page { items, next: call.next(next) })
 }
 
 async fn groups(call: Call) -> Result<Reply> {
-    let limit = call.query.number("limit").unwrap_or(USUAL);
-    let which = which(&call.query)?;
-    Reply::json(&match call.query.flag("open") {
-        true => dead::open_groups(&call.floor, &which, limit).await?,
-        false => dead::groups(&call.floor, &which, limit).await?,
-    })
+    let request = Groups {
+        which: which(&call.query)?,
+        open: call.query.flag("open"),
+        limit: call.query.number("limit").unwrap_or(USUAL),
+        after: call.after()?,
+    };
+    let GroupPage { items, next } = dead::group_page(&call.floor, &request).await?;
+    Reply::json(&Page { items, next: call.next(next) })
 }
 
 async fn export(call: Call) -> Result<Reply> {

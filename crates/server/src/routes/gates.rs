@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::runs::Nothing;
 use crate::call::Call;
+use crate::pages::Page;
 use crate::reply::Reply;
 use crate::route::{Route, Shape};
 
@@ -13,15 +14,15 @@ const WORDS: usize = 500;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/gates", "Says how the gates stand.", Shape::Json("gate_list"), list),
-        Route::post("/v1/gates/{gate}/pause", "Pauses a gate.", Shape::Json("gate_list"), pause)
+        Route::get("/v1/gates", "Says how the gates stand.", Shape::Json("gate_page"), list),
+        Route::post("/v1/gates/{gate}/pause", "Pauses a gate.", Shape::Json("gate_page"), pause)
             .may_have_body("because"),
-        Route::post("/v1/gates/{gate}/resume", "Lets a gate go on.", Shape::Json("gate_list"), resume)
+        Route::post("/v1/gates/{gate}/resume", "Lets a gate go on.", Shape::Json("gate_page"), resume)
             .may_have_body("nothing"),
         Route::post(
             "/v1/gates/{gate}/reset",
             "Has a gate forget what was found out about it.",
-            Shape::Json("gate_list"),
+            Shape::Json("gate_page"),
             reset,
         )
         .may_have_body("nothing"),
@@ -45,7 +46,7 @@ impl Because {
 }
 
 async fn list(call: Call) -> Result<Reply> {
-    Reply::json(&gates::list(&call.floor).await?)
+    Reply::json(&Page::only(gates::list(&call.floor).await?.gates))
 }
 
 async fn pause(call: Call) -> Result<Reply> {

@@ -7,6 +7,7 @@ use redrive_operate::{Result, runs};
 
 use super::gates::Because;
 use crate::call::Call;
+use crate::pages::{AFTER, Page};
 use crate::reply::Reply;
 use crate::route::{Kind, Param, Route, Shape, param};
 
@@ -26,13 +27,25 @@ pub fn routes() -> Vec<Route> {
                 param("stage", Kind::Text, "at this stage"),
                 param("text", Kind::Text, "whose key or last failure contains this"),
                 param("children", Kind::Flag, "those that came from others, too"),
-                param("after", Kind::Text, "goes on after this, from `next` of the page before"),
+                AFTER,
                 param("limit", Kind::Count(MOST), "at most so many"),
             ]),
         Route::get("/v1/items/{item}", "Shows one item, by its id or key.", Shape::Json("item"), show)
             .query(IN_RUN),
-        Route::get("/v1/items/{item}/explain", "Tells one item's whole life.", Shape::Json("life"), explain)
-            .query(IN_RUN),
+        Route::get(
+            "/v1/items/{item}/explain",
+            "Tells one item's life, with its newest attempts.",
+            Shape::Json("life"),
+            explain,
+        )
+        .query(IN_RUN),
+        Route::get(
+            "/v1/items/{item}/attempts",
+            "Lists one item's attempts, newest first.",
+            Shape::Json("attempt_page"),
+            attempts,
+        )
+        .query(&[IN_RUN[0], param("limit", Kind::Count(MOST), "at most so many"), AFTER]),
         Route::post(
             "/v1/items/{item}/kill",
             "Gives one item up: it is dead, with these words, and can be redriven.",
@@ -62,9 +75,10 @@ async fn list(call: Call) -> Result<Reply> {
         verdict: call.query.one("verdict")?,
         children: call.query.flag("children"),
         limit: call.query.number("limit").unwrap_or(USUAL),
-        after: call.query.text("after"),
+        after: call.after()?,
     };
-    Reply::json(&items::list(&call.floor, &request).await?)
+    let items::ItemList { items, next } = items::list(&call.floor, &request).await?;
+    Reply::json(&Page { items, next: call.next(next) })
 }
 
 fn name(call: &Call) -> Result<ItemName> {
@@ -83,6 +97,12 @@ async fn kill(call: Call) -> Result<Reply> {
     let because: Because = call.body()?;
     let words = because.words("given up by an operator");
     Reply::json(&items::kill(&call.floor, &name(&call)?, &words).await?)
+}
+
+async fn attempts(call: Call) -> Result<Reply> {
+    let (after, limit) = (call.after()?, call.query.number("limit").unwrap_or(USUAL));
+    let found = items::attempts(&call.floor, &name(&call)?, after.as_deref(), limit).await?;
+    Reply::json(&Page { items: found.items, next: call.next(found.next) })
 }
 
 async fn payload(call: Call) -> Result<Reply> {

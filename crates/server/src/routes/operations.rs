@@ -2,10 +2,11 @@
 
 use redrive_core::id::OperationId;
 use redrive_operate::Result;
-use redrive_operate::operations::{self, ItemsOf, Start};
+use redrive_operate::operations::{self, ItemsOf, OperationList, Start};
 
 use super::runs::Nothing;
 use crate::call::Call;
+use crate::pages::{AFTER, Page};
 use crate::reply::Reply;
 use crate::route::{Kind, Route, Shape, param};
 
@@ -16,8 +17,8 @@ const USUAL: usize = 50;
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/operations", "Lists operations, newest first.", Shape::Json("operations"), list)
-            .query(&[param("limit", Kind::Count(MOST), "at most so many")]),
+        Route::get("/v1/operations", "Lists operations, newest first.", Shape::Json("operation_page"), list)
+            .query(&[param("limit", Kind::Count(MOST), "at most so many"), AFTER]),
         Route::post(
             "/v1/operations",
             "Writes down what is to be done to many items, and carries it on in the background; or freezes the items and says what would be done.",
@@ -36,7 +37,7 @@ pub fn routes() -> Vec<Route> {
         .query(&[
             param("outcome", Kind::Schema("outcome_of_item"), "only those that came to this"),
             param("limit", Kind::Count(MOST), "at most so many"),
-            param("after", Kind::Text, "goes on after this, from `next` of the page before"),
+            AFTER,
         ]),
         Route::post(
             "/v1/operations/{operation}/start",
@@ -57,7 +58,8 @@ pub fn routes() -> Vec<Route> {
 
 async fn list(call: Call) -> Result<Reply> {
     let limit = call.query.number("limit").unwrap_or(USUAL);
-    Reply::json(&operations::list(&call.floor, limit).await?)
+    let OperationList { operations, next } = operations::page(&call.floor, call.after_id()?, limit).await?;
+    Reply::json(&Page { items: operations, next: call.next(next) })
 }
 
 async fn start(call: Call) -> Result<Reply> {
@@ -81,9 +83,10 @@ async fn items(call: Call) -> Result<Reply> {
     let asked = ItemsOf {
         outcome: call.query.one("outcome")?,
         limit: call.query.number("limit").unwrap_or(USUAL),
-        after: call.query.text("after"),
+        after: call.after()?,
     };
-    Reply::json(&operations::items(&call.floor, call.part("operation")?, &asked).await?)
+    let found = operations::items(&call.floor, call.part("operation")?, &asked).await?;
+    Reply::json(&Page { items: found.items, next: call.next(found.next) })
 }
 
 async fn start_frozen(call: Call) -> Result<Reply> {

@@ -6,6 +6,7 @@ use redrive_operate::policies::{self, Show, Shown, Simulate, Through};
 use redrive_operate::{Error, Result};
 
 use crate::call::Call;
+use crate::pages::Page;
 use crate::reply::Reply;
 use crate::route::{Kind, Param, Route, Shape, param};
 
@@ -23,7 +24,12 @@ const ATTEMPTS: Param = param("attempts", Kind::Count(MOST_ATTEMPTS), "so many a
 
 pub fn routes() -> Vec<Route> {
     vec![
-        Route::get("/v1/policies", "Lists the retry policies that have names.", Shape::Json("presets"), list),
+        Route::get(
+            "/v1/policies",
+            "Lists the retry policies that have names.",
+            Shape::Json("preset_page"),
+            list,
+        ),
         Route::get(
             "/v1/policies/{policy}",
             "Shows a retry policy, or those of a pipeline of the folder, as timelines.",
@@ -59,7 +65,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 async fn list(_call: Call) -> Result<Reply> {
-    Reply::json(&policies::list())
+    Reply::json(&Page::only(policies::list().presets))
 }
 
 /// What the floor knows a policy by: a preset's name, or the file of a pipeline. The floor would take any file.

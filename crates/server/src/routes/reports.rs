@@ -1,12 +1,13 @@
 //! Reports: everything at one look, statistics, failures, standstill, search.
 
 use redrive_operate::Result;
-use redrive_operate::items::{self, Stuck};
+use redrive_operate::items::{self, Stuck, StuckPage};
 use redrive_operate::overview::{Look, overview as look_at};
 use redrive_operate::reports::{self, Failures, StatsOf};
 use redrive_operate::search::{self, Request};
 
 use crate::call::Call;
+use crate::pages::{AFTER, Page};
 use crate::reply::Reply;
 use crate::route::{Kind, Param, Route, Shape, param};
 
@@ -45,14 +46,20 @@ pub fn routes() -> Vec<Route> {
             param("stage", Kind::Text, "only at this stage"),
             param("permanent", Kind::Flag, "only those that look permanent"),
             param("limit", Kind::Count(MOST), "at most so many"),
-            param("after", Kind::Text, "goes on after this, from `next` of the page before"),
+            AFTER,
         ]),
-        Route::get("/v1/stuck", "Lists items that nothing happens to.", Shape::Json("stuck_list"), stuck)
-            .query(&[
-                param("run", Kind::Schema("run"), "only of this run"),
-                param("older_than", Kind::Number, "for at least so many milliseconds"),
-                param("limit", Kind::Count(MOST), "at most so many"),
-            ]),
+        Route::get(
+            "/v1/stuck",
+            "Lists items that nothing happens to, run by run, and on a page those first that wait longest.",
+            Shape::Json("stuck_page"),
+            stuck,
+        )
+        .query(&[
+            param("run", Kind::Schema("run"), "only of this run"),
+            param("older_than", Kind::Number, "for at least so many milliseconds"),
+            param("limit", Kind::Count(MOST), "at most so many"),
+            AFTER,
+        ]),
         Route::get("/v1/search", "Finds passages in what was indexed.", Shape::Json("search"), find).query(
             &[
                 Param { required: true, ..param("q", Kind::Text, "what to look for") },
@@ -94,10 +101,12 @@ async fn failures(call: Call) -> Result<Reply> {
         stage: call.query.text("stage"),
         permanent: call.query.flag("permanent"),
         limit: call.query.number("limit").unwrap_or(USUAL),
-        after: call.query.text("after"),
+        after: call.after()?,
         ..Failures::default()
     };
-    Reply::json(&reports::failures(&call.floor, &request).await?)
+    let mut report = reports::failures(&call.floor, &request).await?;
+    report.next = call.next(report.next.take());
+    Reply::json(&report)
 }
 
 async fn stuck(call: Call) -> Result<Reply> {
@@ -106,7 +115,9 @@ async fn stuck(call: Call) -> Result<Reply> {
         older_than_ms: call.query.number("older_than").unwrap_or(STANDSTILL_MS),
         limit: call.query.number("limit").unwrap_or(USUAL),
     };
-    Reply::json(&items::stuck(&call.floor, &request).await?)
+    let after = call.after()?;
+    let StuckPage { items, next } = items::stuck_page(&call.floor, &request, after.as_deref()).await?;
+    Reply::json(&Page { items, next: call.next(next) })
 }
 
 async fn find(call: Call) -> Result<Reply> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use redrive_core::id::RunId;
-use redrive_engine::report::RunReport;
 use redrive_operate::pipelines::Pipeline;
 use redrive_operate::results::Asked;
 use redrive_operate::runs::{self, Begin, List};
@@ -16,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::call::Call;
+use crate::pages::{AFTER, Page};
 use crate::reply::Reply;
 use crate::route::{Kind, Route, Shape, param};
 use crate::streams;
@@ -40,7 +40,7 @@ pub fn routes() -> Vec<Route> {
                 "only runs that are unfinished, or finished within so many milliseconds",
             ),
             param("limit", Kind::Count(MOST), "at most so many"),
-            param("cursor", Kind::Schema("run"), "goes on after this, from `next` of the page before"),
+            AFTER,
         ]),
         Route::post(
             "/v1/runs",
@@ -77,13 +77,6 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// A page of runs.
-#[derive(Serialize)]
-struct RunPage {
-    items: Vec<RunReport>,
-    next: Option<RunId>,
-}
-
 async fn list(call: Call) -> Result<Reply> {
     let limit = call.query.number("limit").unwrap_or(USUAL);
     let request = List {
@@ -92,13 +85,13 @@ async fn list(call: Call) -> Result<Reply> {
         within_ms: call.query.number("since"),
         // One more tells whether there is another page.
         limit: limit + 1,
-        before: call.query.one("cursor")?,
+        before: call.after_id()?,
     };
     let mut items = runs::list(&call.floor, &request).await?.runs;
     let more = items.len() > limit;
     items.truncate(limit);
-    let next = items.last().map(|run| run.run).filter(|_| more);
-    Reply::json(&RunPage { items, next })
+    let next = call.next(items.last().map(|run| run.run).filter(|_| more));
+    Reply::json(&Page { items, next })
 }
 
 /// What a run is begun with.

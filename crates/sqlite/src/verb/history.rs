@@ -9,11 +9,11 @@ use redrive_core::item::Item;
 use redrive_core::time::{Timestamp, millis};
 use redrive_core::usage::Usage;
 use redrive_core::verdict::Verdict;
-use redrive_store::{History, sql};
+use redrive_store::{AttemptPlace, Earlier, History, sql};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use crate::error::{Result, strange};
-use crate::row;
+use crate::row::{self, limit as sql_limit};
 use crate::verb::item::collect;
 
 pub(crate) const INSERT_ATTEMPT: &str =
@@ -59,18 +59,48 @@ pub(crate) fn add_mark(tx: &Connection, after: &Item, mark: &Mark) -> Result<()>
     Ok(())
 }
 
-/// Reads an item's history.
-pub(crate) fn of(conn: &Connection, item: ItemSeq) -> Result<History> {
-    let mut attempts = conn.prepare_cached(
+/// Reads of an item's history so many of the newest attempts and marks, and how many are older.
+pub(crate) fn of(conn: &Connection, item: ItemSeq, newest: usize) -> Result<History> {
+    let mut attempts = attempts(conn, item, None, newest)?;
+    attempts.reverse();
+    let mut select =
+        conn.prepare_cached("SELECT at, what, detail FROM mark WHERE item = ?1 ORDER BY n DESC LIMIT ?2")?;
+    let mut marks = collect(select.query((item.0, sql_limit(newest)))?, mark)?;
+    marks.reverse();
+    let earlier = Earlier {
+        attempts: older(conn, "SELECT count(*) FROM attempt WHERE item = ?1", item, attempts.len(), newest)?,
+        marks: older(conn, "SELECT count(*) FROM mark WHERE item = ?1", item, marks.len(), newest)?,
+    };
+    Ok(History { attempts, marks, earlier })
+}
+
+/// How many there are beside those that were read.
+fn older(conn: &Connection, count: &str, item: ItemSeq, read: usize, newest: usize) -> Result<u64> {
+    if read < newest {
+        return Ok(0);
+    }
+    let all: i64 = conn.prepare_cached(count)?.query_row([item.0], |row| row.get(0))?;
+    Ok(all.unsigned_abs().saturating_sub(read as u64))
+}
+
+/// Reads an item's attempts, newest first, before one of them.
+pub(crate) fn attempts(
+    conn: &Connection,
+    item: ItemSeq,
+    before: Option<AttemptPlace>,
+    limit: usize,
+) -> Result<Vec<AttemptRecord>> {
+    let mut select = conn.prepare_cached(
         "SELECT generation, stage, attempt, started_at, ended_at, outcome, class, kind, status, message, wait,
                 cause, worker, config, tokens_in, tokens_out, nano_usd, verdict
-         FROM attempt WHERE item = ?1 ORDER BY generation, stage, attempt",
+         FROM attempt WHERE item = ?1 AND (generation, stage, attempt) < (?2, ?3, ?4)
+         ORDER BY generation DESC, stage DESC, attempt DESC LIMIT ?5",
     )?;
-    let mut marks = conn.prepare_cached("SELECT at, what, detail FROM mark WHERE item = ?1 ORDER BY n")?;
-    Ok(History {
-        attempts: collect(attempts.query([item.0])?, attempt)?,
-        marks: collect(marks.query([item.0])?, mark)?,
-    })
+    let (generation, stage, attempted) = match before {
+        None => (i64::MAX, 0, 0),
+        Some(AttemptPlace { generation, stage, attempt }) => (generation.into(), stage.0, attempt),
+    };
+    collect(select.query((item.0, generation, stage, attempted, sql_limit(limit)))?, attempt)
 }
 
 fn attempt(row: &Row<'_>) -> Result<AttemptRecord> {

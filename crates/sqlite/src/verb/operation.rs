@@ -102,10 +102,10 @@ macro_rules! operations {
     };
 }
 
-/// Reads operations, newest first.
-pub(crate) fn newest(conn: &Connection, limit: usize) -> Result<Vec<Operation>> {
-    let mut select = conn.prepare_cached(operations!("ORDER BY id DESC LIMIT ?1"))?;
-    collect(select.query([sql_limit(limit)])?, read)
+/// Reads operations, newest first, older than one.
+pub(crate) fn newest(conn: &Connection, before: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+    let mut select = conn.prepare_cached(operations!("WHERE id < ?1 ORDER BY id DESC LIMIT ?2"))?;
+    collect(select.query((before.map_or(i64::MAX, |before| before.0), sql_limit(limit)))?, read)
 }
 
 /// Reads one operation.

@@ -57,7 +57,8 @@ pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestam
         filter.source,
         !filter.unfinished,
         Control::Cancelled.code(),
-        filter.unread
+        filter.unread,
+        filter.with_dead
     ])?;
     match rows.next()? {
         Some(row) => Ok(BegunRun { row: read(row)?, created: false }),
@@ -205,6 +206,7 @@ pub(crate) fn list(
         " FROM run WHERE id < ?1 AND (?2 IS NULL OR pipeline = ?2) AND (?3 IS NULL OR source = ?3)
               AND (NOT ?4 OR finished_at IS NULL) AND (NOT ?6 OR control <> ?5)
               AND (NOT ?8 OR NOT admitted_all)
+              AND (NOT ?9 OR EXISTS (SELECT 1 FROM item WHERE item.run = run.id AND item.state = 7))
           ORDER BY id DESC LIMIT ?7"
     ))?;
     let before = before.map_or(i64::MAX, |before| before.0);
@@ -217,7 +219,8 @@ pub(crate) fn list(
         cancelled,
         filter.unfinished || filter.uncancelled,
         sql_limit(limit),
-        filter.unread
+        filter.unread,
+        filter.with_dead
     ])?;
     collect(rows, read)
 }

@@ -7,10 +7,12 @@ mod state;
 mod vitals;
 mod write;
 
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{FactId, ItemSeq, OperationId, RunId, StoreId, WorkerId};
 use redrive_core::item::Item;
@@ -19,8 +21,8 @@ use redrive_core::time::Timestamp;
 
 use crate::pause::{PauseChange, Pauses};
 use crate::query::{
-    ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter, ItemQuery, NextDue,
-    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
+    AttemptPlace, ChangeQuery, ConfigCounter, Content, Damage, Group, History, ItemContent, ItemFilter,
+    ItemQuery, NextDue, RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::request::{
     Applied, Claim, Claimed, Commit, CopyHeard, Freeze, ItemRev, KeptFact, KeptOutput, OutputKey, Prune,
@@ -191,9 +193,18 @@ impl Store for MemoryStore {
         Ok(self.lock().history(seq))
     }
 
-    async fn histories(&self, items: Vec<ItemSeq>) -> Result<Vec<History>> {
+    async fn histories(&self, items: Vec<ItemSeq>, newest: usize) -> Result<Vec<History>> {
         let state = self.lock();
-        Ok(items.into_iter().map(|seq| state.history(seq)).collect())
+        Ok(items.into_iter().map(|seq| state.newest(seq, newest)).collect())
+    }
+
+    async fn attempts(
+        &self,
+        item: ItemSeq,
+        before: Option<AttemptPlace>,
+        limit: usize,
+    ) -> Result<Vec<AttemptRecord>> {
+        Ok(self.lock().attempts(item, before, limit))
     }
 
     async fn children(&self, parent: ItemSeq) -> Result<ChildTally> {
@@ -266,8 +277,11 @@ impl Store for MemoryStore {
         Ok(later.take(limit).collect())
     }
 
-    async fn operations(&self, limit: usize) -> Result<Vec<Operation>> {
-        Ok(self.lock().operations.values().rev().take(limit).cloned().collect())
+    async fn operations(&self, before: Option<OperationId>, limit: usize) -> Result<Vec<Operation>> {
+        let state = self.lock();
+        let older = before.map_or(Bound::Unbounded, Bound::Excluded);
+        let older = state.operations.range((Bound::Unbounded, older)).rev();
+        Ok(older.take(limit).map(|(_, operation)| operation.clone()).collect())
     }
 
     async fn operation(&self, operation: OperationId) -> Result<Option<Operation>> {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::ChildTally;
 use redrive_core::id::{ItemSeq, OperationId, RunId, StageNo, WorkerId};
 use redrive_core::item::{Item, Lane, State as ItemState, StateKind};
@@ -11,8 +12,8 @@ use redrive_core::time::Timestamp;
 
 use super::state::State;
 use crate::query::{
-    ChangeQuery, ConfigCounter, Group, History, ItemFilter, ItemQuery, NextDue, RunCounters, RunSet, Settled,
-    StageDue, Tombstone, TombstoneQuery,
+    AttemptPlace, ChangeQuery, ConfigCounter, Earlier, Group, History, ItemFilter, ItemQuery, NextDue,
+    RunCounters, RunSet, Settled, StageDue, Tombstone, TombstoneQuery,
 };
 use crate::rule;
 use crate::run::{Operation, OperationState, RunRow};
@@ -25,6 +26,29 @@ impl State {
 
     pub(super) fn history(&self, seq: ItemSeq) -> History {
         self.items.get(&seq).map(|kept| kept.history.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn newest(&self, seq: ItemSeq, newest: usize) -> History {
+        let mut history = self.history(seq);
+        let attempts = history.attempts.len().saturating_sub(newest);
+        let marks = history.marks.len().saturating_sub(newest);
+        history.attempts.drain(..attempts);
+        history.marks.drain(..marks);
+        history.earlier = Earlier { attempts: attempts as u64, marks: marks as u64 };
+        history
+    }
+
+    pub(super) fn attempts(
+        &self,
+        item: ItemSeq,
+        before: Option<AttemptPlace>,
+        limit: usize,
+    ) -> Vec<AttemptRecord> {
+        let mut attempts = self.history(item).attempts;
+        attempts.retain(|record| before.is_none_or(|before| AttemptPlace::from(record) < before));
+        attempts.sort_by_key(|record| std::cmp::Reverse(AttemptPlace::from(record)));
+        attempts.truncate(limit);
+        attempts
     }
 
     pub(super) fn orphans(&self, run: RunId, now: Timestamp, limit: usize) -> Vec<Item> {

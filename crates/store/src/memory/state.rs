@@ -122,6 +122,7 @@ impl State {
                 && (!filter.unfinished || (row.finished_at.is_none() && row.control != Control::Cancelled))
                 && (!filter.uncancelled || row.control != Control::Cancelled)
                 && (!filter.unread || !row.admitted_all)
+                && (!filter.with_dead || self.any_dead(row.id))
         };
         let older = self.runs.values().rev().filter(|row| before.is_none_or(|before| row.id < before));
         older.filter(wanted).take(limit).cloned().collect()

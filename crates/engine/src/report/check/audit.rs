@@ -42,7 +42,7 @@ pub async fn audit_page(
     let mut found = Found::default();
     found.violations.extend(counters.iter().filter_map(|(run, kept)| check_conserved(*run, kept)));
     let page = frozen.items(ItemQuery { filter: ItemFilter::default(), after, limit }).await?;
-    let histories = frozen.histories(page.iter().map(|item| item.seq).collect()).await?;
+    let histories = frozen.histories(page.iter().map(|item| item.seq).collect(), usize::MAX).await?;
     let ids: BTreeSet<RunId> = page.iter().map(|item| item.run).collect();
     let mut rows: Vec<(RunRow, Option<Plan>)> = Vec::new();
     for run in ids {

@@ -5,6 +5,7 @@ use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
 use redrive_core::time::millis;
 use redrive_core::verdict::Verdict;
+use redrive_store::{AttemptPlace, Result, Store};
 use serde::Serialize;
 
 use super::super::usage::usd;
@@ -51,6 +52,30 @@ pub struct AttemptView {
     pub tokens_out: Option<u64>,
     /// What they cost; `null` when that is not known.
     pub usd: Option<f64>,
+}
+
+/// A page of an item's attempts, newest first, before one of them; the running one comes first where the page is the first.
+///
+/// # Errors
+/// When the store fails.
+pub async fn attempts_before(
+    store: &dyn Store,
+    item: &Item,
+    plan: &Plan,
+    before: Option<AttemptPlace>,
+    limit: usize,
+) -> Result<Vec<(AttemptPlace, AttemptView)>> {
+    let running = running_attempt(item, plan).filter(|_| before.is_none());
+    let mut told: Vec<(AttemptPlace, AttemptView)> =
+        running.into_iter().map(|view| (here(item), view)).collect();
+    let ended = store.attempts(item.seq, before, limit.saturating_sub(told.len())).await?;
+    told.extend(ended.iter().map(|row| (row.into(), attempt_view(row, plan))));
+    Ok(told)
+}
+
+/// Where the attempt of an item that runs stands.
+fn here(item: &Item) -> AttemptPlace {
+    AttemptPlace { generation: item.generation, stage: item.stage, attempt: item.attempt }
 }
 
 /// An attempt that ended.

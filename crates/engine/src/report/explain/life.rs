@@ -8,8 +8,8 @@ use redrive_core::plan::Plan;
 use redrive_core::time::Timestamp;
 use redrive_store::{Content, History, ItemContent, Result, RunRow, Store};
 
-use super::Explanation;
 use super::sentence::{Around, sentence};
+use super::{Explanation, NEWEST};
 use crate::report::crew::Crew;
 
 /// Bytes of content that are asked for at a time.
@@ -35,7 +35,7 @@ pub struct Life {
 /// When the store fails.
 pub async fn read_lives(store: &dyn Store, items: Vec<ItemSeq>) -> Result<Vec<Life>> {
     let found = store.contents(items, BYTES).await?;
-    let histories = store.histories(found.iter().map(|found| found.item.seq).collect()).await?;
+    let histories = store.histories(found.iter().map(|found| found.item.seq).collect(), NEWEST).await?;
     let parents: BTreeSet<ItemSeq> = found.iter().filter_map(|found| found.item.parent).collect();
     let parents = match parents.is_empty() {
         true => Vec::new(),
