@@ -68,6 +68,7 @@ mod schemas;
 mod secrets;
 mod secrets_spelled;
 mod serve;
+mod serve_blind;
 mod serve_connections;
 mod serve_edges;
 mod serve_external;
