@@ -76,6 +76,7 @@ mod serve_external_ends;
 mod serve_external_gates;
 mod serve_full_disk;
 mod serve_hostile;
+mod serve_hostile_fields;
 mod serve_kinds;
 mod serve_load;
 mod serve_notify;
