@@ -103,7 +103,7 @@ enum Command {
     Runs(Common),
     /// What an operator waits for with 200,000 dead items: groups, export, check, purge, cancel, beside bare SQL
     Triage(Common),
-    /// What the daemon takes: pages of a million dead items, redrive, export, followers, an idle hour
+    /// What the daemon takes: pages of a million dead items, a scrape, redrive, export, followers, doing nothing, external workers
     Serve(Common),
     /// How near to a provider's limits a run stays, beside what people use today
     Flow {

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use redrive_operate::audit;
-use redrive_operate::retry_job::{self, Settings, Sweep};
+use redrive_operate::retry_job::{self, Jumps, Settings, Sweep};
 
 use crate::app::App;
 use crate::limits;
 
 /// Looks again and again until the process is told to stop. Of several daemons, the one that comes first does it.
 pub async fn watch(app: Arc<App>, settings: Settings) {
-    let mut draining = app.draining.clone();
+    let (mut draining, mut jumps) = (app.draining.clone(), Jumps::default());
     while !*draining.borrow() {
-        match retry_job::sweep_in_turn(&app.floor, &settings).await {
+        match retry_job::sweep_in_turn(&app.floor, &settings, &mut jumps).await {
             Ok(Some(sweep)) => told(&sweep),
             Ok(None) => {}
             Err(error) => tracing::warn!(target: "redrive::serve", %error, "the retry job broke off"),

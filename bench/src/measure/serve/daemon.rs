@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use serde_json::Value;
 
 use crate::client::Client;
@@ -81,13 +82,18 @@ impl Drop for Daemon {
 }
 
 /// What is answered with this status; everything else ends the measurement.
-pub async fn get(client: &mut Client, path: &str) -> Result<Value, Failure> {
+pub async fn fetch(client: &mut Client, path: &str) -> Result<Bytes, Failure> {
     let answer = client.get(path).await?;
     if answer.status != 200 {
         let body = String::from_utf8_lossy(&answer.body).into_owned();
         return Err(format!("GET {path}: {} {body}", answer.status).into());
     }
-    Ok(serde_json::from_slice(&answer.body)?)
+    Ok(answer.body)
+}
+
+/// The same, read as JSON.
+pub async fn get(client: &mut Client, path: &str) -> Result<Value, Failure> {
+    Ok(serde_json::from_slice(&fetch(client, path).await?)?)
 }
 
 /// The same of what makes something.

@@ -2,6 +2,7 @@
 
 mod beside;
 mod daemon;
+mod goals;
 mod many;
 mod pages;
 
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use super::{Scratch, binary, triage};
+use super::{Scratch, binary, external, triage};
 use crate::engine::runtime;
 use crate::report::{save, say};
 use crate::{Common, Failure, facts, process};
@@ -24,7 +25,7 @@ pub fn run(common: &Common) -> Result<(), Failure> {
     triage::stored::dead(&dead, shape)?;
     let size = std::fs::metadata(&dead)?.len() as f64 / 1e6;
     say(&format!("{} dead items in a store of {size:.0} MB", shape.items));
-    let results = runtime()?.block_on(async {
+    let mut results = runtime()?.block_on(async {
         let pages = pages::measure(&binary, &dead, shape.items).await?;
         let export = many::export(&binary, &dead).await?;
         let idle = beside::idle(&binary, &dead).await?;
@@ -36,9 +37,11 @@ pub fn run(common: &Common) -> Result<(), Failure> {
             "redrive_while_worked_on": worked, "followers": followers,
         }))
     })?;
+    results["external"] = external::measure(&scratch, common, external::ITEMS)?;
+    let goals = goals::compare(&results);
     let result = json!({
         "facts": facts, "load_after": process::load(), "items": shape.items, "store_mb": size.round(),
-        "repeat": common.repeat, "results": results,
+        "repeat": common.repeat, "results": results, "goals": goals,
     });
     save(common.json.as_deref(), &result)
 }

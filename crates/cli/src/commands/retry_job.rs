@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use redrive_operate::retry_job::{self, Settings, Sweep};
+use redrive_operate::retry_job::{self, Jumps, Settings, Sweep};
 use redrive_operate::{Error, Floor, monitor};
 
 use super::signals::Signals;
@@ -31,9 +31,9 @@ pub async fn retry_job(context: &Context, args: &RetryJobArgs) -> Answer {
     let push = args.pushgateway.as_deref().filter(|url| !url.is_empty());
     let push = push.map(Pushgateway::at).transpose().map_err(wrong_address)?;
     let floor = context.floor()?;
-    let mut signals = Signals::listen()?;
+    let (mut signals, mut jumps) = (Signals::listen()?, Jumps::default());
     loop {
-        let swept = retry_job::sweep(&floor, &settings).await;
+        let swept = retry_job::sweep(&floor, &settings, &mut jumps).await;
         // What went wrong is a part of what is told.
         let pushed = pushed(&floor, push.as_ref()).await;
         let sweep = swept?;

@@ -71,7 +71,7 @@ fn what_is_told_is_what_the_reports_say() {
     assert_eq!(of("redrive_workers"), 0.0);
     // Sent back, they die once more: deaths have grown, and the dead are as many as before.
     place.run(&["dead", "redrive", "--all"]).expect(0);
-    place.run(&["work", "--until-idle"]).expect(0);
+    place.run(&["work", "--until-idle"]).expect(3);
     let told = scraped(&place);
     assert_eq!(told[&format!("redrive_deaths_total{{{here},reason=\"final\"}}")], 20.0);
     assert_eq!(told[&format!("redrive_dead_items{{{here},reason=\"final\"}}")], 10.0);

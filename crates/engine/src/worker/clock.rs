@@ -13,14 +13,39 @@ use crate::maintain::{Mended, mend_clock};
 /// back: another machine's may be wrong.
 const MEND_EVERY: Duration = Duration::from_secs(15);
 
+/// Steps of a clock, as whoever goes by leases has to know them.
+#[derive(Debug, Default)]
+pub struct Jumps {
+    steps: Option<Steps>,
+    /// How far the clock was last put forward, and when, by the uptime.
+    last: Option<(Duration, Duration)>,
+}
+
+impl Jumps {
+    /// Looks at the clock. To be called before anything is taken back. Tells by how many milliseconds it was put since.
+    pub fn look(&mut self, env: &Env) -> Option<i64> {
+        let (now, uptime) = env.reading()?;
+        let steps = self.steps.get_or_insert_with(|| Steps::new(now, uptime));
+        let ms = steps.look(now, uptime)?;
+        self.last = (ms > 0).then(|| (Duration::from_millis(ms.unsigned_abs()), uptime));
+        Some(ms)
+    }
+
+    /// How much less time has passed than the clock says, as far as leases go: whoever holds one has not had the time to renew
+    /// it yet.
+    #[must_use]
+    pub fn within(&self, lease: Duration, env: &Env) -> Duration {
+        let recent = self.last.filter(|(_, at)| env.clock.uptime().saturating_sub(*at) < lease);
+        recent.map_or(Duration::ZERO, |(by, _)| by)
+    }
+}
+
 /// What a session knows of its clock.
 #[derive(Debug, Default)]
 pub struct ClockWatch {
-    steps: Option<Steps>,
+    jumps: Jumps,
     /// When it is mended next, by the uptime.
     mend_at: Duration,
-    /// How far the clock was last put forward, and when, by the uptime.
-    jumped: Option<(Duration, Duration)>,
     /// Milliseconds by which deadlines are to be put off and are not yet; what they were put off by.
     owed: i64,
     granted: i64,
@@ -39,10 +64,9 @@ impl ClockWatch {
     /// When the store fails; what is left to do is done at the next look.
     pub async fn look(&mut self, store: &dyn Store, desk: &mut Desk, env: &Env) -> Result<(), Error> {
         let Some((now, uptime)) = env.reading() else { return Ok(()) };
-        let steps = self.steps.get_or_insert_with(|| Steps::new(now, uptime));
-        match steps.look(now, uptime) {
+        match self.jumps.look(env) {
             Some(ms) if ms < 0 => self.put_back(-ms, desk, now),
-            Some(ms) => self.put_forward(ms, uptime),
+            Some(ms) => self.put_forward(ms),
             None => {}
         }
         if self.owed != 0 {
@@ -57,30 +81,26 @@ impl ClockWatch {
         Ok(())
     }
 
-    /// How much less time has passed than the clock says, as far as leases go: whoever holds one has not had the time to renew
-    /// it yet.
+    /// See [`Jumps::within`].
     #[must_use]
     pub fn jumped(&self, lease: Duration, env: &Env) -> Duration {
-        let recent = self.jumped.filter(|(_, at)| env.clock.uptime().saturating_sub(*at) < lease);
-        recent.map_or(Duration::ZERO, |(by, _)| by)
+        self.jumps.within(lease, env)
     }
 
     fn put_back(&mut self, ms: i64, desk: &mut Desk, now: Timestamp) {
         tracing::warn!("the clock was put back by {} s; waits are no longer for it", seconds(ms));
         desk.clock_put_back(now);
         self.mend_at = Duration::ZERO;
-        self.jumped = None;
         // What it was put forward by, and now is not any more, is no time that deadlines are to be put off by.
         self.owed -= ms.min(self.granted + self.owed).max(0);
     }
 
-    fn put_forward(&mut self, ms: i64, uptime: Duration) {
+    fn put_forward(&mut self, ms: i64) {
         tracing::warn!(
             "the clock was put forward by {} s, or the machine slept; deadlines do not count that",
             seconds(ms)
         );
         self.owed += ms;
-        self.jumped = Some((Duration::from_millis(ms.unsigned_abs()), uptime));
     }
 
     /// Puts deadlines off by time that did not pass, as a pause does. Other processes on the machine saw the same step: the

@@ -12,7 +12,7 @@ mod run_loop;
 mod session;
 mod tryout;
 
-pub use clock::ClockWatch;
+pub use clock::{ClockWatch, Jumps};
 pub use desk::{Blocked, Call, CallId, Desk, Halt, NeedsSomebody, PausesHeard};
 pub use driver::{Driver, Part, Step, Stop};
 pub use gate_set::GateSet;

@@ -8,6 +8,7 @@ mod record;
 mod settings;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use redrive_core::budget::SharedBudget;
 use redrive_core::event::Transition;
@@ -15,6 +16,7 @@ use redrive_core::item::{DeadReason, State};
 use redrive_core::plan::Plan;
 use redrive_core::time::{Timestamp, millis};
 use redrive_engine::maintain;
+pub use redrive_engine::worker::Jumps;
 use redrive_store::{Applied, Memo, RunChange, RunFilter, RunRow, Vitals, VitalsQuery};
 use serde::Serialize;
 
@@ -51,11 +53,12 @@ pub struct Sweep {
     pub errors: Vec<String>,
 }
 
-/// Sweeps, unless somebody did within the interval.
+/// Sweeps, unless somebody did within the interval. To be called again and again with the same `jumps`.
 ///
 /// # Errors
 /// When the store fails as a whole.
-pub async fn sweep_in_turn(floor: &Floor, settings: &Settings) -> Result<Option<Sweep>> {
+pub async fn sweep_in_turn(floor: &Floor, settings: &Settings, jumps: &mut Jumps) -> Result<Option<Sweep>> {
+    jumps.look(&floor.env);
     let known = kept(&*floor.store).await?;
     let mut record: Record = known.as_ref().map(memo::read).transpose()?.unwrap_or_default();
     let now = floor.now();
@@ -70,23 +73,26 @@ pub async fn sweep_in_turn(floor: &Floor, settings: &Settings) -> Result<Option<
     if floor.store.save_memo(memo).await? != Applied::Done {
         return Ok(None);
     }
-    swept(floor, settings, before).await.map(Some)
+    swept(floor, settings, before, jumps).await.map(Some)
 }
 
-/// Sweeps now.
+/// Sweeps now. Whoever does so again and again has the same `jumps` each time.
 ///
 /// # Errors
 /// When the store fails as a whole.
-pub async fn sweep(floor: &Floor, settings: &Settings) -> Result<Sweep> {
+pub async fn sweep(floor: &Floor, settings: &Settings, jumps: &mut Jumps) -> Result<Sweep> {
     let before = record(&*floor.store).await?.began_at;
-    swept(floor, settings, before).await
+    swept(floor, settings, before, jumps).await
 }
 
-async fn swept(floor: &Floor, settings: &Settings, before: Option<i64>) -> Result<Sweep> {
+async fn swept(floor: &Floor, settings: &Settings, before: Option<i64>, jumps: &mut Jumps) -> Result<Sweep> {
     let (begun, now) = (floor.env.clock.uptime(), floor.now());
     let mut done: BTreeMap<Of, Done> = BTreeMap::new();
     let mut errors: BTreeMap<String, u64> = BTreeMap::new();
-    let made = one(floor, settings, before, &mut done, &mut errors).await;
+    let made = match jumped(floor, jumps).await {
+        Ok(jumped) => one(floor, settings, before, jumped, &mut done, &mut errors).await,
+        Err(error) => Err(error),
+    };
     if let Err(error) = &made {
         *errors.entry(error_type(error)).or_default() += 1;
     }
@@ -112,10 +118,20 @@ async fn swept(floor: &Floor, settings: &Settings, before: Option<i64>) -> Resul
     }
 }
 
+/// How much less time has passed than the clock says. A clock that was just put forward, or a machine that slept, says nothing
+/// of leases: whoever holds one has not had the time to renew it.
+async fn jumped(floor: &Floor, jumps: &mut Jumps) -> Result<Duration> {
+    jumps.look(&floor.env);
+    let workers = floor.store.workers().await?;
+    let leases = workers.iter().filter_map(|worker| Some(worker.lease_until.since(worker.renewed_at?)));
+    Ok(jumps.within(leases.max().unwrap_or_default(), &floor.env))
+}
+
 async fn one(
     floor: &Floor,
     settings: &Settings,
     before: Option<i64>,
+    jumped: Duration,
     done: &mut BTreeMap<Of, Done>,
     errors: &mut BTreeMap<String, u64>,
 ) -> Result<Sweep> {
@@ -132,7 +148,7 @@ async fn one(
             continue;
         };
         // One that cannot be swept keeps nobody from sweeping the others.
-        if let Err(error) = one_run(floor, &row, &plan, &mut sweep, done).await {
+        if let Err(error) = one_run(floor, &row, &plan, jumped, &mut sweep, done).await {
             sweep.errors.push(format!("run {}: {error}", row.id));
             *errors.entry(error_type(&error)).or_default() += 1;
         }
@@ -168,11 +184,12 @@ async fn one_run(
     floor: &Floor,
     row: &RunRow,
     plan: &Plan,
+    jumped: Duration,
     sweep: &mut Sweep,
     done: &mut BTreeMap<Of, Done>,
 ) -> Result<()> {
     let (store, env) = (&*floor.store, &floor.env);
-    let plan = plan.clone().with_grace(std::time::Duration::from_millis(row.pause.before_ms.unsigned_abs()));
+    let plan = plan.clone().with_grace(Duration::from_millis(row.pause.before_ms.unsigned_abs()));
     let spec = definition_of(row).and_then(|definition| definition.budget);
     let mut budget = SharedBudget::new(NAME, row.budget.as_deref())
         .map_err(|error| Error::internal(format!("its failure budget: {error}")))?;
@@ -190,7 +207,7 @@ async fn one_run(
             budget.observe(spec, &plan, transition);
         }
     };
-    maintain::reap(store, row.id, &plan, env, std::time::Duration::ZERO, &mut heard).await?;
+    maintain::reap(store, row.id, &plan, env, jumped, &mut heard).await?;
     if plan.stages().any(|(_, stage)| stage.first_child.is_some()) {
         let mut joined = |_: &Transition| {};
         maintain::join(store, row.id, &plan, env, &mut joined).await?;

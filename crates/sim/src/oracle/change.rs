@@ -10,7 +10,7 @@ use redrive_core::item::{DeadReason, Item, Payload, State, StateKind};
 use redrive_core::status::Control;
 use redrive_core::tally::{Metric, place};
 use redrive_core::verdict::Verdict;
-use redrive_store::{Applied, ClaimedItem, Commit, RunChange, RunEnd, RunRow, Store};
+use redrive_store::{Applied, ClaimedItem, Commit, Pause, RunChange, RunEnd, RunRow, Store};
 
 use super::admit::Expected;
 use super::{Known, Oracle, Ruling, broken};
@@ -336,7 +336,9 @@ pub(super) fn as_asked(
         None => true,
     };
     let paused = change.pause.is_none_or(|pause| pause == row.pause);
-    let idle = change.idle.is_none_or(|idle| idle == row.idle);
+    // Nobody is at a run that has ended, whoever says so.
+    let ended = |idle: Pause| idle.since.is_none() && row.finished_at.is_some();
+    let idle = change.idle.is_none_or(|idle| idle == row.idle || ended(idle));
     if (control || before == Control::Cancelled) && budget && finished && paused && idle {
         return Ok(());
     }

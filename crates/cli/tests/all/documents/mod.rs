@@ -40,6 +40,7 @@ const LEFT_OUT: &[&str] = &[
     "docs/first-run.md: installs the program, which takes minutes",
     "docs/indexing.md: needs Ollama, and a key of OpenAI",
     "docs/notifications.md: the shape of a message, with made-up figures",
+    "docs/serving.md: the settings of nginx, which is another program",
     "docs/state-machine.md: a diagram, which crates/core/tests/state_diagram.rs draws and compares",
 ];
 
