@@ -3,8 +3,9 @@
     python3 scripts/fuzz_api.py SCHEMATHESIS REDRIVE [SECONDS]
 
 The store is seeded first, so that there is something to be found: runs that ended, one that stands, dead letters, groups, a
-gate, operations and an index. Every check and every phase of schemathesis takes part, with a fixed seed. It fails for a
-finding, for a daemon that does not end well, and for a store that is not in order afterwards.
+gate, operations, an index, and work for external workers. Every check and every phase of schemathesis takes part, with a fixed
+seed; a short second round asks as somebody who may only look. It fails for a finding, for a daemon that does not end well, and
+for a store that is not in order afterwards.
 """
 
 import json
@@ -17,12 +18,17 @@ import urllib.request
 
 TOKEN = "the-token-of-a-run-that-is-thrown-away"
 SEED = "20021"
-CONFIG = pathlib.Path(__file__).absolute().with_suffix(".toml")
+HERE = pathlib.Path(__file__).absolute()
+CONFIG = HERE.with_suffix(".toml")
+HOOKS = f"{HERE.stem}_hooks"
+# How long the round of a viewer takes, in seconds.
+SECOND_ROUND = "10"
 PIPELINES = {
     "box": '[source]\nkind = "inbox"\nkey = "/id"\n[[stage]]\nname = "pass"\nkind = "pass"\n',
     # Nobody listens at port 9.
     "broken": '[source]\npath = "in.jsonl"\nkey = "/id"\n[run]\nfailure_budget = false\n[[stage]]\nname = "call"\nkind = "http"\n'
     'url = "http://127.0.0.1:9/"\nretry = { preset = "none" }\ngate = "nobody"\n[gate.nobody]\nbreaker = false\n',
+    "outside": '[source]\nkind = "inbox"\nkey = "/id"\n[[stage]]\nname = "work"\nkind = "external"\ntimeout = "5s"\n',
 }
 
 
@@ -70,8 +76,33 @@ def seed(program, folder):
     run("index", "notes")
     run("run", "pipelines/broken.toml", code=4)
     run("submit", "pipelines/box.toml", *(f'--item={{"id": "b{n}"}}' for n in range(20)))
+    run("submit", "pipelines/outside.toml", *(f'--item={{"id": "w{n}"}}' for n in range(200)))
     run("dead", "redrive", "--stage", "call", "--limit", "5")
     return run
+
+
+def ask_everything(schemathesis, daemon, folder, token, seconds, *more):
+    """Plays schemathesis with a token; its exit code."""
+    paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "SCHEMATHESIS_HOOKS": HOOKS, "PYTHONPATH": os.pathsep.join(paths)}
+    played = subprocess.run(
+        [
+            *(schemathesis, "--config-file", str(CONFIG), "run", daemon.url + "/v1/openapi.json", "--no-color"),
+            *("--checks", "all", "--continue-on-failure", "--seed", SEED, "--max-time", seconds),
+            *("--request-timeout", "30", "-H", f"Authorization: Bearer {token}", *more),
+        ],
+        cwd=folder,
+        env=environment,
+        check=False,
+    )
+    return played.returncode
+
+
+def viewer(program, folder):
+    """A token of somebody who may only look."""
+    args = [program, "token", "create", "vera", "--role", "viewer"]
+    made = subprocess.run(args, cwd=folder, capture_output=True, text=True, check=True)
+    return made.stdout.strip()
 
 
 def main():
@@ -80,23 +111,19 @@ def main():
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         run = seed(program, folder)
+        looks = viewer(program, folder)
         daemon = Daemon(program, folder)
         try:
-            tested = subprocess.run(
-                [
-                    *(schemathesis, "--config-file", str(CONFIG), "run", daemon.url + "/v1/openapi.json", "--no-color"),
-                    *("--checks", "all", "--phases", "examples,coverage,fuzzing,stateful", "--continue-on-failure"),
-                    *("--seed", SEED, "--max-time", seconds, "--request-timeout", "30"),
-                    *("-H", f"Authorization: Bearer {TOKEN}"),
-                ],
-                cwd=folder,
-                check=False,
-            )
+            phases = ("--phases", "examples,coverage,fuzzing,stateful")
+            tested = [
+                ask_everything(schemathesis, daemon, folder, TOKEN, seconds, *phases),
+                ask_everything(schemathesis, daemon, folder, looks, SECOND_ROUND, "--phases", "examples,fuzzing"),
+            ]
         finally:
             ended = daemon.stop()
-        if tested.returncode != 0 or ended != 0:
+        if any(tested) or ended != 0:
             print((folder / "serve.log").read_text(encoding="utf-8")[-8_000:])
-            sys.exit(f"schemathesis ended with {tested.returncode}, the daemon with {ended}")
+            sys.exit(f"schemathesis ended with {tested}, the daemon with {ended}")
         # Whatever was asked for, every item is accounted for.
         run("check")
 

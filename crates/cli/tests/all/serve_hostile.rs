@@ -36,7 +36,7 @@ const SEEDS: [&str; 25] = [
 ];
 
 /// Two hundred: each as it is, before and after another, in a long one and twisted otherwise.
-fn hostile() -> Vec<String> {
+pub fn hostile() -> Vec<String> {
     let twisted = |n: usize, seed: &str| {
         let next = SEEDS[(n + 1) % SEEDS.len()];
         [
@@ -53,7 +53,7 @@ fn hostile() -> Vec<String> {
     SEEDS.iter().enumerate().flat_map(|(n, seed)| twisted(n, seed)).collect()
 }
 
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 

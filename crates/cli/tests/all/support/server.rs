@@ -193,7 +193,11 @@ impl Server {
 
     /// How often every item was called, by key.
     pub fn times_called(&self) -> BTreeMap<String, usize> {
-        self.by_key().into_iter().map(|(key, calls)| (key, calls.len())).collect()
+        let mut times = BTreeMap::new();
+        for item in self.log.calls.lock().expect("not poisoned").iter().flat_map(|call| &call.items) {
+            *times.entry(item.key.clone()).or_default() += 1;
+        }
+        times
     }
 
     /// Fails unless attempts of every item are numbered 1, 2, 3 … and every item keeps an idempotency key of its own.
