@@ -1,18 +1,11 @@
 """An external worker: asks `redrive serve` for work and says what became of it. Python 3.8 or newer, no packages."""
-import json
-import os
-import threading
-import time
-import urllib.error
-import urllib.request
+import json, os, threading, time, urllib.error, urllib.request
 
 URL, TOKEN = os.environ["REDRIVE_URL"], os.environ["REDRIVE_TOKEN"]
 STAGES = os.environ.get("REDRIVE_STAGES", "mood").split(",")
 GOOD = {"good", "great", "love", "excellent"}          # load what you need here, once
 
-
-def work(item):
-    """What becomes of one item, in the words of the handler protocol."""
+def work(item):                                        # what becomes of one, in words of the handler protocol
     text = item["payload"].get("text")
     if text is None:
         return {"error": {"class": "final", "message": "there is no text"}}
@@ -21,13 +14,11 @@ def work(item):
     words = {word.strip(".,!").lower() for word in text.split()}
     return {"output": {"text": text, "mood": "good" if words & GOOD else "other"}}
 
-
 def ask(what, **body):
     headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
     request = urllib.request.Request(f"{URL}/v1/work/{what}", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=90) as answer:
         return json.load(answer)
-
 
 def keep_alive(claim, done):
     while not done.wait(claim["lease_ms"] / 3000):     # three signs of life in a lease
@@ -35,7 +26,6 @@ def keep_alive(claim, done):
             ask("heartbeat", lease=claim["lease"])
         except OSError:
             return                                     # complete says whether it was too late
-
 
 while True:
     try:

@@ -25,7 +25,7 @@ fn a_life_has_the_newest_attempts_and_says_how_many_are_left_off_and_pages_have_
     let place = Place::with(&without_breaker(&pipeline), &samples(1));
     place.run(&["run", "p.toml", "--quiet"]).expect(4);
     for _ in 1..LIVES {
-        place.run(&["dead", "redrive", "--all", "--yes", "--quiet"]).expect(0);
+        place.run(&["dead", "redrive", "--all", "--quiet"]).expect(0);
         place.run(&["resume", "r1", "--quiet"]).expect(4);
     }
     let whole = place.json(&["explain", "k0000"]);

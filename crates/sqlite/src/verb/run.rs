@@ -57,8 +57,7 @@ pub(crate) fn begin(tx: &Connection, new: &NewRun, finished: bool, now: Timestam
         filter.source,
         !filter.unfinished,
         Control::Cancelled.code(),
-        filter.unread,
-        filter.with_dead
+        filter.unread
     ])?;
     match rows.next()? {
         Some(row) => Ok(BegunRun { row: read(row)?, created: false }),
