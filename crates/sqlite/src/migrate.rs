@@ -205,7 +205,7 @@ mod tests {
         for _ in 0..2 {
             let new = open::writer(&path, &Options::default(), MIGRATIONS, Missing::Create).unwrap();
             assert_eq!(version(&new).unwrap(), LAST);
-            let attempts = history::of(&new, ItemSeq(7)).unwrap().attempts;
+            let attempts = history::of(&new, ItemSeq(7), usize::MAX).unwrap().attempts;
             let failed = AttemptRecord {
                 generation: 0,
                 stage: StageNo(1),

@@ -13,7 +13,7 @@ async fn an_import_is_refused_to_whoever_may_not_see_contents() {
     let blind = Asker { payloads_hidden: true, ..Asker::admin("bob") };
     let floor = Floor { asker: blind, ..house.floor.clone() };
     let line = "{\"item\": {\"id\": \"x\", \"payload\": 1}}".to_owned();
-    let refused = Import::of(&floor, "a test").lines(&[line.clone()]).await.expect_err("refused");
+    let refused = Import::of(&floor, "a test").lines(std::slice::from_ref(&line)).await.expect_err("refused");
     assert_eq!(refused.kind, Kind::Forbidden);
     assert!(
         Import::of(&house.floor, "a test").lines(&[line]).await.is_ok(),
