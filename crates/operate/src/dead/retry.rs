@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// Reads what was typed: a preset's name, or a table as TOML or JSON. Whether it is a policy, [`own_policy`] says.
+/// Reads what was typed: a preset's name, or a table as TOML or JSON. Whether it is a policy, `own_policy` says.
 ///
 /// # Errors
 /// When it is neither.
