@@ -262,7 +262,7 @@ impl Two {
 }
 
 #[tokio::test]
-async fn the_batch_of_the_run_that_goes_first_is_given_first_and_every_fifth_is_anothers() {
+async fn the_batch_of_the_run_that_goes_first_is_given_first_and_every_fifth_is_of_another() {
     let two = Two::new();
     let mut calls = Vec::new();
     for n in [1, 0].repeat(20) {
