@@ -25,7 +25,7 @@ const CONFIG: &str = "disk_free_limit.absolute = 1MB\ndefault_user = me\ndefault
 pub const PASSWORD: &str = "an-open-sesame";
 const CONTROL: &str = "/usr/lib/rabbitmq/bin/rabbitmqctl";
 /// Ends what it starts when the test ends, however that ends: then its standard input is closed.
-const GUARD: &str = r#"exec 3<&0; "$@" </dev/null 3<&- & echo $!; read x <&3; kill -9 $! 2>/dev/null; wait"#;
+const GUARD: &str = r#"exec 3<&0; "$@" </dev/null >&2 3<&- & echo $!; read x <&3; kill -9 $! 2>/dev/null; wait"#;
 
 /// A program that ends with the test.
 struct Guarded {
@@ -115,7 +115,12 @@ impl Broker {
     pub fn begin(&mut self) {
         assert!(self.process.is_none(), "it runs");
         self.process = Some(Guarded::start(&[SERVER], &self.env, &self.folder.path().join("start.log")));
-        wait::until("the broker listens", || TcpStream::connect(("127.0.0.1", self.port)).is_ok());
+        wait::until("the broker listens", || {
+            let ended = !self.is_alive();
+            let log = || std::fs::read_to_string(self.folder.path().join("start.log")).unwrap_or_default();
+            assert!(!ended, "the broker ended: {}", log());
+            TcpStream::connect(("127.0.0.1", self.port)).is_ok()
+        });
     }
 
     /// Has it stop, and waits for its end.
@@ -131,12 +136,13 @@ impl Broker {
     }
 
     fn ended(&mut self) {
-        let pid = &self.process.as_ref().expect("it ran").pid;
-        let stat = format!("/proc/{pid}/stat");
-        wait::until("the broker ends", || {
-            std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
-        });
+        wait::until("the broker ends", || !self.is_alive());
         self.process = None;
+    }
+
+    fn is_alive(&self) -> bool {
+        let pid = &self.process.as_ref().expect("it was started").pid;
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     }
 
     /// Has its administrator say something.
@@ -186,14 +192,6 @@ impl Message {
     /// Its body as one JSON document.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).expect("JSON")
-    }
-
-    /// A header that is a text.
-    pub fn header(&self, name: &str) -> Option<String> {
-        match self.properties.headers().as_ref()?.inner().get(name)? {
-            AMQPValue::LongString(text) => Some(String::from_utf8_lossy(text.as_bytes()).into_owned()),
-            _ => None,
-        }
     }
 }
 
