@@ -54,7 +54,7 @@ fn every_fact_arrives_in_order_though_the_broker_stops_dies_and_is_blocked() {
     passed_on();
     broker.alarm(true);
     let told = place.run(&["doctor", &url]).expect(1).stdout;
-    assert!(told.contains("BAD bus alarms"), "{told}");
+    assert!(told.contains("BAD  bus alarms"), "{told}");
     hand_in(&place, 5 * EACH);
     held_back();
     daemon.process().until_said("takes nothing now");

@@ -1,6 +1,7 @@
 //! A fact as it is told.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use redrive_core::fact::{Fact, FactKind};
@@ -80,8 +81,8 @@ impl Writer {
     ) -> Result<Vec<Letter>> {
         let mut seen: BTreeMap<RunId, Option<Arc<Names>>> = BTreeMap::new();
         for kept in facts {
-            if !seen.contains_key(&kept.fact.run) {
-                seen.insert(kept.fact.run, self.names(store, kept.fact.run).await?);
+            if let Entry::Vacant(place) = seen.entry(kept.fact.run) {
+                place.insert(self.names(store, kept.fact.run).await?);
             }
         }
         let of = |kept: &KeptFact| letter(name, kept, seen.get(&kept.fact.run).and_then(Option::as_deref));

@@ -25,7 +25,8 @@ const CONFIG: &str = "disk_free_limit.absolute = 1MB\ndefault_user = me\ndefault
 pub const PASSWORD: &str = "an-open-sesame";
 const CONTROL: &str = "/usr/lib/rabbitmq/bin/rabbitmqctl";
 /// Ends what it starts when the test ends, however that ends: then its standard input is closed.
-const GUARD: &str = r#"exec 3<&0; "$@" </dev/null >&2 3<&- & echo $!; read x <&3; kill -9 $! 2>/dev/null; wait"#;
+const GUARD: &str =
+    r#"exec 3<&0; "$@" </dev/null >&2 3<&- & echo $!; read x <&3; kill -9 $! 2>/dev/null; wait"#;
 
 /// A program that ends with the test.
 struct Guarded {
