@@ -1,5 +1,7 @@
 //! Facts on a real RabbitMQ that stops, dies and runs out of memory.
 
+use std::io::Write;
+
 use serde_json::Value;
 
 use crate::monitor::thirds;
@@ -69,7 +71,8 @@ fn every_fact_arrives_in_order_though_the_broker_stops_dies_and_is_blocked() {
     let report = place.json(&["show", "r1"]);
     assert_eq!(text(&report["status"]), "open");
     // Said so that a run of the tests tells how much the faults cost.
-    eprintln!("{} facts, {} of them twice", arrived.facts, arrived.twice);
+    let told = format!("{} facts, {} of them twice\n", arrived.facts, arrived.twice);
+    let _ = std::io::stderr().write_all(told.as_bytes());
     let ran = daemon.stop().expect(0);
     assert!(!ran.stderr.contains(crate::support::broker::PASSWORD), "{}", ran.stderr);
     place.check();

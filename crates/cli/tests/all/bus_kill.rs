@@ -1,5 +1,6 @@
 //! The daemon that passes facts on and takes items from a queue is killed again and again.
 
+use std::io::Write;
 use std::time::Duration;
 
 use crate::support::{Broker, Daemon, Ledger, Place, array, count, key, one_stage, wait};
@@ -49,10 +50,11 @@ fn nothing_is_lost_or_done_twice_though_the_daemon_is_killed_again_and_again() {
     assert_eq!(count(&report["counts"]["admitted"]), items as u64, "each once: {report:#}");
     let arrived = ledger.compare(&client.drain("all"));
     assert_eq!((arrived.events["item.admitted"], arrived.events["item.succeeded"]), (items, items));
-    eprintln!(
-        "{kills} kills, {items} items of which {redelivered} were in the queue at a kill, {} facts, {} of them twice",
+    let told = format!(
+        "{kills} kills, {items} items of which {redelivered} were in the queue at a kill, {} facts, {} of them twice\n",
         arrived.facts, arrived.twice
     );
+    let _ = std::io::stderr().write_all(told.as_bytes());
     assert!(kills >= AT_LEAST, "only {kills} kills within {BUDGET:?}");
     assert_eq!(client.count("orders"), 0);
     place.check();
