@@ -100,6 +100,7 @@ played! {
     readme_is_as_it_says: "README.md",
     the_list_of_pages_is_as_it_says: "docs/README.md",
     agents_are_as_they_say: "docs/agents.md",
+    the_bus_is_as_it_says: "docs/bus.md",
     dead_letters_are_as_they_say: "docs/dead-letters.md",
     external_workers_are_as_they_say: "docs/external-workers.md",
     first_run_is_as_it_says: "docs/first-run.md",
