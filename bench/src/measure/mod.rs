@@ -14,6 +14,7 @@ pub mod memory;
 pub mod restart;
 pub mod runs;
 pub mod serve;
+pub mod trace;
 pub mod triage;
 mod verdict;
 

@@ -31,6 +31,7 @@ pub mod schedule;
 pub mod status;
 pub mod tally;
 pub mod time;
+pub mod trace;
 pub mod usage;
 pub mod vector;
 pub mod verdict;

@@ -125,6 +125,8 @@ pub struct Input {
     /// Names the work: stays the same for this item, stage and content, whatever the attempt, and changes with any of them.
     /// It is the `id` that handlers get.
     pub idempotency_key: Arc<str>,
+    /// The span of this attempt, in the form of the W3C header `traceparent`, where services are told of it.
+    pub traceparent: Option<Arc<str>>,
 }
 
 /// What a call brought: the reply, and what can be learnt from it about the service.

@@ -85,6 +85,7 @@ fn request(texts: &[&str]) -> Request {
             attempt: 1,
             payload: payload.to_string().into_bytes().into(),
             idempotency_key: "i".into(),
+            traceparent: None,
         }
     });
     Request {

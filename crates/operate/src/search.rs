@@ -221,6 +221,7 @@ async fn embed(floor: &Floor, collection: &Collection, query: &str) -> Result<Op
         attempt: 1,
         payload: format!("{{\"text\":{text}}}").into_bytes().into(),
         idempotency_key: "query".into(),
+        traceparent: None,
     };
     let (run, stage) = (RunId(0), "search".into());
     let rank = Rank::new(0, Timestamp(0), run);

@@ -116,6 +116,7 @@ mod tests {
             attempt: 1,
             payload: payload.as_bytes().into(),
             idempotency_key: "i".into(),
+            traceparent: None,
         };
         match FilterHandler::new(expression).unwrap().judge(&item) {
             ItemReply::Output(None) => "passed".to_owned(),

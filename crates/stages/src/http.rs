@@ -13,13 +13,16 @@ use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::tap::Tap;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::outbound::Reach;
 use crate::protocol;
 use crate::service::{self, Fault, Now, Service, ServiceSpec};
 use crate::usage;
 use crate::webhook::{self, Signer};
+
+/// The header that says which trace a call is a part of.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// What the body of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -122,10 +125,17 @@ impl HttpHandler {
                 return Err(Failure::new(Class::Final, Kind::Input, text));
             }
         };
-        let more = match (self.body, request.items.as_slice()) {
+        let mut more = match (self.body, request.items.as_slice()) {
             (BodyForm::Webhook, [item]) => webhook::headers(item, (self.now)(), &body, self.signer.as_ref()),
             _ => HeaderMap::new(),
         };
+        // A call for several items is a part of several traces: then each has its own in the body.
+        if let [item] = request.items.as_slice()
+            && let Some(told) = item.traceparent.as_deref().map(HeaderValue::from_str)
+            && let Ok(told) = told
+        {
+            more.insert(TRACEPARENT, told);
+        }
         let items = request.items.iter().collect::<Vec<_>>();
         let exchange = self.service.post_with(body, &items, more).await;
         let decoder = &self.service.decoder;

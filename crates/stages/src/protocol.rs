@@ -48,7 +48,12 @@ pub fn encode(request: &Request) -> Vec<u8> {
         push_string(&mut line, &item.idempotency_key);
         line.extend_from_slice(format!(",\"item\":\"{}\",\"key\":", item.id).as_bytes());
         push_string(&mut line, &item.key);
-        line.extend_from_slice(format!(",\"attempt\":{},\"payload\":", item.attempt).as_bytes());
+        line.extend_from_slice(format!(",\"attempt\":{}", item.attempt).as_bytes());
+        if let Some(traceparent) = &item.traceparent {
+            line.extend_from_slice(b",\"traceparent\":");
+            push_string(&mut line, traceparent);
+        }
+        line.extend_from_slice(b",\"payload\":");
         // Inside a JSON string a line feed is escaped, so a bare one is only space between tokens.
         line.extend(item.payload.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
         line.push(b'}');

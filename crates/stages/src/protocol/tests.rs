@@ -16,6 +16,7 @@ fn item(key: &str, payload: &str) -> Input {
         attempt: 2,
         payload: payload.as_bytes().into(),
         idempotency_key: key.into(),
+        traceparent: None,
     }
 }
 

@@ -17,6 +17,7 @@ pub fn item(key: &str, payload: &str) -> Input {
         attempt: 1,
         payload: payload.as_bytes().into(),
         idempotency_key: format!("once-{}", key.replace(|c: char| !c.is_alphanumeric(), "_")).into(),
+        traceparent: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What tests of the real binary share: a place to run it in, an HTTP service that answers by plan, and waiting.
 
+pub mod collector;
 pub mod daemon;
 pub mod guest;
 pub mod index;
@@ -10,6 +11,7 @@ pub mod shifted;
 pub mod tools;
 pub mod wait;
 
+pub use collector::OtelCollector;
 pub use daemon::{Daemon, Reply};
 pub use place::{Place, Ran, Started};
 pub use rehearsal::Rehearsal;
