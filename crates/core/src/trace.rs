@@ -72,7 +72,7 @@ impl Sampler {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 2⁶³")]
     pub fn share(share: f64) -> Option<Self> {
         const WHOLE: f64 = 9_223_372_036_854_775_808.0;
-        (0.0..=1.0).contains(&share).then(|| Self { below: (share * WHOLE) as u64 })
+        (0.0..=1.0).contains(&share).then_some(Self { below: (share * WHOLE) as u64 })
     }
 
     /// Whether a trace is kept.

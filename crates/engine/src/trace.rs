@@ -120,7 +120,11 @@ fn spans(tracer: &dyn Tracer, plan: &Plan, transition: &Transition) -> [Option<S
 }
 
 /// Spans that are told once it is known that their transitions were committed.
-pub(crate) struct Prepared(Option<(Arc<dyn Tracer>, Vec<Vec<Span>>)>);
+pub(crate) struct Prepared {
+    traced: Traced,
+    /// Those of each transition.
+    spans: Vec<Vec<Span>>,
+}
 
 /// Makes the spans of changes that are about to be committed.
 pub(crate) fn prepare<'a>(
@@ -128,17 +132,16 @@ pub(crate) fn prepare<'a>(
     plan: &Plan,
     changes: impl IntoIterator<Item = &'a Transition>,
 ) -> Prepared {
-    Prepared(traced.as_ref().map(|tracer| {
-        let spans = changes.into_iter().map(|transition| spans(&**tracer, plan, transition));
-        (tracer.clone(), spans.map(|spans| spans.into_iter().flatten().collect()).collect())
-    }))
+    let Some(tracer) = traced else { return Prepared { traced: None, spans: Vec::new() } };
+    let of = |transition| spans(&**tracer, plan, transition).into_iter().flatten().collect();
+    Prepared { traced: traced.clone(), spans: changes.into_iter().map(of).collect() }
 }
 
 impl Prepared {
     /// Tells those of the transitions that were committed.
     pub(crate) fn committed(self, applied: &[Applied]) {
-        let Some((tracer, spans)) = self.0 else { return };
-        let done = spans.into_iter().zip(applied).filter(|(_, applied)| **applied == Applied::Done);
+        let Some(tracer) = self.traced else { return };
+        let done = self.spans.into_iter().zip(applied).filter(|(_, applied)| **applied == Applied::Done);
         done.flat_map(|(spans, _)| spans).for_each(|span| tracer.ended(span));
     }
 }

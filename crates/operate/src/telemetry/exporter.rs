@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redrive_engine::collector::{Collector, Sent, Signal};
 use redrive_engine::env::Env;
-use redrive_engine::trace::{Span, Traced, Tracer};
+use redrive_engine::trace::{Span, Traced};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -109,15 +109,15 @@ impl Exporter {
                 let held = Held { queue: &self.queue, spans: batch.len() as u64 };
                 let taken = self.deliver(&batch, &mut lore, &mut closing).await;
                 held.ended(taken);
+                if self.queue.has_overflowed() {
+                    self.tell(
+                        Trouble::Drops,
+                        "more are made than it takes, and those beyond a bound are dropped",
+                    );
+                }
                 if taken.is_none() && *closing.borrow() {
                     return;
                 }
-            }
-            if self.queue.counts().dropped > 0 {
-                self.tell(
-                    Trouble::Drops,
-                    "more are made than it takes, and those beyond a bound are dropped",
-                );
             }
             if *closing.borrow() {
                 return;

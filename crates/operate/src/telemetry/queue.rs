@@ -1,7 +1,7 @@
 //! Spans that wait to be sent: a bounded number, and none of them ever waited for.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redrive_core::trace::{Sampler, TraceId};
@@ -21,6 +21,8 @@ pub(super) struct Queue {
     pub(super) full: Notify,
     sent: AtomicU64,
     dropped: AtomicU64,
+    /// More came than are kept.
+    overflowed: AtomicBool,
 }
 
 impl Queue {
@@ -35,6 +37,7 @@ impl Queue {
             full: Notify::new(),
             sent: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            overflowed: AtomicBool::new(false),
         }
     }
 
@@ -50,6 +53,11 @@ impl Queue {
     pub(super) fn ended(&self, sent: u64, dropped: u64) {
         self.sent.fetch_add(sent, Ordering::Relaxed);
         self.dropped.fetch_add(dropped, Ordering::Relaxed);
+    }
+
+    /// Whether more came than are kept.
+    pub(super) fn has_overflowed(&self) -> bool {
+        self.overflowed.load(Ordering::Relaxed)
     }
 
     /// Drops what is left, and says how many were dropped in all.
@@ -74,6 +82,7 @@ impl Tracer for Queue {
         if spans.len() >= self.most {
             drop(spans);
             self.dropped.fetch_add(1, Ordering::Relaxed);
+            self.overflowed.store(true, Ordering::Relaxed);
             return;
         }
         spans.push_back(span);
