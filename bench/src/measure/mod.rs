@@ -14,7 +14,6 @@ pub mod memory;
 pub mod restart;
 pub mod runs;
 pub mod serve;
-pub mod trace;
 pub mod triage;
 mod verdict;
 
