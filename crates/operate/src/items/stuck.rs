@@ -1,12 +1,13 @@
 //! Items that nothing happens to: held by nobody, in hand for long, or due for long and not taken.
 //!
-//! Stuck is not starved. A stuck item is held by a worker that vanished, and is taken over by whoever works on its run. A
-//! starved one waits in line past its time, and is never failed for that.
+//! Stuck is not starved. A stuck item is held by a worker that vanished, or was handed over and has no answer: it is taken over by
+//! whoever works on its run. A starved one waits in line past its time, and is never failed for that.
 
 use std::time::Duration;
 
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
+use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_engine::report::Crew;
 use redrive_store::{ItemFilter, ItemQuery, Pauses, RunFilter, RunRow};
@@ -46,10 +47,12 @@ pub struct StuckList {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standstill {
-    /// Its worker vanished.
+    /// Its worker vanished, or its answer has not come in time.
     Stuck,
     /// A worker that is alive has had it for long.
     Slow,
+    /// It was handed over for long, and its answer is awaited.
+    Awaited,
     /// It is due, and nobody takes it.
     Starved,
 }
@@ -101,6 +104,7 @@ pub async fn stuck(floor: &Floor, request: &Stuck) -> Result<StuckList> {
     let mut found = Vec::new();
     for row in &rows {
         look.held(row, &mut found).await?;
+        look.awaited(row, &mut found).await?;
         look.due(row, &mut found).await?;
     }
     found.sort_by(|a, b| b.for_ms.cmp(&a.for_ms).then_with(|| a.id.cmp(&b.id)));
@@ -148,6 +152,38 @@ impl Look<'_> {
         }
     }
 
+    /// Items that were handed over for long, or whose answer has not come in time.
+    async fn awaited(&self, row: &RunRow, found: &mut Vec<StuckItem>) -> Result<()> {
+        let counters = self.floor.store.counters(row.id).await?;
+        if !counters.iter().any(|counter| counter.metric == Metric::Awaited && counter.n > 0) {
+            return Ok(());
+        }
+        let filter =
+            ItemFilter { run: Some(row.id), state: Some(StateKind::Waiting), ..ItemFilter::default() };
+        let mut query = ItemQuery { filter, after: None, limit: PAGE };
+        let most = found.len() + self.limit + 1;
+        loop {
+            let page = self.floor.store.items(query.clone()).await?;
+            let Some(last) = page.last().map(|item| item.seq) else { return Ok(()) };
+            query.after = Some(last);
+            for (item, handed) in page.iter().filter_map(|item| Some((item, item.handed.as_ref()?))) {
+                let over = handed.until <= self.now;
+                if !over && handed.at > self.before {
+                    continue;
+                }
+                let (what, why) = match over {
+                    true => (Standstill::Stuck, format!("no answer has come until {}", handed.until)),
+                    false => (Standstill::Awaited, format!("its answer is awaited until {}", handed.until)),
+                };
+                let way_out = (over && self.nobody(row)).then(|| format!("redrive resume {}", row.id));
+                found.push(self.told(item, what, handed.at, why, way_out).await?);
+                if found.len() >= most {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
     /// Items that are due and that nobody takes.
     async fn due(&self, row: &RunRow, found: &mut Vec<StuckItem>) -> Result<()> {
         let next = self.floor.store.next_due(row.id).await?.at;
@@ -164,7 +200,8 @@ impl Look<'_> {
             query.after = Some(last);
             for item in &page {
                 let State::Waiting { due, .. } = item.state else { continue };
-                if due > self.before {
+                // What waits for an answer is not in line.
+                if due > self.before || item.handed.is_some() {
                     continue;
                 }
                 let (why, way_out) = self.why_starved(row, item);
