@@ -14,7 +14,7 @@ use redrive_store::{Applied, Store};
 
 use crate::world::{SPLIT, START, STORE, World};
 
-const WITHIN: Duration = Duration::from_secs(60);
+const WITHIN: Duration = Duration::from_secs(40);
 const OUTPUT: &[u8] = b"{\"answered\":true}";
 
 fn over(ask_in: Option<Duration>) -> Event {

@@ -1,9 +1,11 @@
 //! Answers that come later: an item is handed over, holds no place, and goes on when its answer comes, or fails when none does.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::support::server::{Item, output};
-use crate::support::{Answer, Daemon, Place, Server, array, count, key, quick_retry, text, wait};
+use crate::support::{Answer, Daemon, Place, Server, array, count, key, quick_retry, results, text, wait};
 
 /// A service that takes items and answers later.
 fn deferring() -> Server {
@@ -50,6 +52,11 @@ fn until_awaited(daemon: &Daemon, n: u64) -> Value {
 
 fn answer(daemon: &Daemon, item: &Item) -> Value {
     daemon.post(&format!("/v1/answers/{}", item.token), &json!({"output": output(item)})).expect(200).json()
+}
+
+/// What each item came to, by its key.
+fn done(daemon: &Daemon) -> BTreeMap<String, Value> {
+    results(&daemon.get("/v1/runs/r1/results").expect(200).body)
 }
 
 fn only_item(server: &Server) -> Item {
@@ -101,8 +108,8 @@ fn an_answer_that_comes_later_is_kept_and_a_second_one_changes_nothing() {
     let report = daemon.get("/v1/runs/r1").expect(200).json();
     assert_eq!((count(&report["counts"]["succeeded"]), count(&report["attempts"]["total"])), (1, 1));
     assert_eq!(server.count(), 1, "it was handed over once");
+    assert_eq!(done(&daemon)[&item.key], output(&item));
     daemon.stop().expect(0);
-    assert_eq!(place.results()[&item.key], output(&item));
     place.check();
 }
 
@@ -131,8 +138,8 @@ fn many_answers_are_taken_in_one_call_each_by_itself() {
     assert_eq!((count(&counts["succeeded"]), count(&counts["filtered"]), count(&counts["dead"])), (1, 1, 1));
     assert_eq!(count(&report["awaited"]), 2);
     daemon.post("/v1/answers", &json!({"answers": []})).expect(400);
+    assert_eq!(done(&daemon)[&items[0].key], json!({"n": 0}), "the first answer counts");
     daemon.stop().expect(0);
-    assert_eq!(place.results()[&items[0].key], json!({"n": 0}), "the first answer counts");
     place.check();
 }
 
@@ -222,12 +229,12 @@ fn an_item_that_waits_for_an_answer_is_listed_and_never_starved() {
     let daemon = serve(&place);
     hand_in(&daemon, 1);
     until_awaited(&daemon, 1);
-    let stuck = place.json(&["stuck", "--older-than", "1ms", "--json"]);
+    let stuck = place.json(&["stuck", "--older-than", "1ms"]);
     assert_eq!(stuck["items"][0]["what"], "awaited", "{stuck}");
     daemon.kill();
     // Nobody is there to see that its time is over.
     let item = only_item(&server);
-    let over = |place: &Place| place.json(&["stuck", "--older-than", "1ms", "--json"])["items"][0].clone();
+    let over = |place: &Place| place.json(&["stuck", "--older-than", "1ms"])["items"][0].clone();
     wait::until("its time is over", || over(&place)["what"] == "stuck");
     assert!(text(&over(&place)["why"]).contains("no answer has come until"), "{}", over(&place));
     let told = place.run(&["explain", &item.key]).expect(0).stdout;
@@ -255,7 +262,7 @@ fn answers_are_taken_of_workers_and_of_nobody_who_may_only_look() {
     let item = only_item(&server);
     let at = format!("/v1/answers/{}", item.token);
     let token = |role: &str| {
-        let made = place.json(&["token", "create", role, "--role", role, "--json"]);
+        let made = place.json(&["token", "create", role, "--role", role]);
         text(&made["token"])
     };
     let said = json!({"output": 1});
@@ -304,9 +311,9 @@ fn an_answer_that_is_asked_for_costs_no_attempt_until_it_is_there() {
     let calls = server.calls();
     assert_eq!(calls.iter().filter(|call| call.stage == "work").count(), 1, "it is begun with once");
     assert!(calls.iter().filter(|call| call.stage == "/jobs/t%2F1").count() >= 5, "{calls:?}");
-    daemon.stop().expect(0);
-    let result = place.results().into_values().next().expect("one");
+    let result = done(&daemon).into_values().next().expect("one");
     assert_eq!(result, json!({"ticket": "t%2F1"}));
+    daemon.stop().expect(0);
     place.check();
 }
 
@@ -349,8 +356,8 @@ fn an_event_is_kept_for_whoever_listens_and_answered() {
         daemon.post(&format!("/v1/answers/{token}"), &json!({"output": "short"})).expect(200);
     }
     daemon.until("/v1/runs/r1", |report| count(&report["counts"]["succeeded"]) == 3);
+    assert_eq!(done(&daemon)[&key(1)], json!({"id": key(1), "n": 1, "summary": "short"}));
     daemon.stop().expect(0);
-    assert_eq!(place.results()[&key(1)], json!({"id": key(1), "n": 1, "summary": "short"}));
     place.check();
 }
 
@@ -359,9 +366,9 @@ fn a_run_waits_for_answers_as_it_waits_for_retries() {
     let server = deferring();
     let stage = http(&server, "defer = true");
     let place = Place::with(&crate::support::one_stage(&stage), "{\"id\": \"a\"}\n");
-    let report = place.run(&["run", "pipeline.toml", "--max-wait", "1s", "--json"]).expect(3).json();
+    let report = place.run(&["run", "p.toml", "--max-wait", "1s", "--json"]).expect(3).json();
     assert_eq!((&report["status"], count(&report["awaited"])), (&json!("partially_completed"), 1));
-    let waits = place.start(&["run", "pipeline.toml", "--json"]);
+    let waits = place.start(&["run", "p.toml", "--json"]);
     let daemon = Daemon::start(&place, &["--no-work"]);
     let item = only_item(&server);
     assert_eq!(answer(&daemon, &item)["fate"], "taken");
@@ -399,7 +406,10 @@ fn a_pipeline_file_says_wherein_it_is_wrong() {
             "shorter than 100ms",
         ),
         ("kind = \"http\"\nurl = \"http://a.example\"\ndefer = { pol = \"http://a.example/{id}\" }", "pol"),
-        ("kind = \"http\"\nurl = \"http://a.example\"\ndefer = true\nstuck_after = \"0s\"", "at most a year"),
+        (
+            "kind = \"http\"\nurl = \"http://a.example\"\ndefer = true\nstuck_after = \"0s\"",
+            "must be above zero",
+        ),
         (
             "kind = \"command\"\ncommand = [\"true\"]\ndefer = { poll = \"http://a.example/{id}\" }",
             "not asked for its answer",
@@ -412,4 +422,35 @@ fn a_pipeline_file_says_wherein_it_is_wrong() {
         let said = place.run(&["run", "pipeline.toml", "--dry-run"]).expect(2).stderr;
         assert!(said.contains(message), "{stage}\n{said}");
     }
+}
+
+/// A daemon dies at this point while it takes answers; whoever brings them brings them again. `true` when it died.
+pub fn taken_although_one_dies(point: &str) -> bool {
+    let server = deferring();
+    let place = place(&http(&server, "defer = true"));
+    let outbound = ["--allow-outbound", "127.0.0.0/8", "--pipelines", "pipelines"];
+    let dies = Daemon::start_with(&place, &outbound, &[("REDRIVE_CRASH_AT", point)]);
+    hand_in(&dies, 3);
+    until_awaited(&dies, 3);
+    let items: Vec<Item> = server.calls().into_iter().flat_map(|call| call.items).collect();
+    let bring = |daemon: &Daemon, item: &Item| {
+        let (at, said) = (format!("/v1/answers/{}", item.token), json!({"output": output(item)}).to_string());
+        daemon.bring(&at, &said)
+    };
+    let heard = items.iter().take_while(|item| bring(&dies, item)).count();
+    let killed = heard < items.len() && dies.finish().killed_by() == Some(9);
+    let daemon = serve(&place);
+    for (n, item) in items.iter().enumerate() {
+        let fate = text(&answer(&daemon, item)["fate"]);
+        assert!(n != 2 || fate == "taken", "{point}: {fate}");
+        assert!(
+            n >= heard || fate == "late",
+            "{point}: what was answered with 200 is kept, and {fate} was said"
+        );
+    }
+    let report = daemon.until("/v1/runs/r1", |report| count(&report["counts"]["succeeded"]) == 3);
+    assert_eq!((count(&report["attempts"]["total"]), server.count()), (3, 3), "{point}");
+    daemon.stop().expect(0);
+    place.check();
+    killed
 }
