@@ -286,6 +286,14 @@ impl Oracle {
         let mut all = Vec::new();
         all.extend(lost.then_some(Met::Takeover));
         all.extend((outcome == Some(Outcome::Reused)).then_some(Met::Reused));
+        let failure = transition.record.as_ref().and_then(|record| record.failure.as_ref());
+        let unanswered =
+            |message: &str| message.starts_with("no answer within") && message.ends_with("handed over");
+        all.extend(failure.filter(|failure| unanswered(&failure.message)).map(|_| Met::Unanswered));
+        all.extend(transition.after.handed.as_ref().map(|_| match transition.from.awaited {
+            true => Met::AskedInVain,
+            false => Met::HandedOver,
+        }));
         all.extend(match transition.after.state {
             State::Dead { reason: DeadReason::Expired } => Some(Met::Expired),
             State::Dead { reason: DeadReason::Quarantined } => Some(Met::Quarantined),
