@@ -166,6 +166,7 @@ impl Daemon {
     pub async fn serve(self, observer: Arc<dyn Observer>) -> Result<Served> {
         let Self { app, service, listener, stop, drain, close, work, retry_job, .. } = self;
         let floor = app.floor.clone();
+        app.tokens.tell_changes();
         let mut beside = JoinSet::new();
         beside.spawn(app.carrier.clone().carry(floor.clone(), app.draining.clone()));
         beside.spawn(app.events.clone().watch(floor.clone(), app.draining.clone()));

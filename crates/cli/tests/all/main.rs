@@ -69,6 +69,7 @@ mod secrets;
 mod secrets_spelled;
 mod serve;
 mod serve_attempts;
+mod serve_audit;
 mod serve_connections;
 mod serve_edges;
 mod serve_external;

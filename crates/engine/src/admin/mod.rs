@@ -3,6 +3,7 @@
 //! An operation on many items is durable: it is kept with how far it is, in the same transaction as the items it
 //! changed, so that it can be gone on with after a crash, and tells afterwards who asked for what.
 
+mod act;
 mod cancel;
 mod frozen;
 mod gates;
@@ -23,6 +24,7 @@ mod retry;
 mod selection;
 mod set;
 
+pub use act::{Act, write_down};
 pub use cancel::cancel;
 pub use frozen::{Foreseen, Seen, preview_items, redrive_seen};
 pub use gates::{change_gate, resume_gates};
@@ -206,7 +208,7 @@ pub async fn go_on(
             prune::go_on_of(store, &pipeline, before, forget, row, env).await?
         }
         // What these ask for was done before they were written down.
-        Request::Import { .. } | Request::Pause { .. } | Request::Resume { .. } => {
+        Request::Import { .. } | Request::Pause { .. } | Request::Resume { .. } | Request::Act(_) => {
             close(store, row, env.clock.now()).await?
         }
     };
