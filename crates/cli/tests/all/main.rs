@@ -76,6 +76,7 @@ mod serve_external;
 mod serve_external_ends;
 mod serve_follow;
 mod serve_full_disk;
+mod serve_hints;
 mod serve_hostile;
 mod serve_lists;
 mod serve_load;
