@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::app::App;
+use crate::bodies::Bodies;
 use crate::door::router;
 use crate::events::Events;
 use crate::guard::Hosts;
@@ -116,6 +117,7 @@ impl Daemon {
             document: openapi::document(&routes)?,
             carrier: Carrier::default(),
             events: Events::new(process),
+            bodies: Bodies::default(),
             followers: Arc::new(Semaphore::new(limits::FOLLOWERS)),
             draining,
             only_answers: settings.work.is_none(),

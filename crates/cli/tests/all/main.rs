@@ -91,6 +91,7 @@ mod serve_rules;
 mod serve_schedules;
 mod serve_secrets;
 mod serve_security;
+mod serve_shares;
 mod serve_starts;
 mod serve_table;
 mod serve_tls;
