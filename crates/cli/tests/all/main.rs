@@ -13,6 +13,7 @@ mod deploy;
 mod doctor;
 mod documents;
 mod embed_batches;
+mod example_size;
 mod gate_breaker;
 mod gate_kinds;
 mod gate_limits;
