@@ -3,6 +3,7 @@
 //! Cases are grouped by what they are about and are private; a store's own tests call [`run`], and [`run_index`] when it
 //! keeps an index, with a way to make an empty store. Times are made up, nothing sleeps, and no case depends on another.
 
+mod answer;
 mod children;
 mod claim;
 mod commit;
@@ -124,6 +125,9 @@ const CASES: &[(&str, CaseFn)] = table! {
         a_pruned_run_leaves_no_counters_of_usage;
     verdict: a_verdict_comes_back_with_its_item_and_its_attempts, verdicts_are_counted_while_their_items_stand,
         items_are_found_by_their_verdict;
+    answer: what_is_handed_over_is_kept_and_counted_apart, whoever_looks_after_an_answer_begins_no_attempt,
+        what_is_due_and_what_is_to_be_looked_after_stand_in_one_line, a_second_answer_changes_nothing,
+        what_waits_for_an_answer_is_never_overdue, an_item_that_is_handed_over_by_an_event_is_told_whoever_listens;
     vitals: what_waits_and_what_nobody_holds_is_told_by_stage, a_retired_worker_holds_nothing,
         counts_stop_at_the_most_that_is_asked_for, a_death_is_counted_each_time,
         what_only_grows_outlives_a_run_that_is_forgotten, operations_are_counted_by_kind_and_state;

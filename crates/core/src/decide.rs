@@ -5,6 +5,7 @@
 //!
 //! Every match over states is exhaustive on purpose: a new state has to be thought through here.
 
+mod answer;
 mod failure;
 mod told;
 
@@ -82,6 +83,8 @@ impl Desk<'_> {
         match event {
             Event::Claimed { worker } => self.claimed(worker),
             Event::Finished(reply) => self.finished(reply),
+            Event::Answered(reply) => self.answered(reply),
+            Event::Unanswered => self.unanswered(),
             Event::Released => self.released(),
             Event::Interrupted => self.interrupted(),
             Event::LeaseExpired => self.lease_expired(),
@@ -108,7 +111,7 @@ impl Desk<'_> {
     /// The holder, for events that only a held item can have.
     fn held(&self, what: &'static str) -> Result<(WorkerId, Timestamp), Illegal> {
         match self.item.state {
-            State::Running { worker, since } => Ok((worker, since)),
+            State::Running { worker, since } => Ok((worker, self.began(since))),
             State::Waiting { .. }
             | State::Joining
             | State::Succeeded
@@ -127,6 +130,7 @@ impl Desk<'_> {
     fn to(&self, state: State) -> Transition {
         let mut after = self.item.clone();
         after.state = state;
+        after.handed = None;
         after.rev = self.item.rev.next();
         after.updated_at = self.at.now;
         let ahead = self.item.updated_at > self.at.now.after(CLOCK_SLACK);
@@ -154,7 +158,10 @@ impl Desk<'_> {
         match self.item.state {
             State::Waiting { due, .. } if due <= self.at.now => {
                 let mut next = self.to(State::Running { worker, since: self.at.now });
-                next.after.attempt = self.item.attempt.saturating_add(1);
+                // Who looks after an answer goes on with the attempt that it is awaited for.
+                next.after.handed.clone_from(&self.item.handed);
+                let begun = u32::from(self.item.handed.is_none());
+                next.after.attempt = self.item.attempt.saturating_add(begun);
                 Ok(next)
             }
             State::Waiting { .. } => self.illegal("it is not due yet"),
@@ -170,7 +177,11 @@ impl Desk<'_> {
 
     fn finished(&self, reply: ItemReply) -> Result<Transition, Illegal> {
         let held = self.held("only a running item can finish")?;
-        Ok(match reply {
+        Ok(self.ended(held, reply))
+    }
+
+    fn ended(&self, held: (WorkerId, Timestamp), reply: ItemReply) -> Transition {
+        match reply {
             ItemReply::Output(payload) => self.passed(held, Outcome::Succeeded, payload, None),
             ItemReply::Judged(verdict, payload) => {
                 self.passed(held, Outcome::Succeeded, payload, Some(verdict))
@@ -193,7 +204,8 @@ impl Desk<'_> {
             },
             ItemReply::Failed { failure, shared } => self.failed(held, failure, shared),
             ItemReply::TurnedAway { failure, wait } => self.turned_away(held, failure, wait),
-        })
+            ItemReply::HandedOver(over) => self.handed_over(held, over),
+        }
     }
 
     fn passed(
@@ -269,6 +281,9 @@ impl Desk<'_> {
 
     fn released(&self) -> Result<Transition, Illegal> {
         self.held("only a running item can be given back")?;
+        if let Some(next) = self.goes_on_waiting() {
+            return Ok(next);
+        }
         let attempt = self.item.attempt.saturating_sub(1);
         // Nothing was called, so the number is given back, and a fresh item keeps its old place in line.
         let due = if attempt == 0 { self.item.created_at.min(self.at.now) } else { self.at.now };
@@ -279,6 +294,9 @@ impl Desk<'_> {
 
     fn interrupted(&self) -> Result<Transition, Illegal> {
         let held = self.held("only a running item can be interrupted")?;
+        if let Some(next) = self.goes_on_waiting() {
+            return Ok(next);
+        }
         let wait = (Duration::ZERO, Cause::Immediate);
         let mut next = self.to(State::Waiting { due: self.at.now, cause: Some(wait.1) });
         next.record = Some(self.record(held, Outcome::Interrupted, None, Some(wait)));
@@ -287,6 +305,9 @@ impl Desk<'_> {
 
     fn lease_expired(&self) -> Result<Transition, Illegal> {
         let held = self.held("only a running item has a lease")?;
+        if let Some(next) = self.goes_on_waiting() {
+            return Ok(next);
+        }
         let text = format!("worker {} vanished while it held the item", held.0);
         Ok(self.failed(held, Failure::new(Class::Crash, Kind::Worker, text), false))
     }
@@ -322,6 +343,7 @@ impl Desk<'_> {
         let wait = due.since(self.item.updated_at);
         let due = due.min(now.after(wait));
         let mut next = self.to(State::Waiting { due, cause });
+        next.after.handed = self.item.handed.clone().map(|handed| self.put_back(handed));
         self.mend_deadline(&mut next.after);
         let detail = format!(
             "the clock is back by {}.{:03} s; its wait of {}.{:03} s begins anew",
@@ -368,11 +390,12 @@ impl Desk<'_> {
     fn child_reopened(&self, stage: StageNo) -> Result<Transition, Illegal> {
         let mut next = self.to(State::Joining);
         match self.item.state {
-            State::Joining | State::Waiting { .. } | State::Succeeded | State::Dead { .. } => {}
             // The change number moves on, so the holder's result is refused; the stage runs again after the join.
-            State::Running { worker, since } => {
-                next.record = Some(self.record((worker, since), Outcome::Cancelled, None, None));
-            }
+            State::Joining
+            | State::Waiting { .. }
+            | State::Running { .. }
+            | State::Succeeded
+            | State::Dead { .. } => next.record = self.broken_off(),
             State::Filtered { .. } | State::Superseded { .. } | State::Cancelled => {
                 return self.illegal("an item that was taken out does not wait for children");
             }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::answer::HandOver;
 use crate::attempt::AttemptRecord;
 use crate::fact::Facts;
 use crate::failure::Failure;
@@ -23,6 +24,10 @@ pub enum Event {
     },
     /// Its attempt ended with this reply.
     Finished(ItemReply),
+    /// Whoever it was handed over to answers.
+    Answered(ItemReply),
+    /// It was taken because no answer has come for as long as one was awaited.
+    Unanswered,
     /// It was taken but never started, and is given back.
     Released,
     /// It was started and then broken off by a clean stop.
@@ -124,6 +129,8 @@ pub enum ItemReply {
         /// How long until the gate may let it through.
         wait: Duration,
     },
+    /// Somebody else has it now, and answers later.
+    HandedOver(HandOver),
 }
 
 /// How an item's children ended.
@@ -207,6 +214,8 @@ pub struct Place {
     pub dead: Option<crate::tally::DeadMark>,
     /// What was found of it, where it has succeeded.
     pub verdict: Option<Verdict>,
+    /// Whether it is handed over, and its answer awaited.
+    pub awaited: bool,
 }
 
 /// Children to be admitted.

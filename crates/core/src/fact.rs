@@ -9,6 +9,7 @@ mod kind;
 
 use serde::{Serialize, Serializer};
 
+use crate::answer::AnswerToken;
 use crate::event::Transition;
 use crate::failure::Class;
 use crate::id::{ItemId, RunId, StageNo};
@@ -72,6 +73,12 @@ pub struct Fact {
     /// Why an item is dead, or what keeps a run from going on: a name, never a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What the answer of an item that was handed over names, so that it finds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The name under which an item is handed over by this very fact, as its stage says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
 }
 
 impl Fact {
@@ -120,6 +127,17 @@ impl Fact {
         Some(Self::of_run(FactKind::RunFinished, run, at))
     }
 
+    /// The same fact as it is read from a store, which keeps no token: that follows from the rest.
+    #[must_use]
+    pub fn named(mut self) -> Self {
+        if let (FactKind::HandedOver, Some(item), Some(stage), Some(generation), Some(attempt)) =
+            (self.kind, self.item, self.stage, self.generation, self.attempt)
+        {
+            self.token = Some(AnswerToken { item, stage, generation, attempt }.to_string());
+        }
+        self
+    }
+
     fn of_run(kind: FactKind, run: RunId, at: Timestamp) -> Self {
         Self {
             kind,
@@ -133,6 +151,8 @@ impl Fact {
             due: None,
             class: None,
             reason: None,
+            token: None,
+            route: None,
         }
     }
 
@@ -146,6 +166,7 @@ impl Fact {
                 State::Dead { reason } if kind.is_death() => Some(reason.name().to_owned()),
                 _ => None,
             };
+            let handed = item.handed.as_ref().filter(|_| kind == FactKind::HandedOver);
             Self {
                 kind,
                 item: Some(item.id),
@@ -158,6 +179,8 @@ impl Fact {
                 due,
                 class: item.last.as_ref().filter(|_| kind.has_class()).map(|last| last.class),
                 reason,
+                token: handed.map(|_| AnswerToken::of(item).to_string()),
+                route: handed.and_then(|handed| handed.route.as_deref()).map(str::to_owned),
             }
         })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::answer::Handed;
 use crate::failure::{Class, Kind};
 use crate::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo, WorkerId};
 use crate::policy::{Cause, OwnPolicy};
@@ -68,6 +69,8 @@ pub struct Item {
     pub deadline: Option<Timestamp>,
     /// The policy that it goes under here, where that is not the stage's own.
     pub policy: Option<OwnPolicy>,
+    /// What is known of its attempt while that is handed over: whoever has it answers later.
+    pub handed: Option<Handed>,
 }
 
 /// What an item is doing; each state owns the data that is valid in it.
@@ -266,13 +269,15 @@ pub struct LastFailure {
     pub shared: bool,
 }
 
-/// Which of the two queues of a stage a waiting item stands in.
+/// Which of the queues of a stage a waiting item stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// Not yet tried at this stage.
     Fresh,
     /// Tried before.
     Retry,
+    /// Handed over: it is looked at again when its answer is to be asked for, or stays away.
+    Answer,
 }
 
 impl Item {
@@ -301,7 +306,11 @@ impl Item {
     /// The queue it stands in while it waits.
     #[must_use]
     pub fn lane(&self) -> Lane {
-        if self.attempt == 0 { Lane::Fresh } else { Lane::Retry }
+        match (self.attempt, &self.handed) {
+            (_, Some(_)) => Lane::Answer,
+            (0, None) => Lane::Fresh,
+            (_, None) => Lane::Retry,
+        }
     }
 
     /// Whether its source could not give it as a usable item: it died before any stage saw it, and what is kept of it may
@@ -394,6 +403,7 @@ impl Entry {
             updated_at: self.now,
             deadline: self.deadline,
             policy: None,
+            handed: None,
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::event::{ChildTally, Mark, Place};
 use crate::id::{ItemId, RunId, StageNo};
 use crate::item::{DeadReason, Item, State, StateKind};
 use crate::plan::Plan;
+use crate::policy::Cause;
 use crate::tally::{Counter, Metric, consumed, place, unpassed};
 use crate::time::Timestamp;
 use crate::verdict::Verdict;
@@ -147,6 +148,7 @@ pub fn check_item(case: &Case<'_>) -> Vec<Violation> {
     complain(Law::L2, attempts_without_gaps(case));
     complain(Law::L3, state_with_its_cause(case));
     complain(Law::L3, verdicts_as_found(case));
+    complain(Law::L3, handed_over_as_it_stands(case.item));
     complain(Law::L4, counters_apart(case));
     complain(Law::L5, stages_in_order(case));
     complain(Law::L6, superseded_by_another(case));
@@ -179,11 +181,10 @@ fn attempts_without_gaps(case: &Case<'_>) -> Option<String> {
             ));
         }
     }
-    let running = u32::from(matches!(case.item.state, State::Running { .. }));
+    let running = u32::from(matches!(case.item.state, State::Running { .. }) || case.item.handed.is_some());
     let recorded = u32::try_from(present(case).count()).unwrap_or(u32::MAX);
-    (recorded + running != case.item.attempt).then(|| {
-        format!("{recorded} attempts recorded and {running} running, but {} given", case.item.attempt)
-    })
+    (recorded + running != case.item.attempt)
+        .then(|| format!("{recorded} attempts recorded and {running} open, but {} given", case.item.attempt))
 }
 
 fn state_with_its_cause(case: &Case<'_>) -> Option<String> {
@@ -206,6 +207,25 @@ fn state_with_its_cause(case: &Case<'_>) -> Option<String> {
         State::Dead { reason: DeadReason::Operator } => marked(&["killed"]),
     };
     (!fits).then(|| format!("it is {}, but its last attempt ended as {last:?}", case.item.state.kind()))
+}
+
+/// Only an item that waits for an answer, or is looked after for it, is handed over; and none waits for one that is not.
+fn handed_over_as_it_stands(item: &Item) -> Option<String> {
+    let fits = match item.state {
+        State::Waiting { cause, .. } => (cause == Some(Cause::Answer)) == item.handed.is_some(),
+        State::Running { .. } => true,
+        State::Joining
+        | State::Succeeded
+        | State::Filtered { .. }
+        | State::Superseded { .. }
+        | State::Cancelled
+        | State::Dead { .. } => item.handed.is_none(),
+    };
+    let kind = item.state.kind();
+    (!fits).then(|| match item.handed {
+        Some(_) => format!("it is {kind}, and still handed over"),
+        None => "it waits for an answer, and was not handed over".to_owned(),
+    })
 }
 
 /// What is kept of what stages found is what their last attempts say, and of a stage that is still to be passed nothing is kept.
@@ -335,6 +355,10 @@ fn is_rescheduled(case: &Case<'_>) -> bool {
 fn waits_as_decided(case: &Case<'_>) -> Option<String> {
     let item = case.item;
     let State::Waiting { due, .. } = item.state else { return None };
+    if let Some(handed) = &item.handed {
+        let longer = due > handed.until;
+        return longer.then(|| "it waits for longer than its answer is awaited".to_owned());
+    }
     if is_rescheduled(case) {
         return None;
     }
@@ -376,6 +400,9 @@ impl Census {
         add(item.stage, Metric::State(stands.kind), 1);
         if let Some(unpassed) = unpassed(stands.kind, item.tries()) {
             add(item.stage, unpassed, 1);
+        }
+        if stands.awaited {
+            add(item.stage, Metric::Awaited, 1);
         }
         if let Some(verdict) = stands.verdict {
             add(item.stage, Metric::Verdict(verdict), 1);
@@ -441,7 +468,11 @@ impl Census {
     /// Attempts go with the items that are purged, so their counters can only be compared while none was.
     fn comparable(&self, metric: Metric, gone: i64) -> bool {
         match metric {
-            Metric::State(_) | Metric::DeadReason(_) | Metric::DeadClass(_) | Metric::Verdict(_) => true,
+            Metric::State(_)
+            | Metric::DeadReason(_)
+            | Metric::DeadClass(_)
+            | Metric::Verdict(_)
+            | Metric::Awaited => true,
             Metric::Purged(_) => !self.unplaced,
             Metric::Outcome(_)
             | Metric::DeadAfter(_)

@@ -5,6 +5,7 @@
 //! Start at [`decide`]: it is the state machine. [`item`] holds the states, [`event`] what can happen and what follows,
 //! [`policy`] when a failed item is tried again, [`bisect`] how a failed batch is taken apart, [`laws`] what must hold
 //! whatever happens.
+pub mod answer;
 pub mod attempt;
 pub mod bisect;
 pub mod budget;

@@ -78,6 +78,8 @@ pub enum Metric {
     Verdict(Verdict),
     /// Times that an item died here for this reason. One that is sent back and dies again counts twice.
     Died(DeadReason),
+    /// Items that are handed over and wait for their answer, or are looked after for it just now.
+    Awaited,
 }
 
 impl Metric {
@@ -111,6 +113,7 @@ impl Metric {
             Self::TookMillis => (19, 0),
             Self::Verdict(verdict) => (20, i64::from(verdict.code())),
             Self::Died(reason) => (21, reason as i64),
+            Self::Awaited => (22, 0),
         };
         family * 100_000 + value
     }
@@ -148,6 +151,7 @@ impl Metric {
             19 if value == 0 => Some(Self::TookMillis),
             20 => Verdict::from_code(u8::try_from(value).ok()?).map(Self::Verdict),
             21 => DeadReason::ALL.get(index).copied().map(Self::Died),
+            22 if value == 0 => Some(Self::Awaited),
             _ => None,
         }
     }
@@ -181,7 +185,8 @@ impl Metric {
             | Self::Forgotten(_)
             | Self::DeadAfter(_)
             | Self::OpenAfter(_)
-            | Self::Verdict(_) => false,
+            | Self::Verdict(_)
+            | Self::Awaited => false,
         }
     }
 }
@@ -213,7 +218,13 @@ pub fn place(item: &Item) -> Place {
         State::Dead { reason } => Some(DeadMark { reason, class: item.last.as_ref().map(|last| last.class) }),
         _ => None,
     };
-    Place { stage: item.stage, kind: item.state.kind(), dead, verdict: item.verdict() }
+    Place {
+        stage: item.stage,
+        kind: item.state.kind(),
+        dead,
+        verdict: item.verdict(),
+        awaited: item.handed.is_some(),
+    }
 }
 
 /// What an attempt's usage adds to which counters.
@@ -366,6 +377,9 @@ impl Deltas {
 
     fn stands(&mut self, run: RunId, place: Place, n: i64) {
         self.add(run, place.stage, Metric::State(place.kind), n);
+        if place.awaited {
+            self.add(run, place.stage, Metric::Awaited, n);
+        }
         if let Some(verdict) = place.verdict {
             self.add(run, place.stage, Metric::Verdict(verdict), n);
         }
@@ -415,6 +429,7 @@ mod tests {
         all.extend([0, 16, 487].map(Metric::TookIn));
         all.extend(Verdict::ALL.map(Metric::Verdict));
         all.extend(DeadReason::ALL.map(Metric::Died));
+        all.push(Metric::Awaited);
         let codes: std::collections::BTreeSet<_> = all.iter().map(|m| m.code()).collect();
         assert_eq!(codes.len(), all.len(), "codes are distinct");
         all.sort();
@@ -422,7 +437,7 @@ mod tests {
         for metric in all {
             assert_eq!(Metric::from_code(metric.code()), Some(metric));
         }
-        for unknown in [-1, 200_001, 1_100_004, 2_000_003, 2_100_005, 9_999_999] {
+        for unknown in [-1, 200_001, 1_100_004, 2_000_003, 2_100_005, 2_200_001, 9_999_999] {
             assert_eq!(Metric::from_code(unknown), None);
         }
     }

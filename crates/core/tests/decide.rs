@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use redrive_core::answer::HandOver;
 use redrive_core::attempt::Outcome;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
@@ -62,6 +63,7 @@ fn waiting() -> Item {
         crashes: 0,
         earlier: 0,
         policy: None,
+        handed: None,
         first_failed_at: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),
@@ -396,6 +398,11 @@ fn an_item_whose_content_is_damaged_is_dead_whatever_its_policy_says() {
     assert!(decide(&waiting(), event, &plan(policy("sample")), at(0)).is_err(), "only what is held was read");
 }
 
+fn handed_over(within: u64, ask_in: Option<u64>) -> Event {
+    let (within, ask_in) = (Duration::from_millis(within), ask_in.map(Duration::from_millis));
+    Event::Finished(ItemReply::HandedOver(HandOver { within, ask_in, ticket: None, route: None }))
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         Just(Event::Claimed { worker: WorkerId(1) }),
@@ -405,6 +412,10 @@ fn any_event() -> impl Strategy<Value = Event> {
         prop::sample::select(Class::ALL.to_vec()).prop_map(failure),
         (prop::sample::select(Class::ALL.to_vec()), 0_u64..60_000)
             .prop_map(|(class, wait)| turned_away(class, Duration::from_millis(wait))),
+        (0_u64..40_000, prop::option::of(0_u64..9_000))
+            .prop_map(|(within, ask_in)| handed_over(within, ask_in)),
+        Just(Event::Answered(ItemReply::Output(None))),
+        Just(Event::Unanswered),
         Just(Event::Released),
         Just(Event::Interrupted),
         Just(Event::LeaseExpired),
@@ -447,7 +458,8 @@ proptest! {
             let moved = item.stage != before.stage || item.generation != before.generation;
             if let Some(record) = &next.record {
                 prop_assert_eq!(record.attempt, before.attempt, "the record is of the attempt that ran");
-                prop_assert_eq!(before.state.kind(), StateKind::Running);
+                prop_assert!(before.state.kind() == StateKind::Running || before.handed.is_some());
+                prop_assert!(item.handed.is_none(), "what is recorded is over");
                 let spent = [item.failures, item.throttles, item.crashes].iter().sum::<u32>();
                 let had = [before.failures, before.throttles, before.crashes].iter().sum::<u32>();
                 prop_assert!(moved || spent <= had + 1, "an attempt spends at most one of the three");
@@ -455,6 +467,14 @@ proptest! {
             if let State::Waiting { due, .. } = item.state {
                 prop_assert!(due < Timestamp::MAX);
             }
+            let open = |item: &Item| item.state.kind() == StateKind::Running || item.handed.is_some();
+            let given_back = item.attempt + 1 == before.attempt;
+            prop_assert!(
+                !open(&before) || open(&item) || next.record.is_some() || given_back,
+                "an attempt that was open is open, recorded, or was never begun"
+            );
+            let awaits = matches!(item.state, State::Waiting { cause: Some(Cause::Answer), .. });
+            prop_assert_eq!(awaits, item.handed.is_some() && item.state.kind() == StateKind::Waiting);
             if before.state.kind().is_terminal() {
                 let way_out = ["rerun", "redriven", "edited", "superseded", "restored", "reopened", "removed", "reconfigured"];
                 prop_assert!(next.mark.as_ref().is_some_and(|mark| way_out.contains(&mark.what)));

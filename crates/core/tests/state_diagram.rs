@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use redrive_core::answer::HandOver;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{ChildTally, Event, Gone, ItemReply};
@@ -62,6 +63,7 @@ fn item(state: State, stage: u16, failures: u32, crashes: u32) -> Item {
         crashes,
         earlier: 0,
         policy: None,
+        handed: None,
         first_failed_at: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),
@@ -92,7 +94,20 @@ fn states() -> Vec<Item> {
     for (stage, failures, crashes) in [(0, 0, 0), (2, 0, 0), (2, 2, 0), (2, 0, 4), (3, 0, 0)] {
         items.push(item(running.clone(), stage, failures, crashes));
     }
+    items.extend([handed(0), handed(2)]);
     items
+}
+
+fn over() -> HandOver {
+    HandOver { within: Duration::from_secs(60), ask_in: None, ticket: None, route: None }
+}
+
+/// An item of a stage whose answer is awaited.
+fn handed(stage: u16) -> Item {
+    let running = State::Running { worker: WorkerId(1), since: Timestamp(0) };
+    let at = Moment { now: NOW, draw: Draw::MIDDLE };
+    let event = Event::Finished(ItemReply::HandedOver(over()));
+    decide(&item(running, stage, 0, 0), event, &plan(), at).expect("it can be handed over").after
 }
 
 fn events() -> Vec<(&'static str, Event)> {
@@ -115,6 +130,9 @@ fn events() -> Vec<(&'static str, Event)> {
         ("throttled", failed(Class::RateLimited)),
         ("crashed", failed(Class::Crash)),
         ("turned away", turned_away(Duration::from_secs(1))),
+        ("handed over", Event::Finished(ItemReply::HandedOver(over()))),
+        ("answered", Event::Answered(ItemReply::Output(None))),
+        ("answer missing", Event::Unanswered),
         ("given back", Event::Released),
         ("interrupted", Event::Interrupted),
         ("lease expired", Event::LeaseExpired),

@@ -36,6 +36,12 @@ pub(crate) fn counts(counters: &[Counter], wanted: impl Fn(StageNo) -> bool) -> 
     counts
 }
 
+/// How many items of the stages that are wanted wait for an answer.
+pub(crate) fn awaited(counters: &[Counter], wanted: impl Fn(StageNo) -> bool) -> u64 {
+    let those = counters.iter().filter(|counter| counter.metric == Metric::Awaited && wanted(counter.stage));
+    those.map(|counter| u64::try_from(counter.n).unwrap_or(0)).sum()
+}
+
 /// Counts of the run's own items as its status sees them: what was purged still counts as what it was.
 pub(crate) fn judged_counts(counters: &[Counter], plan: &Plan) -> Counts {
     let mut counts = own_counts(counters, plan);

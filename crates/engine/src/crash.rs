@@ -47,6 +47,8 @@ pub const POINTS: &[&str] = &[
     "purge.after_page",
     "cancel.before_page",
     "cancel.after_page",
+    "answer.before_commit",
+    "answer.after_commit",
     "import.before_page",
     "import.after_page",
     "prune.opened",

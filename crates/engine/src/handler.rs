@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redrive_core::answer::{AnswerToken, Handed};
 use redrive_core::event::ItemReply;
 use redrive_core::failure::Failure;
 use redrive_core::gate::Limits;
-use redrive_core::id::{ItemId, RunId};
+use redrive_core::id::{ItemId, RunId, StageNo};
 use redrive_core::item::Payload;
 use redrive_core::pool::Rank;
 use redrive_core::usage::Usage;
@@ -51,6 +52,11 @@ pub trait Handler: Send + Sync {
 
     /// Takes what it may keep facts in that have to outlive the process. Called once, before the first call.
     fn remember(&self, _memory: RunMemory) {}
+
+    /// How long it is left until an answer is asked for again that has not come; `None` when answers come by themselves.
+    fn asks_every(&self) -> Option<Duration> {
+        None
+    }
 
     /// How many processes that worked for it have died with work in hand.
     fn deaths(&self) -> u64 {
@@ -122,9 +128,22 @@ pub struct Input {
     pub attempt: u32,
     /// Its content: JSON.
     pub payload: Payload,
+    /// What the answer names when it comes later.
+    pub token: AnswerToken,
+    /// Set when it is handed over already: its answer is asked for. Such an item is alone in its call.
+    pub handed: Option<Handed>,
     /// Names the work: stays the same for this item, stage and content, whatever the attempt, and changes with any of them.
     /// It is the `id` that handlers get.
     pub idempotency_key: Arc<str>,
+}
+
+impl Input {
+    /// An item at its first attempt at the first stage.
+    #[must_use]
+    pub fn new(id: ItemId, key: impl Into<Arc<str>>, payload: Payload, work: impl Into<Arc<str>>) -> Self {
+        let token = AnswerToken { item: id, stage: StageNo(0), generation: 0, attempt: 1 };
+        Self { id, key: key.into(), attempt: 1, payload, token, handed: None, idempotency_key: work.into() }
+    }
 }
 
 /// What a call brought: the reply, and what can be learnt from it about the service.

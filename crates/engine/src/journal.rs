@@ -5,6 +5,7 @@
 //! them, and what a failure says is redacted when the failure is made. How a source was read and how a run was left is logged by
 //! `admit` and `report`, in the same words.
 
+use redrive_core::answer::Handed;
 use redrive_core::attempt::AttemptRecord;
 use redrive_core::event::Transition;
 use redrive_core::gate::Standing;
@@ -110,6 +111,9 @@ pub(crate) fn committed(plan: &Plan, transition: &Transition) {
     if let Some(record) = &transition.record {
         ended(plan, transition, record);
     }
+    if let Some(handed) = transition.after.handed.as_ref().filter(|_| !transition.from.awaited) {
+        handed_over(plan, transition, handed);
+    }
     let dead = match transition.after.state {
         State::Dead { reason } => Some(reason),
         _ => None,
@@ -117,6 +121,14 @@ pub(crate) fn committed(plan: &Plan, transition: &Transition) {
     if let Some(reason) = dead {
         died(plan, transition, reason);
     }
+}
+
+/// Somebody else has an item now.
+fn handed_over(plan: &Plan, transition: &Transition, handed: &Handed) {
+    let Item { run, id: item, key, attempt, .. } = &transition.after;
+    let stage = plan.stage(transition.from.stage).map_or("?", |stage| &stage.name);
+    let until = handed.until.to_string();
+    debug!(target: "redrive::item", %run, %item, %key, stage, attempt, until, "handed over");
 }
 
 /// How an attempt ended, and what follows.

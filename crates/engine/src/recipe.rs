@@ -112,6 +112,10 @@ impl Recipe {
 impl Recipe {
     /// The largest batch that an item may be part of, where batches hold so many.
     pub(crate) fn most_beside(&self, item: &Item, batch: usize) -> usize {
+        // An answer is asked for by itself.
+        if item.handed.is_some() {
+            return 1;
+        }
         let Some(last) = item.last.as_ref().filter(|_| batch > 1) else { return batch };
         if self.runs_alone(item) {
             return 1;

@@ -79,13 +79,8 @@ fn request(texts: &[&str]) -> Request {
             "path": "a.md", "version": ContentHash([7; 16]).to_string(), "ordinal": n, "context": "", "text": text,
             "page": null, "lines": [1, 2], "bytes": [0, 9],
         });
-        Input {
-            id: ItemId([u8::try_from(n).unwrap(); 16]),
-            key: "k".into(),
-            attempt: 1,
-            payload: payload.to_string().into_bytes().into(),
-            idempotency_key: "i".into(),
-        }
+        let id = ItemId([u8::try_from(n).unwrap(); 16]);
+        Input::new(id, "k", payload.to_string().into_bytes().into(), "i")
     });
     Request {
         run: RunId(1),

@@ -71,7 +71,13 @@ impl World {
         self.item.rev = guard.next();
         let transition = Transition {
             guard,
-            from: Place { stage: self.item.stage, kind: self.item.state.kind(), dead: None, verdict: None },
+            from: Place {
+                stage: self.item.stage,
+                kind: self.item.state.kind(),
+                dead: None,
+                verdict: None,
+                awaited: false,
+            },
             tries: 0,
             anew: true,
             under: None,

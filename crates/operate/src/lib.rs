@@ -8,6 +8,7 @@
 //! | one call of one stage, to see what it does | [`tryout`] |
 //! | what became of a run's items | [`results`] |
 //! | one item's life, and its end by an operator's word | [`items`] |
+//! | answers of items that were handed over | [`answers`] |
 //! | items that go again: waiting ones now, ended ones from a stage | [`again`] |
 //! | dead letters: list, groups, preview, redrive with a canary, export, import, purge | [`dead`] |
 //! | everything that goes on, at one look, and what follows from several | [`overview`] |
@@ -33,6 +34,7 @@
 //! through [`Wiring`]. A request that cannot be answered ends with one [`Error`]: its kind, a message, and a hint.
 
 pub mod again;
+pub mod answers;
 mod asker;
 pub mod audit;
 pub mod care;

@@ -215,13 +215,8 @@ async fn embed(floor: &Floor, collection: &Collection, query: &str) -> Result<Op
             .hint("`--mode words` searches without the model")
     };
     let text = serde_json::to_string(query).map_err(|error| failed(&error.to_string()))?;
-    let input = Input {
-        id: ItemId([0; 16]),
-        key: "query".into(),
-        attempt: 1,
-        payload: format!("{{\"text\":{text}}}").into_bytes().into(),
-        idempotency_key: "query".into(),
-    };
+    let payload = format!("{{\"text\":{text}}}").into_bytes().into();
+    let input = Input::new(ItemId([0; 16]), "query", payload, "query");
     let (run, stage) = (RunId(0), "search".into());
     let rank = Rank::new(0, Timestamp(0), run);
     let call = Call { run, rank, stage, items: vec![input], timeout: PATIENCE };

@@ -186,7 +186,11 @@ pub async fn try_stage(floor: &Floor, pipeline: &Pipeline, stage: &str, with: &W
         duration_ms: call.as_ref().map(|call| millis(call.took)),
         usage: call.as_ref().and_then(|call| call.answer.usage),
         verdict: transition.record.as_ref().and_then(|record| record.verdict),
-        outcome: transition.record.as_ref().map_or("expired", |record| record.outcome.name()),
+        outcome: match (&transition.record, &transition.after.handed) {
+            (Some(record), _) => record.outcome.name(),
+            (None, Some(_)) => "handed_over",
+            (None, None) => "expired",
+        },
         failure: failure_view(&transition, &def.name, failed.as_ref()),
         output: output(&transition, &payload),
         filtered: match &transition.after.state {

@@ -4,10 +4,12 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use redrive_core::event::ItemReply;
 use redrive_engine::external::Board;
-use redrive_engine::handler::Handler;
+use redrive_engine::handler::{Handler, Input};
 use redrive_engine::tap::Tap;
 use redrive_pipeline::{ModelDef, StageDef};
+use serde_json::value::RawValue;
 
 use crate::index::{IndexTarget, ServiceModel};
 
@@ -66,6 +68,14 @@ pub trait Wiring: Send + Sync {
     /// # Errors
     /// What is missing, in words.
     fn query_embedder(&self, model: &ServiceModel) -> Result<Arc<dyn Handler>, String>;
+
+    /// Reads the answer of an item that was handed over at a stage.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    fn read_answer(&self, stage: &StageDef, _item: &Input, _result: &RawValue) -> Result<ItemReply, String> {
+        Err(format!("nobody here can read what stage {} answers", stage.name))
+    }
 
     /// Where the work of external stages is put, in a process that has such a place.
     fn board(&self) -> Option<Arc<dyn Board>> {

@@ -14,7 +14,7 @@ use redrive_core::status::Thresholds;
 
 use crate::problem::Problem;
 
-pub use stage::{Body, MailStep, ModelDef, PriceDef, StageDef, StageKind};
+pub use stage::{Body, DeferDef, MailStep, ModelDef, PollDef, PriceDef, StageDef, StageKind};
 pub use upkeep::{NotifyDef, NotifyOn, NotifyTarget, RetentionDef, RuleDef, When};
 
 /// A validated pipeline.

@@ -7,8 +7,10 @@ use crate::problem::Report;
 use crate::reader::{Node, Table};
 use crate::{document, model, scalar, suggest};
 
-const KINDS: [&str; 11] =
-    ["http", "command", "external", "embed", "chat", "filter", "pass", "parse", "mail", "upsert", "publish"];
+const KINDS: [&str; 12] = [
+    "http", "command", "external", "event", "embed", "chat", "filter", "pass", "parse", "mail", "upsert",
+    "publish",
+];
 const MAX_ANSWER: u64 = 16 << 20;
 const MAX_ANSWER_MAX: u64 = 1 << 30;
 const ARGUMENTS_MAX: usize = 1_000;
@@ -24,6 +26,7 @@ pub(crate) fn read(
         "http" => Some(http(table, report)),
         "command" => Some(command(table, report)),
         "external" => Some(external(table, report)),
+        "event" => Some(event(table, report)),
         "embed" => Some(model::embed(table, report)),
         "chat" => Some(model::chat(table, report)),
         "filter" => Some(filter(table, report)),
@@ -32,12 +35,6 @@ pub(crate) fn read(
         "mail" => document::mail(table, report),
         "upsert" => Some(StageKind::Upsert),
         "publish" => Some(StageKind::Publish),
-        "event" => {
-            let message =
-                format!("{word:?} is not available in this version; available are {}", KINDS.join(", "));
-            node.fail(report, message);
-            None
-        }
         _ => {
             let message = format!("unknown kind {word:?}; available are {}", KINDS.join(", "));
             node.fail_with(report, message, suggest::hint(word, &KINDS));
@@ -63,6 +60,13 @@ fn http(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
         output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
     }
     StageKind::Http { url, body, headers, header_env, secret_env, max_answer, output }
+}
+
+/// An event for whoever listens, by the name that is written here.
+fn event(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
+    let event = table.require("event", report).and_then(|node| node.parsed(report, scalar::event));
+    let output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
+    StageKind::Event { event: event.unwrap_or_default(), output }
 }
 
 /// The headers of every request: fixed ones, and those that are read from variables.

@@ -103,6 +103,7 @@ impl Layout<'_, '_, '_> {
             StageKind::Http { .. }
             | StageKind::Command { .. }
             | StageKind::External { .. }
+            | StageKind::Event { .. }
             | StageKind::Embed { index: false, .. }
             | StageKind::EmbedBuiltin { index: false, .. }
             | StageKind::Chat { .. }

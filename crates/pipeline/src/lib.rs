@@ -17,6 +17,7 @@
 //! assert_eq!(problems[0].hint.as_deref(), Some("did you mean \"concurrency\"?"));
 //! ```
 
+mod defer;
 mod definition;
 mod document;
 mod file;
@@ -41,8 +42,8 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, Definition, FilesDef, LineFormat, MailStep, ModelDef, NotifyDef, NotifyOn, NotifyTarget, Outbound,
-    PriceDef, RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
+    Body, DeferDef, Definition, FilesDef, LineFormat, MailStep, ModelDef, NotifyDef, NotifyOn, NotifyTarget,
+    Outbound, PollDef, PriceDef, RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
 };
 pub use file::parse;
 pub use own::{own_policy, said_policy};

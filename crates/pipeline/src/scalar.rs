@@ -78,6 +78,16 @@ pub fn title(text: &str) -> Result<String, String> {
     Err(format!("{text:?} is no name: 1 to {NAME_MAX} of letters, digits, '_', '-' and '.'"))
 }
 
+/// Reads the name of an event: words with dots between them, as messages are routed by.
+pub(crate) fn event(text: &str) -> Result<String, String> {
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'_' | b'-');
+    let word = |word: &str| !word.is_empty() && word.bytes().all(allowed);
+    if text.len() <= NAME_MAX && text.split('.').all(word) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("{text:?} is no name of an event: words of a-z, 0-9, '_' and '-' with dots between them"))
+}
+
 /// Reads a JSON pointer (RFC 6901). The empty one is the whole document.
 pub(crate) fn pointer(text: &str) -> Result<String, String> {
     if !text.is_empty() && !text.starts_with('/') {

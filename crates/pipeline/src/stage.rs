@@ -9,7 +9,7 @@ use redrive_core::policy::{LintContext, Policy, lint};
 use crate::definition::{Body, MailStep, Outbound, StageDef, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table, join};
-use crate::{document, kind, model, retry, scalar, suggest};
+use crate::{defer, document, kind, model, retry, scalar, suggest};
 
 const FILES_MAX: u32 = 64;
 const BATCH_MAX: u32 = 10_000;
@@ -113,6 +113,7 @@ impl Stages {
         }
         let reuse = table.take("reuse").and_then(|node| node.boolean(report)).unwrap_or(false);
         let verdict = kind.as_ref().and_then(|kind| verdict(kind, &mut table, report));
+        let defer = kind.as_ref().and_then(|kind| defer::read(kind, &mut table, report));
         match kind.is_some() {
             true => table.finish(report),
             // Without a kind it is not known which keys belong to it.
@@ -132,6 +133,7 @@ impl Stages {
             reuse,
             outbound: self.outbound,
             verdict,
+            defer,
         })
     }
 
@@ -168,7 +170,7 @@ fn batch(kind: Option<&StageKind>, table: &mut Table<'_, '_>, report: &mut Repor
             PUBLISH_BATCH
         }
         Some(StageKind::Parse { .. } | StageKind::Mail { step: MailStep::Read { .. } }) => 16,
-        Some(StageKind::External { .. }) => EXTERNAL_BATCH,
+        Some(StageKind::External { .. } | StageKind::Event { .. }) => EXTERNAL_BATCH,
         _ => 1,
     };
     let Some(node) = table.take("batch") else { return usual };
@@ -208,7 +210,10 @@ fn usual_concurrency(kind: Option<&StageKind>) -> u32 {
 /// The most tokens of one call, for kinds of which several items go into one.
 fn batch_tokens(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Option<u64> {
     let usual = match kind {
-        StageKind::Http { .. } | StageKind::Command { .. } | StageKind::External { .. } => None,
+        StageKind::Http { .. }
+        | StageKind::Command { .. }
+        | StageKind::External { .. }
+        | StageKind::Event { .. } => None,
         StageKind::Embed { .. } => Some(EMBED_BATCH_TOKENS),
         StageKind::EmbedBuiltin { .. }
         | StageKind::Chat { .. }
@@ -236,6 +241,7 @@ fn verdict(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>)
         StageKind::Http { .. }
         | StageKind::Command { .. }
         | StageKind::External { .. }
+        | StageKind::Event { .. }
         | StageKind::Chat { .. }
         | StageKind::Filter { .. }
         | StageKind::Pass => table.take("verdict").and_then(|node| node.parsed(report, scalar::pointer)),

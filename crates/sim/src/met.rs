@@ -127,6 +127,16 @@ met! {
     Edited = "redrive with edited content",
     /// A waiting item was told to go now, or later.
     Rescheduled = "waiting item rescheduled",
+    /// An item was handed over, and its answer awaited.
+    HandedOver = "item handed over",
+    /// Its answer came.
+    Answered = "item answered later",
+    /// An answer came that fitted nothing any more.
+    LateAnswer = "late or second answer",
+    /// No answer came in time.
+    Unanswered = "answer that never came",
+    /// An answer was asked for, and was not there.
+    AskedInVain = "answer asked for in vain",
     /// An item was sent back under a policy of its own.
     OwnPolicy = "item redriven under a policy of its own",
     /// It spent as many attempts as that allows, and not as many as its stage's own does.

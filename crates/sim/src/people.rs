@@ -1,5 +1,6 @@
 //! Operators, and whoever puts things right at the end.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,15 +8,17 @@ use async_trait::async_trait;
 use redrive_core::failure::Class;
 use redrive_core::gate::GateState;
 use redrive_core::id::{RunId, StageNo};
-use redrive_core::item::NewItem;
+use redrive_core::item::{NewItem, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::policy::OwnPolicy;
 use redrive_core::status::Control;
-use redrive_engine::admin::{self, Plans, Redrive, Rerun, Retry};
+use redrive_engine::admin::{self, AnswerRules, Answered, Plans, Redrive, Rerun, Retry};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
 use redrive_engine::source::{Piece, Source, SourceError};
-use redrive_store::{ItemFilter, Pause, PipelinePause, Retired, RunChange, Store};
+use redrive_store::{
+    Applied, Content, ItemContent, ItemFilter, ItemQuery, Pause, PipelinePause, Retired, RunChange, Store,
+};
 
 use crate::hub::Hub;
 use crate::met::Met;
@@ -98,7 +101,9 @@ pub enum GateAct {
 impl Operator {
     /// Acts now and then, until all is to be put right.
     pub async fn act(self) {
+        let mut brought = Vec::new();
         loop {
+            self.bring_answers(&mut brought).await;
             let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if begun.is_none() && self.hub.healed() {
                 break;
@@ -114,6 +119,50 @@ impl Operator {
             self.hub.sleep(self.pace.tick).await;
         }
         self.done.store(true, Ordering::SeqCst);
+    }
+
+    /// Whoever has items that were handed over answers for some, and now and then for one again. From chance of its own, so that
+    /// what else a seed stands for stays as it is.
+    async fn bring_answers(&self, brought: &mut Vec<Answered>) {
+        let rng = Rng::new(mix(&[self.hub.now().unsigned_abs(), 33]));
+        let filter =
+            ItemFilter { run: Some(self.run), state: Some(StateKind::Waiting), ..ItemFilter::default() };
+        let query = ItemQuery { filter, after: None, limit: 1_000 };
+        let (Ok(waiting), Ok(Some(row))) = (self.store.items(query).await, self.store.run(self.run).await)
+        else {
+            return;
+        };
+        let some = waiting.iter().filter(|item| item.handed.is_some() && rng.permille(150));
+        let Ok(found) = self.store.contents(some.map(|item| item.seq).collect(), usize::MAX).await else {
+            return;
+        };
+        let mut answers: Vec<Answered> = Vec::new();
+        for ItemContent { item, content } in found {
+            if let Content::Whole(payload) = content {
+                let reply = self.script.answers(&item, payload.clone());
+                answers.push(Answered { item, payload, reply });
+            }
+        }
+        let fresh = answers.len();
+        let again = brought.iter().filter(|_| rng.permille(50)).cloned();
+        let mut met = BTreeSet::new();
+        let again: Vec<Answered> = again.filter(|again| met.insert(again.item.seq)).collect();
+        answers
+            .extend(again.into_iter().filter(|again| !waiting.iter().any(|item| item.seq == again.item.seq)));
+        let (plan, budget) = (&self.recipe.plan, self.recipe.budget.as_ref());
+        let reuse = self.recipe.stages.iter().map(|work| work.reuse).collect();
+        let rules = AnswerRules { run: &row, plan, budget, reuse };
+        let applied =
+            admin::answer(&self.store, &rules, answers.clone(), &self.env).await.unwrap_or_default();
+        for (at, (answer, applied)) in answers.into_iter().zip(applied).enumerate() {
+            match applied {
+                Applied::Done if at < fresh => {
+                    self.hub.meet(Met::Answered);
+                    brought.push(answer);
+                }
+                Applied::Done | Applied::Stale => self.hub.meet(Met::LateAnswer),
+            }
+        }
     }
 
     fn choose(&self) -> Act {

@@ -111,6 +111,7 @@ impl Scenario {
                 script: script.clone(),
                 hub: hub.clone(),
                 recalls: stage.first_child.is_none() && script.recalls(no),
+                asks: script.asks(no),
             }),
             batch: rng.size(1, if rng.permille(500) { 4 } else { 16 }),
             concurrency: rng.size(1, 4),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redrive_core::answer::HandOver;
 use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::StageNo;
-use redrive_core::item::{NewItem, Payload};
+use redrive_core::item::{Item, NewItem, Payload};
 use redrive_core::verdict::Verdict;
 use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 
@@ -98,6 +99,34 @@ impl Script {
     pub fn recalls(&self, stage: StageNo) -> bool {
         let way = mix(&[self.seed, 14, u64::from(stage.0)]);
         self.output(stage, &[]).is_none() && way.is_multiple_of(2)
+    }
+
+    /// How long an answer of a stage is left until it is asked for; `None` where answers come by themselves.
+    #[must_use]
+    pub fn asks(&self, stage: StageNo) -> Option<Duration> {
+        let way = mix(&[self.seed, 31, u64::from(stage.0)]);
+        way.is_multiple_of(2).then(|| Duration::from_millis(200 + way % 2_000))
+    }
+
+    /// Whether the item is handed over now, or still: a service does so with some of what it would pass.
+    fn hands_over(&self, hub: &Hub, input: &Input, stage: StageNo) -> Option<ItemReply> {
+        let luck =
+            mix(&[self.seed, 32, mix_bytes(&input.id.0), u64::from(stage.0), u64::from(input.attempt)]);
+        let over = match input.handed {
+            Some(_) => hub.now() % 3 == 0,
+            None => !hub.healed() && luck.is_multiple_of(6),
+        };
+        let within = Duration::from_millis(300 + (luck >> 8) % 15_000);
+        over.then(|| {
+            let ask_in = self.asks(stage);
+            ItemReply::HandedOver(HandOver { within, ask_in, ticket: None, route: None })
+        })
+    }
+
+    /// What whoever has an item that was handed over answers.
+    #[must_use]
+    pub fn answers(&self, item: &Item, payload: Payload) -> ItemReply {
+        self.pass(&Input::new(item.id, item.key.clone(), payload, "later"), item.stage)
     }
 
     fn temper(&self, input: &Input, stage: StageNo, healed: bool) -> Temper {
@@ -230,6 +259,9 @@ impl Script {
     fn reply(&self, hub: &Hub, input: &Input, temper: Temper, stage: StageNo) -> ItemReply {
         let luck = mix(&[self.seed, 8, mix_bytes(&input.id.0), u64::from(stage.0), u64::from(input.attempt)]);
         let failed = |failure: Failure| ItemReply::Failed { failure, shared: false };
+        if let (Temper::Good, Some(over)) = (temper, self.hands_over(hub, input, stage)) {
+            return over;
+        }
         match temper {
             Temper::Flaky(times) if input.attempt <= times => failed(some_failure(luck)),
             Temper::Hopeless => failed(some_failure(luck)),
@@ -298,6 +330,8 @@ pub struct Scripted {
     pub hub: Arc<Hub>,
     /// Whether it knows of some contents that they need no call.
     pub recalls: bool,
+    /// How long it leaves an answer until it asks for it.
+    pub asks: Option<Duration>,
 }
 
 #[async_trait]
@@ -308,6 +342,10 @@ impl Handler for Scripted {
 
     fn tokens(&self, payload: &Payload) -> u64 {
         self.script.tokens(payload)
+    }
+
+    fn asks_every(&self) -> Option<Duration> {
+        self.asks
     }
 
     fn remembers(&self) -> bool {

@@ -42,6 +42,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 24, sql: include_str!("../migrations/0024_own_policy.sql") },
     Migration { number: 25, sql: include_str!("../migrations/0025_vitals.sql") },
     Migration { number: 26, sql: include_str!("../migrations/0026_facts_of_documents.sql") },
+    Migration { number: 27, sql: include_str!("../migrations/0027_answers.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use redrive_core::answer::Handed;
 use redrive_core::id::{ContentHash, ItemId, ItemSeq, Rev, RunId, StageNo};
 use redrive_core::item::Item;
 use redrive_core::policy::OwnPolicy;
@@ -18,13 +19,13 @@ macro_rules! item_columns {
     () => {
         "seq, id, run, parent, key, version, origin, stage, state, due, cause, worker, since, generation, rev, \
          attempt, failures, throttles, crashes, first_failed_at, filtered, dead_reason, class, kind, message, grp, \
-         shared, created_at, updated_at, deadline, reading, was, earlier, found, policy"
+         shared, created_at, updated_at, deadline, reading, was, earlier, found, policy, handed"
     };
 }
 pub(crate) use item_columns;
 
 /// How many columns [`item_columns`] has: the next one follows here.
-pub(crate) const ITEM_COLUMNS: usize = 35;
+pub(crate) const ITEM_COLUMNS: usize = 36;
 
 /// Reads an item from a row that begins with [`item_columns`].
 pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
@@ -54,6 +55,7 @@ pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
         updated_at: Timestamp(row.get(28)?),
         deadline: time(row, 29)?,
         policy: own_policy(row, 34)?,
+        handed: handed(row, 35)?,
     })
 }
 
@@ -85,6 +87,11 @@ fn verdicts(row: &Row<'_>, column: usize) -> Result<Verdicts> {
 fn own_policy(row: &Row<'_>, column: usize) -> Result<Option<OwnPolicy>> {
     let Some(text) = text_if_any(row, column)? else { return Ok(None) };
     OwnPolicy::from_text(text).map(Some).ok_or_else(|| strange("policy of an item", text))
+}
+
+fn handed(row: &Row<'_>, column: usize) -> Result<Option<Handed>> {
+    let Some(text) = text_if_any(row, column)? else { return Ok(None) };
+    Handed::from_text(text).map(Some).ok_or_else(|| strange("hand-over", text))
 }
 
 fn time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {

@@ -32,7 +32,7 @@ use redrive_engine::handler::{self, Answer, Handler, Reply, Request};
 use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
 use tokio::sync::Semaphore;
 
-use crate::protocol::{self, Decoder};
+use crate::protocol::{self, Decoder, Defer};
 use crate::secrets::Secrets;
 use crate::service::Now;
 use crate::shortage::is_shortage;
@@ -69,6 +69,8 @@ pub struct CommandSpec {
     pub output: Option<String>,
     /// Where in the output the verdict stands: a JSON pointer. `None`: nowhere.
     pub verdict: Option<String>,
+    /// How answers that come later are waited for; `None`: none does.
+    pub defer: Option<Defer>,
     /// How many items a child answers before it is ended and another takes its place. `None`: no end.
     pub recycle_after: Option<u64>,
     /// Where somebody looks on.
@@ -86,6 +88,7 @@ impl CommandSpec {
             processes: 1,
             output: None,
             verdict: None,
+            defer: None,
             recycle_after: None,
             tap: None,
         }
@@ -140,7 +143,12 @@ impl CommandHandler {
                 cwd: spec.cwd,
             },
             max_answer: spec.max_answer,
-            decoder: Decoder { secrets: Secrets::new(secrets), output: spec.output, verdict: spec.verdict },
+            decoder: Decoder {
+                secrets: Secrets::new(secrets),
+                output: spec.output,
+                verdict: spec.verdict,
+                defer: spec.defer,
+            },
             recycle_after: spec.recycle_after,
             restarts: None,
             starts: AtomicU64::new(0),
@@ -320,7 +328,7 @@ impl Handler for CommandHandler {
             let failure = Failure::new(Class::Retryable, Kind::Process, "the stage is closed");
             return Reply::Whole(failure).into();
         };
-        let mut line = protocol::encode(&request);
+        let mut line = protocol::encode_with(&request, self.decoder.defer.as_ref());
         line.push(b'\n');
         if let Some(tap) = &self.tap {
             tap.sent(self.shown(&line));

@@ -110,13 +110,8 @@ mod tests {
     use super::*;
 
     fn judged(expression: &str, payload: &str) -> String {
-        let item = Input {
-            id: ItemId::derive(RunId(1), None, "k1", ContentHash::of(&[])),
-            key: "k1".into(),
-            attempt: 1,
-            payload: payload.as_bytes().into(),
-            idempotency_key: "i".into(),
-        };
+        let id = ItemId::derive(RunId(1), None, "k1", ContentHash::of(&[]));
+        let item = Input::new(id, "k1", payload.as_bytes().into(), "i");
         match FilterHandler::new(expression).unwrap().judge(&item) {
             ItemReply::Output(None) => "passed".to_owned(),
             ItemReply::Filtered(reason) => format!("filtered: {reason}"),

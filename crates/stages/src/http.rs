@@ -3,6 +3,8 @@
 //! One request per call: no redirects, no proxies from the environment, no tries of its own. Of an answer no more is
 //! read than may be kept. Dropping the call's future closes its connection.
 
+mod poll;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,15 +13,22 @@ use redrive_core::classify;
 use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::Payload;
-use redrive_engine::handler::{Answer, Handler, Reply, Request};
+use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 use redrive_engine::tap::Tap;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::outbound::Reach;
-use crate::protocol;
+use crate::protocol::{self, Defer};
 use crate::service::{self, Fault, Now, Service, ServiceSpec};
 use crate::usage;
 use crate::webhook::{self, Signer};
+use poll::{Poll, names_results};
+
+/// The status of what is begun with and not done.
+const ACCEPTED: u16 = 202;
+/// Headers by which a handler that gets the bare payload is told what an answer names, and where it goes.
+const TOKEN: HeaderName = HeaderName::from_static("redrive-answer-token");
+const URL: HeaderName = HeaderName::from_static("redrive-answer-url");
 
 /// What the body of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,6 +61,10 @@ pub struct HttpSpec {
     pub output: Option<String>,
     /// Where in the output the verdict stands: a JSON pointer. `None`: nowhere.
     pub verdict: Option<String>,
+    /// How answers that come later are waited for; `None`: none does.
+    pub defer: Option<Defer>,
+    /// Where answers are asked for by GET: `{id}` stands for the work, `{ticket}` for what the service gave.
+    pub poll: Option<String>,
     /// How many calls may be open at once, and so how many connections are worth keeping.
     pub concurrency: usize,
     /// How long making a connection may take.
@@ -74,6 +87,8 @@ impl HttpSpec {
             max_answer: 16 << 20,
             output: None,
             verdict: None,
+            defer: None,
+            poll: None,
             concurrency: 1,
             connect_timeout: Duration::from_secs(10),
             reach: Reach::default(),
@@ -86,6 +101,7 @@ impl HttpSpec {
 pub struct HttpHandler {
     service: Service,
     body: BodyForm,
+    poll: Option<Poll>,
     signer: Option<Signer>,
     now: Now,
 }
@@ -96,26 +112,46 @@ impl HttpHandler {
     /// # Errors
     /// Says which part of the specification cannot be used; shows no secret.
     pub fn new(spec: HttpSpec, now: Now) -> Result<Self, String> {
-        let service = ServiceSpec {
-            url: service::address("url", &spec.url)?,
+        let service = |url| ServiceSpec {
+            url,
             headers: &spec.headers,
             secret_headers: &spec.secret_headers,
             secret: spec.signing_secret.as_deref(),
             max_answer: spec.max_answer,
-            output: spec.output,
-            verdict: spec.verdict,
+            output: spec.output.clone(),
+            verdict: spec.verdict.clone(),
+            defer: spec.defer.clone(),
             concurrency: spec.concurrency,
             connect_timeout: spec.connect_timeout,
-            reach: spec.reach,
-            tap: spec.tap,
+            reach: spec.reach.clone(),
+            tap: spec.tap.clone(),
         };
         let signer = spec.signing_secret.as_deref().map(Signer::new).transpose()?;
-        Ok(Self { service: Service::new(service, now.clone())?, body: spec.body, signer, now })
+        let asked = service(service::address("url", &spec.url)?);
+        let poll = spec.poll.as_deref().map(|template| {
+            let host = Service::new(service(poll::address(template, "0", "0")?), now.clone())?;
+            Ok::<_, String>(Poll {
+                template: template.to_owned(),
+                bare: spec.body == BodyForm::Payload,
+                service: host,
+            })
+        });
+        let (service, poll) = (Service::new(asked, now.clone())?, poll.transpose()?);
+        Ok(Self { service, body: spec.body, poll, signer, now })
+    }
+
+    /// What a handler that gets the bare payload needs to answer later.
+    fn answer_headers(&self, item: &Input) -> HeaderMap {
+        let Some(defer) = &self.service.decoder.defer else { return HeaderMap::new() };
+        let all = [(TOKEN, Some(item.token.to_string())), (URL, defer.answer_url(item))];
+        let given =
+            all.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(&value?).ok()?)));
+        given.collect()
     }
 
     async fn ask(&self, request: &Request) -> Result<Answer, Failure> {
         let body = match (self.body, request.items.as_slice()) {
-            (BodyForm::Protocol, _) => protocol::encode(request),
+            (BodyForm::Protocol, _) => protocol::encode_with(request, self.service.decoder.defer.as_ref()),
             (BodyForm::Payload | BodyForm::Webhook, [item]) => item.payload.to_vec(),
             (BodyForm::Payload | BodyForm::Webhook, items) => {
                 let text = format!("such a body takes one item, not {}; set batch = 1", items.len());
@@ -124,12 +160,19 @@ impl HttpHandler {
         };
         let more = match (self.body, request.items.as_slice()) {
             (BodyForm::Webhook, [item]) => webhook::headers(item, (self.now)(), &body, self.signer.as_ref()),
+            (BodyForm::Payload, [item]) => self.answer_headers(item),
             _ => HeaderMap::new(),
         };
         let items = request.items.iter().collect::<Vec<_>>();
         let exchange = self.service.post_with(body, &items, more).await;
         let decoder = &self.service.decoder;
+        let deferred = decoder.defer.as_ref().filter(|_| exchange.status == Some(ACCEPTED));
         let (reply, usage) = match (exchange.result, self.body, request.items.as_slice()) {
+            (Ok(bytes), ..) if deferred.is_some_and(|_| !names_results(&bytes)) => {
+                let over =
+                    request.items.iter().filter_map(|_| deferred.map(|defer| defer.hand_over(None, None)));
+                (Reply::Items(over.collect()), None)
+            }
             (Ok(bytes), BodyForm::Payload, [item]) => (decoder.read_bare(&bytes, item), None),
             (Ok(_), BodyForm::Webhook, _) => (Reply::Items(vec![ItemReply::Output(None)]), None),
             (Ok(bytes), ..) => {
@@ -150,10 +193,19 @@ impl HttpHandler {
 #[async_trait]
 impl Handler for HttpHandler {
     async fn call(&self, request: Request) -> Answer {
+        if let ([item], Some(poll)) = (request.items.as_slice(), &self.poll)
+            && let Some(handed) = &item.handed
+        {
+            return poll.ask(item, handed).await;
+        }
         self.ask(&request).await.unwrap_or_else(|failure| Reply::Whole(failure).into())
     }
 
     fn tokens(&self, payload: &Payload) -> u64 {
         usage::of_bytes(payload)
+    }
+
+    fn asks_every(&self) -> Option<Duration> {
+        self.service.decoder.defer.as_ref().and_then(|defer| defer.every)
     }
 }

@@ -7,6 +7,7 @@
 //! | [`openai`] | texts to vectors and prompts to answers, by a service compatible with OpenAI's |
 //! | [`command`] | sends a batch to a long-lived child process, one line each way |
 //! | [`external`] | lays a batch out for workers that ask over HTTP, under a lease |
+//! | [`event`] | hands items over to whoever hears of them, and answers later |
 //! | [`filter`] | takes items out by a CEL expression |
 //! | [`pass`] | lets every item through |
 //! | `service` | the POST that `http` and `openai` share: limits, hints, faults, bounded answers |
@@ -15,6 +16,7 @@
 //! No handler keeps time and none tries again: the engine drops a call's future when its time is up, and what the
 //! future held (a connection, a child with everything it started) ends with it.
 pub mod command;
+pub mod event;
 pub mod external;
 pub mod filter;
 pub mod http;
@@ -30,6 +32,7 @@ mod usage;
 mod webhook;
 
 pub use command::{CommandHandler, CommandSpec, RestartBudget};
+pub use event::EventHandler;
 pub use external::{ExternalHandler, WorkBoard};
 pub use filter::FilterHandler;
 pub use http::{BodyForm, HttpHandler, HttpSpec};

@@ -4,6 +4,7 @@
 //! counts only when it names an item of the request and says exactly one thing about it. What can be told apart is
 //! judged item by item; an answer in which nothing can be told apart fails the call as a whole.
 
+mod defer;
 mod look;
 mod place;
 mod result;
@@ -19,6 +20,7 @@ use redrive_engine::handler::{Input, Reply, Request};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub use defer::Defer;
 pub(crate) use look::look_up;
 pub use place::place_output;
 
@@ -35,6 +37,12 @@ const EXCERPT: usize = 300;
 /// was edited is not taken for a repetition. `item` is the id that operators know.
 #[must_use]
 pub fn encode(request: &Request) -> Vec<u8> {
+    encode_with(request, None)
+}
+
+/// The same, with what each item needs to be answered later.
+#[must_use]
+pub fn encode_with(request: &Request, defer: Option<&Defer>) -> Vec<u8> {
     let payloads: usize = request.items.iter().map(|item| item.payload.len() + item.key.len() + 144).sum();
     let mut line = Vec::with_capacity(payloads + 64);
     line.extend_from_slice(b"{\"stage\":");
@@ -48,7 +56,11 @@ pub fn encode(request: &Request) -> Vec<u8> {
         push_string(&mut line, &item.idempotency_key);
         line.extend_from_slice(format!(",\"item\":\"{}\",\"key\":", item.id).as_bytes());
         push_string(&mut line, &item.key);
-        line.extend_from_slice(format!(",\"attempt\":{},\"payload\":", item.attempt).as_bytes());
+        line.extend_from_slice(format!(",\"attempt\":{}", item.attempt).as_bytes());
+        if let Some(defer) = defer {
+            defer.push(&mut line, item);
+        }
+        line.extend_from_slice(b",\"payload\":");
         // Inside a JSON string a line feed is escaped, so a bare one is only space between tokens.
         line.extend(item.payload.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));
         line.push(b'}');
@@ -76,6 +88,8 @@ pub struct Decoder {
     pub output: Option<String>,
     /// Where in the output the verdict stands: a JSON pointer. `None`: nowhere.
     pub verdict: Option<String>,
+    /// How answers that come later are waited for; `None`: none does.
+    pub defer: Option<Defer>,
 }
 
 /// An answer that was read.
@@ -152,6 +166,23 @@ impl Decoder {
             false => Some(self.said_of(&entries, item, &[])),
         });
         Ok(replies.collect())
+    }
+
+    /// Reads the result of one item that comes by itself, and may name the item or not.
+    ///
+    /// # Errors
+    /// What is wrong with it, where it is no result.
+    pub fn read_result(&self, result: &RawValue, item: &Input) -> Result<ItemReply, String> {
+        let entry = Entry::read(result).ok_or("it is no object, or has a field twice")?;
+        if entry.id().is_some_and(|id| id != *item.idempotency_key) {
+            return Err("its `id` is of other work".to_owned());
+        }
+        match self.reply(&entry, result, item) {
+            ItemReply::Failed { failure, .. } if failure.kind == Kind::Answer => {
+                Err(failure.message().to_owned())
+            }
+            reply => Ok(reply),
+        }
     }
 
     /// The failure that an `error` names.

@@ -18,10 +18,10 @@ use redrive_core::time::Timestamp;
 use redrive_engine::handler::Input;
 use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Response, Url};
+use reqwest::{Client, Method, Response, Url};
 
 use crate::outbound::{Looking, Reach, Refused};
-use crate::protocol::{self, Decoder};
+use crate::protocol::{self, Decoder, Defer};
 use crate::secrets::Secrets;
 
 pub(crate) use headers::span;
@@ -59,6 +59,7 @@ pub(crate) struct ServiceSpec<'a> {
     pub(crate) max_answer: usize,
     pub(crate) output: Option<String>,
     pub(crate) verdict: Option<String>,
+    pub(crate) defer: Option<Defer>,
     pub(crate) concurrency: usize,
     pub(crate) connect_timeout: Duration,
     /// Whom it may call.
@@ -86,6 +87,8 @@ pub(crate) struct Service {
 pub(crate) struct Exchange {
     /// What the service said about its limits.
     pub(crate) limits: Limits,
+    /// The status, where there was one.
+    pub(crate) status: Option<u16>,
     /// The body of a success, or what went wrong.
     pub(crate) result: Result<Vec<u8>, Fault>,
 }
@@ -108,6 +111,13 @@ pub(crate) enum Fault {
     },
 }
 
+impl Exchange {
+    /// Nothing came back.
+    fn none(failure: Failure) -> Self {
+        Self { limits: Limits::default(), status: None, result: Err(Fault::Failed(failure)) }
+    }
+}
+
 impl Service {
     /// Prepares the calls; connects to nothing.
     pub(crate) fn new(spec: ServiceSpec<'_>, now: Now) -> Result<Self, String> {
@@ -126,7 +136,7 @@ impl Service {
             target: target.to_string(),
             headers: header_map(&spec)?,
             max_answer: spec.max_answer,
-            decoder: Decoder { secrets, output: spec.output, verdict: spec.verdict },
+            decoder: Decoder { secrets, output: spec.output, verdict: spec.verdict, defer: spec.defer },
             url,
             now,
             tap: spec.tap,
@@ -140,17 +150,33 @@ impl Service {
 
     /// The same with headers of this call alone.
     pub(crate) async fn post_with(&self, body: Vec<u8>, items: &[&Input], more: HeaderMap) -> Exchange {
+        self.send(Method::POST, self.url.clone(), body, items, more).await
+    }
+
+    /// Asks at an address of the same host, and reads what comes back.
+    pub(crate) async fn get(&self, url: Url, item: &Input) -> Exchange {
+        self.send(Method::GET, url, Vec::new(), &[item], HeaderMap::new()).await
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        body: Vec<u8>,
+        items: &[&Input],
+        more: HeaderMap,
+    ) -> Exchange {
         if let Some(why) = &self.refused {
             let failure = fault::of_reach(why, &self.target, &self.decoder);
-            return Exchange { limits: Limits::default(), result: Err(Fault::Failed(failure)) };
+            return Exchange::none(failure);
         }
         let key = idempotency_key(items);
         if let Some(tap) = &self.tap {
-            tap.sent(self.shown(&body, &key));
+            tap.sent(self.shown(&method, &body, &key));
         }
         let post = self
             .client
-            .post(self.url.clone())
+            .request(method, url)
             .headers(self.headers.clone())
             .headers(more)
             .header(IDEMPOTENCY_KEY, key)
@@ -159,7 +185,7 @@ impl Service {
             Ok(response) => response,
             Err(error) => {
                 let failure = fault::of_sending(error, &self.target, &self.decoder);
-                return Exchange { limits: Limits::default(), result: Err(Fault::Failed(failure)) };
+                return Exchange::none(failure);
             }
         };
         let limits = headers::limits(response.headers(), (self.now)());
@@ -172,11 +198,11 @@ impl Service {
         if let Some(tap) = &self.tap {
             tap.came(self.came(status, &result));
         }
-        Exchange { limits, result }
+        Exchange { limits, status: Some(status), result }
     }
 
     /// What is sent, as it may be shown.
-    fn shown(&self, body: &[u8], key: &HeaderValue) -> Wire {
+    fn shown(&self, method: &Method, body: &[u8], key: &HeaderValue) -> Wire {
         let hidden = |value: &HeaderValue| match value.is_sensitive() {
             true => REDACTED.to_owned(),
             false => self.decoder.secrets.clean(value.as_bytes(), MOST_SHOWN),
@@ -187,7 +213,7 @@ impl Service {
         // A query may hold anything.
         let query = if self.url.query().is_some() { "?…" } else { "" };
         Wire {
-            to: format!("POST {}{query}", self.target),
+            to: format!("{method} {}{query}", self.target),
             headers,
             body: self.decoder.secrets.clean(body, MOST_SHOWN),
             bytes: body.len(),

@@ -37,23 +37,34 @@ pub struct StageVitals {
     pub run: RunId,
     /// The stage.
     pub stage: StageNo,
-    /// When the next waiting item is due; `None` when none waits.
+    /// When the next waiting item is due; `None` when none waits. What waits for an answer waits for no worker.
     pub next_due: Option<Timestamp>,
     /// Items that are held by a worker that was retired or whose lease is over.
     pub orphans: u64,
-    /// Items that wait and are overdue.
+    /// Items that wait for a worker and are overdue.
     pub overdue: u64,
     /// Items that were tried before and whose time has not come.
     pub backing_off: u64,
     /// Items that were tried before, whose time has come since the moment that was asked about, and that wait in line.
     pub came_due: u64,
+    /// Items that wait for an answer, and were to be looked after for it before the moment from which on others are overdue.
+    pub unanswered: u64,
 }
 
 impl StageVitals {
     /// A stage where nothing is.
     #[must_use]
     pub fn of(run: RunId, stage: StageNo) -> Self {
-        Self { run, stage, next_due: None, orphans: 0, overdue: 0, backing_off: 0, came_due: 0 }
+        Self {
+            run,
+            stage,
+            next_due: None,
+            orphans: 0,
+            overdue: 0,
+            backing_off: 0,
+            came_due: 0,
+            unanswered: 0,
+        }
     }
 }
 

@@ -187,6 +187,7 @@ fn standing(items: &[StuckItem], screen: &Screen) -> String {
         let (what, tone) = match item.what {
             Standstill::Stuck => ("stuck", Tone::Bad),
             Standstill::Slow => ("slow", Tone::Wait),
+            Standstill::Awaited => ("awaited", Tone::Wait),
             Standstill::Starved => ("starved", Tone::Wait),
         };
         table.row([
@@ -229,6 +230,7 @@ mod tests {
             throttles: 1,
             generation: 0,
             due: (state == StateKind::Waiting).then(|| moment(40_000).to_string()),
+            awaited: None,
             created_at: moment(-200_000_000).to_string(),
             updated_at: moment(-42_000).to_string(),
         }

@@ -107,17 +107,21 @@ async fn sleep(
 
 /// How many items wait for what.
 fn waiting(items: &[Item], plan: &Plan) -> Vec<String> {
-    let mut groups: BTreeMap<(u16, Option<&str>), u64> = BTreeMap::new();
+    let mut groups: BTreeMap<(u16, bool, Option<&str>), u64> = BTreeMap::new();
     for item in items {
-        *groups.entry((item.stage.0, item.last.as_ref().map(|last| last.class.name()))).or_default() += 1;
+        let class = item.last.as_ref().map(|last| last.class.name()).filter(|_| item.handed.is_none());
+        *groups.entry((item.stage.0, item.handed.is_some(), class)).or_default() += 1;
     }
     let more = if items.len() == LOOKED_AT { "at least " } else { "" };
-    let words = groups.into_iter().map(|((stage, class), n)| {
+    let words = groups.into_iter().map(|((stage, awaited, class), n)| {
         let name = plan.stage(StageNo(stage)).map_or("?", |stage| &stage.name);
         let (items, wait) = if n == 1 { ("item", "waits") } else { ("items", "wait") };
         match class {
             Some(class) => {
                 format!("{more}{} {items} {wait} for a retry of stage {} ({class})", count(n), safe(name))
+            }
+            None if awaited => {
+                format!("{more}{} {items} {wait} for an answer of stage {}", count(n), safe(name))
             }
             None => format!("{more}{} {items} {wait} for stage {}", count(n), safe(name)),
         }

@@ -47,6 +47,10 @@ pub fn run(report: &RunReport, shut: &[GateReport], screen: &Screen) -> String {
     let shown = named.iter().filter(|(name, n)| *n > 0 || always.contains(name));
     let words: Vec<String> = shown.map(|(name, n)| in_state(name, *n, screen)).collect();
     text.push_str(&format!("  {}\n", words.join(", ")));
+    if report.awaited > 0 {
+        let (items, wait) = if report.awaited == 1 { ("item", "waits") } else { ("items", "wait") };
+        text.push_str(&format!("  answers: {} {items} {wait} for one\n", count(report.awaited)));
+    }
     if report.verdicts.any() {
         text.push_str(&format!("  verdicts: {}\n", verdicts(&report.verdicts, screen)));
     }

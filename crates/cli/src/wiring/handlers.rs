@@ -5,19 +5,23 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use redrive_core::event::ItemReply;
 use redrive_engine::env::{SystemClock, secret, system_now};
 use redrive_engine::external::Board;
-use redrive_engine::handler::Handler;
+use redrive_engine::handler::{Handler, Input};
 use redrive_engine::tap::Tap;
 use redrive_index::mail;
 use redrive_index::{IndexEmbed, ParseHandler, PublishHandler, UpsertHandler};
 use redrive_operate::Wiring;
 use redrive_operate::index::{IndexTarget, ServiceModel};
-use redrive_pipeline::{Body, MailStep, ModelDef, StageDef, StageKind};
+use redrive_pipeline::{Body, DeferDef, MailStep, ModelDef, StageDef, StageKind};
+use redrive_stages::protocol::{Decoder, Defer};
+use redrive_stages::secrets::Secrets;
 use redrive_stages::{
-    BodyForm, CommandHandler, CommandSpec, ExternalHandler, FilterHandler, HttpHandler, HttpSpec, Outbound,
-    PassHandler, Reach, RestartBudget, WorkBoard,
+    BodyForm, CommandHandler, CommandSpec, EventHandler, ExternalHandler, FilterHandler, HttpHandler,
+    HttpSpec, Outbound, PassHandler, Reach, RestartBudget, WorkBoard,
 };
+use serde_json::value::RawValue;
 
 use super::program::{command_folder, find_program};
 use super::{EmbedSettings, MailSettings, ParseSettings};
@@ -85,7 +89,24 @@ impl Wiring for Handlers {
     }
 
     fn check_outbound(&self, stage: &StageDef) -> Result<(), String> {
-        stage.address().map_or(Ok(()), |url| self.reach(stage.outbound).check_url(url))
+        let poll = stage.defer.as_ref().and_then(|defer| defer.poll.as_ref()).map(|poll| poll.url.as_str());
+        let mut all = stage.address().into_iter().chain(poll);
+        all.try_for_each(|url| self.reach(stage.outbound).check_url(url))
+    }
+
+    fn read_answer(&self, stage: &StageDef, item: &Input, result: &RawValue) -> Result<ItemReply, String> {
+        let output = match &stage.kind {
+            StageKind::Http { output, .. }
+            | StageKind::Command { output, .. }
+            | StageKind::Event { output, .. } => output.clone(),
+            _ => return Err(format!("stage {} answers at once", stage.name)),
+        };
+        let secrets = match &stage.kind {
+            StageKind::Http { header_env, .. } => secret_headers(header_env).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let secrets = Secrets::new(secrets.iter().map(|(_, value)| value.as_str()));
+        Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_result(result, item)
     }
 
     fn query_embedder(&self, def: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
@@ -137,6 +158,10 @@ impl Making<'_> {
                 let (output, verdict) = (output.clone(), self.def.verdict.clone());
                 Ok(Arc::new(ExternalHandler::new(board, pipeline, &self.def.name, output, verdict)))
             }
+            StageKind::Event { event, .. } => {
+                let defer = self.def.defer.as_ref().ok_or_else(other_kind)?;
+                Ok(Arc::new(EventHandler::new(event, defer.stuck_after)))
+            }
             StageKind::Embed { .. } => self.embed(),
             StageKind::EmbedBuiltin { .. } => self.embed_builtin(),
             StageKind::Parse { .. } => self.parse(),
@@ -159,6 +184,13 @@ impl Making<'_> {
             }
             StageKind::Pass => Ok(Arc::new(PassHandler::judging(self.def.verdict.clone()))),
         }
+    }
+
+    /// How it waits for answers that come later.
+    fn defer(&self) -> Option<Defer> {
+        let DeferDef { stuck_after, callback, poll } = self.def.defer.as_ref()?;
+        let every = poll.as_ref().map(|poll| poll.every);
+        Some(Defer { within: *stuck_after, every, callback: callback.clone() })
     }
 
     fn concurrency(&self) -> usize {
@@ -192,6 +224,8 @@ impl Making<'_> {
             max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
             output: output.clone(),
             verdict: self.def.verdict.clone(),
+            defer: self.defer(),
+            poll: self.def.defer.as_ref().and_then(|defer| defer.poll.as_ref()).map(|poll| poll.url.clone()),
             concurrency: self.concurrency(),
             reach: self.reach.clone(),
             tap: self.tap.clone(),
@@ -214,6 +248,7 @@ impl Making<'_> {
             processes: self.concurrency(),
             output: output.clone(),
             verdict: self.def.verdict.clone(),
+            defer: self.defer(),
             tap: self.tap.clone(),
             ..CommandSpec::new(command.clone())
         };

@@ -21,6 +21,7 @@ type Scenario = fn(&str) -> bool;
 /// Which points are met in which scenario, and at which visits. Visit 1 has to be met; of the others it is reported.
 const JOBS: &[(Scenario, &[&str], &[u32])] = &[
     (crate::serve_notify::tells_although_one_dies, &["notify.decided", "notify.handed_over"], &[1]),
+    (crate::answers::taken_although_one_dies, &["answer.before_commit", "answer.after_commit"], &[1, 2]),
     (crate::serve_schedules::fires_although_one_dies, &["schedule.decided", "schedule.begun"], &[1]),
     (
         plain,

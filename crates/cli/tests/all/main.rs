@@ -1,6 +1,7 @@
 //! The real binary, driven as people and programs would drive it.
 
 mod again;
+mod answers;
 mod bad_handlers;
 mod bad_input;
 mod budget;

@@ -92,6 +92,8 @@ const TABLE: &[Row] = &[
     ("GET", "/v1/search", Viewer, Json),
     ("GET", "/v1/stats", Viewer, Json),
     ("GET", "/v1/stuck", Viewer, Json),
+    ("POST", "/v1/answers", Worker, Json),
+    ("POST", "/v1/answers/{token}", Worker, Json),
     ("POST", "/v1/work/claim", Worker, Json),
     ("POST", "/v1/work/complete", Worker, Json),
     ("POST", "/v1/work/fail", Worker, Json),

@@ -2,7 +2,7 @@
 
 /// What a game met.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Met([(&'static str, u64); 16]);
+pub(super) struct Met([(&'static str, u64); 18]);
 
 impl Met {
     pub(super) fn count(&mut self, what: &'static str) {

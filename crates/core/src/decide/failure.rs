@@ -167,12 +167,14 @@ impl Desk<'_> {
             LastFailure { group: self.group(&last), ..last }
         });
         match self.item.state {
+            State::Running { .. } if self.item.handed.is_some() => self.unanswered(),
             State::Running { worker, since } => {
                 let mut next = self.to(State::Dead { reason: DeadReason::Expired });
                 next.after.last = last;
                 next.record = Some(self.record((worker, since), Outcome::Expired, None, None));
                 Ok(next)
             }
+            State::Waiting { .. } if self.item.handed.is_some() => self.unanswered(),
             State::Waiting { .. } => {
                 let mut next = self.to(State::Dead { reason: DeadReason::Expired });
                 next.after.last = last;

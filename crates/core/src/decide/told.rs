@@ -1,7 +1,6 @@
 //! What follows from what people and sources say of an item: take it out, bring it back, do it again, go now.
 
 use super::{Desk, Illegal};
-use crate::attempt::Outcome;
 use crate::event::{Gone, Transition, edited_to};
 use crate::failure::{Class, Failure, Kind};
 use crate::id::StageNo;
@@ -40,12 +39,13 @@ impl Desk<'_> {
         let mut next = self.to(State::Superseded { was });
         next.mark = Some(self.mark(what, detail));
         match &self.item.state {
-            State::Waiting { .. } | State::Joining | State::Succeeded | State::Dead { .. } => {}
+            State::Waiting { .. }
+            | State::Running { .. }
+            | State::Joining
+            | State::Succeeded
+            | State::Dead { .. } => next.record = self.broken_off(),
             State::Filtered { reason } => {
                 next.mark = Some(self.mark(what, &format!("{detail}; it was filtered: {reason}")));
-            }
-            State::Running { worker, since } => {
-                next.record = Some(self.record((*worker, *since), Outcome::Cancelled, None, None));
             }
             State::Superseded { .. } | State::Cancelled => return self.illegal("it is taken out already"),
         }
@@ -91,10 +91,7 @@ impl Desk<'_> {
     fn taken_out(&self, state: State, what: &'static str, detail: &str) -> Result<Transition, Illegal> {
         let mut next = self.to(state);
         match self.item.state {
-            State::Waiting { .. } | State::Joining => {}
-            State::Running { worker, since } => {
-                next.record = Some(self.record((worker, since), Outcome::Cancelled, None, None));
-            }
+            State::Waiting { .. } | State::Running { .. } | State::Joining => next.record = self.broken_off(),
             State::Succeeded
             | State::Filtered { .. }
             | State::Superseded { .. }
@@ -168,7 +165,12 @@ impl Desk<'_> {
         if self.plan.deadline_of(self.item).is_some_and(|deadline| due > deadline) {
             return self.illegal("it is not worth a try any more then");
         }
-        let mut next = self.to(State::Waiting { due, cause: None });
+        let mut next = match &self.item.handed {
+            // An answer can be asked for sooner or later; until when it is awaited stays as it is.
+            Some(handed) if due > handed.until => return self.illegal("no answer is awaited then any more"),
+            Some(handed) => self.awaiting(handed.clone(), due),
+            None => self.to(State::Waiting { due, cause: None }),
+        };
         next.mark = Some(self.mark("rescheduled", &rescheduled(&self.stage.name, self.item.attempt)));
         Ok(next)
     }

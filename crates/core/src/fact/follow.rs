@@ -31,6 +31,8 @@ impl Happened {
             | Event::ClockSteppedBack
             | Event::Rescheduled { .. } => Self::Nothing,
             Event::Finished(_)
+            | Event::Answered(_)
+            | Event::Unanswered
             | Event::LeaseExpired
             | Event::DeadlinePassed
             | Event::ContentDamaged { .. }
@@ -52,6 +54,11 @@ pub(crate) fn follow(happened: Happened, before: &Item, next: &Transition) -> Fa
     let after = &next.after;
     match happened {
         Happened::Nothing => Facts::default(),
+        // What is asked for again and again was told when it was handed over.
+        Happened::Ended if after.handed.is_some() => {
+            let told: &[FactKind] = if before.handed.is_none() { &[FactKind::HandedOver] } else { &[] };
+            Facts::at(before, Kinds::of(told))
+        }
         Happened::Ended => Facts::at(before, of_attempt(next).and(of_state(&after.state))),
         Happened::Joined => {
             let passed = match after.state.kind() {

@@ -15,6 +15,8 @@ pub enum FactKind {
     Throttled,
     /// It is to be tried again after a failure.
     RetryScheduled,
+    /// It was handed over, and its answer is awaited.
+    HandedOver,
     /// It became children, and waits for them.
     Expanded,
     /// Its children are finished.
@@ -59,11 +61,12 @@ pub enum FactKind {
 
 impl FactKind {
     /// Every kind, in the order in which those of one change are told.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Admitted,
         Self::Failed,
         Self::Throttled,
         Self::RetryScheduled,
+        Self::HandedOver,
         Self::Expanded,
         Self::Joined,
         Self::StagePassed,
@@ -94,6 +97,7 @@ impl FactKind {
             Self::Failed => "item.failed",
             Self::Throttled => "item.throttled",
             Self::RetryScheduled => "item.retry_scheduled",
+            Self::HandedOver => "item.handed_over",
             Self::Expanded => "item.expanded",
             Self::Joined => "item.joined",
             Self::StagePassed => "item.stage_passed",
@@ -124,7 +128,7 @@ impl FactKind {
     }
 
     pub(super) fn has_due(self) -> bool {
-        matches!(self, Self::RetryScheduled | Self::Throttled | Self::Redriven)
+        matches!(self, Self::RetryScheduled | Self::Throttled | Self::Redriven | Self::HandedOver)
     }
 
     pub(super) fn is_death(self) -> bool {

@@ -45,11 +45,13 @@ pub enum Cause {
     Crash,
     /// It waits until the gate of its stage lets it through.
     Gate,
+    /// It was handed over, and its answer comes later.
+    Answer,
 }
 
 impl Cause {
     /// Every cause, in a fixed order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Immediate,
         Self::Backoff,
         Self::SlowTier,
@@ -59,6 +61,7 @@ impl Cause {
         Self::Quota,
         Self::Crash,
         Self::Gate,
+        Self::Answer,
     ];
 
     /// The name used in JSON, SQL, metrics and on the command line.
@@ -74,6 +77,7 @@ impl Cause {
             Self::Quota => "quota",
             Self::Crash => "crash",
             Self::Gate => "gate",
+            Self::Answer => "answer",
         }
     }
 

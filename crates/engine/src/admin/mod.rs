@@ -3,6 +3,7 @@
 //! An operation on many items is durable: it is kept with how far it is, in the same transaction as the items it
 //! changed, so that it can be gone on with after a crash, and tells afterwards who asked for what.
 
+mod answer;
 mod cancel;
 mod frozen;
 mod gates;
@@ -23,6 +24,7 @@ mod retry;
 mod selection;
 mod set;
 
+pub use answer::{AnswerRules, Answered, answer};
 pub use cancel::cancel;
 pub use frozen::{Foreseen, Seen, preview_items, redrive_seen};
 pub use gates::{change_gate, resume_gates};

@@ -5,6 +5,7 @@ mod life;
 mod parts;
 mod sentence;
 
+use redrive_core::answer::{AnswerToken, Handed};
 use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::{Item, State, StateKind};
 use redrive_core::plan::Plan;
@@ -17,7 +18,7 @@ use super::crew::Crew;
 use super::gates::gate_report;
 use super::pauses::PauseView;
 use crate::env::Env;
-use attempt::{attempt_view, running_attempt};
+use attempt::{attempt_view, open_attempt};
 pub use life::{Life, explain_life, read_lives};
 use sentence::{Around, said, sentence};
 
@@ -88,6 +89,9 @@ pub struct ItemView {
     pub retry: Option<serde_json::Value>,
     /// When it is due.
     pub due: Option<String>,
+    /// What is known of its answer, while one is awaited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub awaited: Option<AwaitedView>,
     /// When it was submitted.
     pub created_at: String,
     /// When it last changed.
@@ -100,6 +104,35 @@ pub struct ItemView {
     /// In what way its content is damaged, where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
+}
+
+/// What is known of an answer that is awaited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AwaitedView {
+    /// When the item was handed over.
+    pub since: String,
+    /// Until when the answer is awaited.
+    pub until: String,
+    /// What the answer names.
+    pub token: String,
+    /// What it is asked for by, where the service gave something.
+    pub ticket: Option<String>,
+    /// The name of the event by which the item was handed over, where it was by one.
+    pub event: Option<String>,
+}
+
+impl AwaitedView {
+    /// Shows what is known of the answer of an item.
+    #[must_use]
+    pub fn new(item: &Item, handed: &Handed) -> Self {
+        Self {
+            since: handed.at.to_string(),
+            until: handed.until.to_string(),
+            token: AnswerToken::of(item).to_string(),
+            ticket: handed.ticket.as_deref().map(str::to_owned),
+            event: handed.route.as_deref().map(str::to_owned),
+        }
+    }
 }
 
 impl ItemView {
@@ -135,6 +168,7 @@ impl ItemView {
                 State::Waiting { due, .. } => Some(due.to_string()),
                 _ => None,
             },
+            awaited: item.handed.as_ref().map(|handed| AwaitedView::new(item, handed)),
             created_at: item.created_at.to_string(),
             updated_at: item.updated_at.to_string(),
             deadline: item.deadline.map(|deadline| deadline.to_string()),
@@ -272,7 +306,7 @@ impl Explanation {
             view.message = failed.map(|failure| failure.message.to_string());
         }
         let mut shown: Vec<AttemptView> = attempts.iter().map(|row| attempt_view(row, plan)).collect();
-        shown.extend(running_attempt(item, plan));
+        shown.extend(open_attempt(item, plan));
         let marks = marks.iter().map(|mark| MarkView {
             at: mark.at.to_string(),
             what: mark.what.to_owned(),

@@ -19,8 +19,8 @@ pub use crate::counts::{all_counts, dead_items, live_items};
 pub use check::{AuditPage, CheckReport, LawReport, Runs, audit_page, check};
 pub use crew::Crew;
 pub use explain::{
-    AttemptView, Example, Explanation, ItemView, Life, MarkView, NEWEST, PartFailure, Parts, attempts_before,
-    explain, explain_life, find_item, read_lives,
+    AttemptView, AwaitedView, Example, Explanation, ItemView, Life, MarkView, NEWEST, PartFailure, Parts,
+    attempts_before, explain, explain_life, find_item, read_lives,
 };
 pub use failures::{
     FailedItem, FailedRun, FailureAfter, FailureOrder, FailurePlace, FailureQuery, FailureReport,

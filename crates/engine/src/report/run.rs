@@ -15,7 +15,7 @@ use super::pauses::{PauseView, pauses_on};
 use super::usage::{UsageReport, usage};
 use super::verdicts::{VerdictCounts, verdicts};
 use crate::admit::News;
-use crate::counts::{CountersOf, counts, is_own, judged_counts, own_counts};
+use crate::counts::{CountersOf, awaited, counts, is_own, judged_counts, own_counts};
 use crate::identity::is_gone;
 
 /// How a run stands, as `--json` prints it.
@@ -39,6 +39,8 @@ pub struct RunReport {
     pub paused: Vec<PauseView>,
     /// Its own items by state.
     pub counts: Counts,
+    /// How many of all its items, children included, are handed over and wait for their answer; they are among the waiting.
+    pub awaited: u64,
     /// Those of them that succeeded, by their verdict.
     pub verdicts: VerdictCounts,
     /// Attempts of all its items, children included.
@@ -128,6 +130,8 @@ pub struct StageReport {
     pub below: Option<String>,
     /// Items that are at it, or ended at it.
     pub counts: Counts,
+    /// Those that are handed over and wait for their answer; they are among the waiting.
+    pub awaited: u64,
     /// Those that succeeded with it, by their verdict.
     pub verdicts: VerdictCounts,
     /// Its attempts.
@@ -198,6 +202,7 @@ fn log_left(report: &RunReport) {
         filtered = counts.filtered,
         dead = counts.dead,
         waiting = counts.waiting,
+        awaited = report.awaited,
         superseded = counts.superseded,
         cancelled = counts.cancelled,
         attempts = report.attempts.total,
@@ -299,6 +304,7 @@ fn report(
             .clone()
             .or_else(|| unasked.map(|stage| format!("no external worker asks for stage {stage}"))),
         paused: pauses_on(pauses, &row.spec.pipeline),
+        awaited: awaited(counters, |_| true),
         verdicts: verdicts(counters, own.succeeded, |stage| is_own(plan, stage)),
         counts: own,
         attempts: attempts(counters, |_| true),
@@ -347,6 +353,7 @@ fn stages(counters: &[Counter], plan: &Plan) -> Vec<StageReport> {
             name: stage.name.clone(),
             below: stage.owner.and_then(|owner| plan.stage(owner)).map(|owner| owner.name.clone()),
             counts,
+            awaited: awaited(counters, |at| at == no),
             verdicts: verdicts(counters, counts.succeeded, |at| at == no),
             attempts: attempts(counters, |at| at == no),
             usage: usage(counters, |at| at == no),

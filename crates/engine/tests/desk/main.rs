@@ -117,6 +117,7 @@ fn claimed(n: i64) -> ClaimedItem {
         crashes: 0,
         earlier: 0,
         policy: None,
+        handed: None,
         first_failed_at: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),

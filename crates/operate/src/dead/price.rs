@@ -123,6 +123,7 @@ fn is_free(kind: &StageKind) -> bool {
         StageKind::Http { .. }
         | StageKind::Command { .. }
         | StageKind::External { .. }
+        | StageKind::Event { .. }
         | StageKind::Embed { .. }
         | StageKind::Chat { .. } => false,
     }

@@ -8,6 +8,7 @@ use redrive_core::id::{ItemId, ItemSeq, RunId, StageNo};
 use redrive_core::item::{DeadReason, Item, State, StateKind};
 use redrive_core::verdict::Verdict;
 use redrive_engine::last_words::{LastWords, with_words};
+use redrive_engine::report::AwaitedView;
 use redrive_store::{ItemFilter, ItemQuery};
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,8 @@ pub struct ItemRow {
     pub generation: u32,
     /// When it may go; `null` unless it waits.
     pub due: Option<String>,
+    /// What is known of its answer, while one is awaited; `null` otherwise.
+    pub awaited: Option<AwaitedView>,
     /// When it was submitted.
     pub created_at: String,
     /// When it last changed.
@@ -115,6 +118,7 @@ impl ItemRow {
                 State::Waiting { due, .. } => Some(due.to_string()),
                 _ => None,
             },
+            awaited: item.handed.as_ref().map(|handed| AwaitedView::new(item, handed)),
             created_at: item.created_at.to_string(),
             updated_at: item.updated_at.to_string(),
         }

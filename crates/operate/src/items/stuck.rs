@@ -1,12 +1,13 @@
 //! Items that nothing happens to: held by nobody, in hand for long, or due for long and not taken.
 //!
-//! Stuck is not starved. A stuck item is held by a worker that vanished, and is taken over by whoever works on its run. A
-//! starved one waits in line past its time, and is never failed for that.
+//! Stuck is not starved. A stuck item is held by a worker that vanished, or was handed over and has no answer: it is taken over by
+//! whoever works on its run. A starved one waits in line past its time, and is never failed for that.
 
 use std::time::Duration;
 
 use redrive_core::id::{ItemId, ItemSeq, RunId};
 use redrive_core::item::{Item, State, StateKind};
+use redrive_core::tally::Metric;
 use redrive_core::time::Timestamp;
 use redrive_engine::report::Crew;
 use redrive_store::{ItemFilter, ItemQuery, Pauses, RunFilter, RunRow};
@@ -46,10 +47,12 @@ pub struct StuckList {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standstill {
-    /// Its worker vanished.
+    /// Its worker vanished, or its answer has not come in time.
     Stuck,
     /// A worker that is alive has had it for long.
     Slow,
+    /// It was handed over for long, and its answer is awaited.
+    Awaited,
     /// It is due, and nobody takes it.
     Starved,
 }
@@ -95,8 +98,10 @@ pub async fn stuck(floor: &Floor, request: &Stuck) -> Result<StuckList> {
     let mut found = Vec::new();
     for row in &rows(floor, request.run).await? {
         look.held(row, None, usize::MAX, &mut found).await?;
-        let most = found.len() + limit + 1;
-        look.due(row, None, most, &mut found).await?;
+        for part in [Part::Awaited, Part::Due] {
+            let most = found.len() + limit + 1;
+            look.part(part, row, None, most, &mut found).await?;
+        }
     }
     let mut items: Vec<StuckItem> = found.into_iter().map(|(_, item)| item).collect();
     longest_first(&mut items);
@@ -119,11 +124,10 @@ pub async fn stuck_page(floor: &Floor, request: &Stuck, after: Option<&str>) -> 
             continue;
         }
         let here = after.as_ref().filter(|after| after.run == row.id);
-        if here.is_none_or(|after| after.held) {
-            look.held(row, here.map(|after| after.item), most, &mut found).await?;
+        for part in Part::ALL.into_iter().filter(|part| here.is_none_or(|after| *part >= after.part)) {
+            let after = here.filter(|after| after.part == part).map(|after| after.item);
+            look.part(part, row, after, most, &mut found).await?;
         }
-        let due_after = here.filter(|after| !after.held).map(|after| after.item);
-        look.due(row, due_after, most, &mut found).await?;
     }
     let more = found.len() > limit;
     found.truncate(limit);
@@ -145,28 +149,42 @@ fn longest_first(items: &mut [StuckItem]) {
     items.sort_by(|a, b| b.for_ms.cmp(&a.for_ms).then_with(|| a.id.cmp(&b.id)));
 }
 
-/// Where an item was found: in its run first those that are held, then those that are due, each by number.
+/// What of a run is looked through, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Held,
+    Awaited,
+    Due,
+}
+
+impl Part {
+    const ALL: [Self; 3] = [Self::Held, Self::Awaited, Self::Due];
+}
+
+/// Where an item was found: in which part of its run, each by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     run: RunId,
-    held: bool,
+    part: Part,
     item: ItemSeq,
 }
 
 impl Place {
     fn cursor(self) -> String {
-        format!("{}.{}.{}", self.run.0, u8::from(self.held), self.item.0)
+        format!("{}.{}.{}", self.run.0, self.part as u8, self.item.0)
     }
 
     fn read(cursor: &str) -> Result<Self> {
         let numbers: Vec<i64> = cursor.split('.').filter_map(|part| part.parse().ok()).collect();
-        match numbers[..] {
-            [run, held @ (0 | 1), item] => Ok(Self { run: RunId(run), held: held == 1, item: ItemSeq(item) }),
-            _ => {
-                let hint = "take `next` of the page before, and nothing else";
-                Err(Error::wrong("that is no cursor of this list").hint(hint))
-            }
-        }
+        let place = match numbers[..] {
+            [run, part @ 0..=2, item] => Some((run, Part::ALL[part as usize], item)),
+            _ => None,
+        };
+        let Some((run, part, item)) = place else {
+            let hint = "take `next` of the page before, and nothing else";
+            return Err(Error::wrong("that is no cursor of this list").hint(hint));
+        };
+        Ok(Self { run: RunId(run), part, item: ItemSeq(item) })
     }
 }
 
@@ -195,6 +213,22 @@ impl<'a> Look<'a> {
         })
     }
 
+    /// Items of one part of a run, until so many are found.
+    async fn part(
+        &self,
+        part: Part,
+        row: &RunRow,
+        after: Option<ItemSeq>,
+        most: usize,
+        found: &mut Found,
+    ) -> Result<()> {
+        match part {
+            Part::Held => self.held(row, after, most, found).await,
+            Part::Awaited => self.awaited(row, after, most, found).await,
+            Part::Due => self.due(row, after, most, found).await,
+        }
+    }
+
     /// Items that a worker holds, or held when it vanished, until so many are found.
     async fn held(&self, row: &RunRow, after: Option<ItemSeq>, most: usize, found: &mut Found) -> Result<()> {
         let filter =
@@ -217,8 +251,43 @@ impl<'a> Look<'a> {
                         (Standstill::Stuck, format!("worker {worker} vanished with it"), way_out)
                     }
                 };
-                let place = Place { run: row.id, held: true, item: item.seq };
+                let place = Place { run: row.id, part: Part::Held, item: item.seq };
                 found.push((place, self.told(item, what, since, why, way_out).await?));
+                if found.len() >= most {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Items that were handed over for long, or whose answer has not come in time, until so many are found.
+    async fn awaited(&self, row: &RunRow, after: Option<ItemSeq>, most: usize, found: &mut Found) -> Result<()> {
+        if found.len() >= most {
+            return Ok(());
+        }
+        let counters = self.floor.store.counters(row.id).await?;
+        if !counters.iter().any(|counter| counter.metric == Metric::Awaited && counter.n > 0) {
+            return Ok(());
+        }
+        let filter =
+            ItemFilter { run: Some(row.id), state: Some(StateKind::Waiting), ..ItemFilter::default() };
+        let mut query = ItemQuery { filter, after, limit: PAGE };
+        loop {
+            let page = self.floor.store.items(query.clone()).await?;
+            let Some(last) = page.last().map(|item| item.seq) else { return Ok(()) };
+            query.after = Some(last);
+            for (item, handed) in page.iter().filter_map(|item| Some((item, item.handed.as_ref()?))) {
+                let over = handed.until <= self.now;
+                if !over && handed.at > self.before {
+                    continue;
+                }
+                let (what, why) = match over {
+                    true => (Standstill::Stuck, format!("no answer has come until {}", handed.until)),
+                    false => (Standstill::Awaited, format!("its answer is awaited until {}", handed.until)),
+                };
+                let way_out = (over && self.nobody(row)).then(|| format!("redrive resume {}", row.id));
+                let place = Place { run: row.id, part: Part::Awaited, item: item.seq };
+                found.push((place, self.told(item, what, handed.at, why, way_out).await?));
                 if found.len() >= most {
                     return Ok(());
                 }
@@ -241,11 +310,12 @@ impl<'a> Look<'a> {
             query.after = Some(last);
             for item in &page {
                 let State::Waiting { due, .. } = item.state else { continue };
-                if due > self.before {
+                // What waits for an answer is not in line.
+                if due > self.before || item.handed.is_some() {
                     continue;
                 }
                 let (why, way_out) = self.why_starved(row, item);
-                let place = Place { run: row.id, held: false, item: item.seq };
+                let place = Place { run: row.id, part: Part::Due, item: item.seq };
                 found.push((place, self.told(item, Standstill::Starved, due, why, way_out).await?));
                 if found.len() >= most {
                     return Ok(());

@@ -89,8 +89,8 @@ fn one_stage(
     let (label, stage) = (names.pipeline(pipeline), names.stage(pipeline, plan, seen.stage));
     let lag = seen.next_due.map_or(0, |due| now.0.saturating_sub(due.0).max(0));
     page.raise(&f::DUE_LAG, &[label, stage], number(lag) / 1_000.0);
-    if seen.orphans > 0 {
-        let n = number(seen.orphans.cast_signed());
+    if seen.orphans + seen.unanswered > 0 {
+        let n = number((seen.orphans + seen.unanswered).cast_signed());
         page.add(&f::STUCK, &[label, stage], n);
         page.add(&f::JOB_STUCK, &[&names.collection(pipeline, plan, seen.stage)], n);
     }

@@ -32,6 +32,7 @@ pub(super) fn zeros(page: &mut Page, names: &Names) {
             &f::TOOK,
             &f::DUE_LAG,
             &f::STUCK,
+            &f::AWAITED,
             &f::LEASES_LOST,
             &f::PERMANENT,
             &f::BUDGET,
@@ -111,6 +112,7 @@ pub(super) fn add(page: &mut Page, names: &Names, pipeline: &str, plan: Option<&
             | Metric::FirstPass
             | Metric::TriedAnew
             | Metric::Verdict(_) => {}
+            Metric::Awaited => page.add(&f::AWAITED, &here, amount),
         }
     }
 }

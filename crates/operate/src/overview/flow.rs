@@ -83,6 +83,7 @@ mod tests {
             name: name.to_owned(),
             below: below.map(str::to_owned),
             counts: Counts { admitted, ..counts },
+            awaited: 0,
             verdicts: redrive_engine::report::VerdictCounts::default(),
             attempts: Attempts::default(),
             usage: None,

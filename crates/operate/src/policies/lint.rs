@@ -188,6 +188,7 @@ fn passing<'a>(path: &'a str, stage: &'a StageDef) -> Passing<'a> {
         StageKind::Http { .. }
         | StageKind::Command { .. }
         | StageKind::External { .. }
+        | StageKind::Event { .. }
         | StageKind::EmbedBuiltin { .. }
         | StageKind::Parse { .. }
         | StageKind::Mail { .. }

@@ -39,6 +39,28 @@ pub struct StageDef {
     pub outbound: Outbound,
     /// JSON pointer to the verdict in the stage's output; none where the output has none.
     pub verdict: Option<String>,
+    /// How it waits for answers that come later; none when every call answers for its items.
+    pub defer: Option<DeferDef>,
+}
+
+/// How a stage waits for answers that come later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeferDef {
+    /// How long an answer is awaited; default 24 h.
+    pub stuck_after: Duration,
+    /// Where the routes for answers are, as whoever answers reaches them; none says nothing of it.
+    pub callback: Option<String>,
+    /// How an answer is asked for; none when it comes by itself.
+    pub poll: Option<PollDef>,
+}
+
+/// How an answer is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollDef {
+    /// Where, by GET: `{id}` stands for the work, `{ticket}` for what the service gave.
+    pub url: String,
+    /// How often; default 5 s.
+    pub every: Duration,
 }
 
 impl StageDef {
@@ -50,6 +72,7 @@ impl StageDef {
             StageKind::Embed { model, .. } | StageKind::Chat { model, .. } => Some(&model.base_url),
             StageKind::Command { .. }
             | StageKind::External { .. }
+            | StageKind::Event { .. }
             | StageKind::EmbedBuiltin { .. }
             | StageKind::Filter { .. }
             | StageKind::Pass
@@ -86,6 +109,7 @@ impl StageDef {
             StageKind::Chat { model, .. } => Some(model.gate("chat")),
             StageKind::Command { .. }
             | StageKind::External { .. }
+            | StageKind::Event { .. }
             | StageKind::EmbedBuiltin { .. }
             | StageKind::Filter { .. }
             | StageKind::Pass
@@ -137,6 +161,13 @@ pub enum StageKind {
         /// The name of the pipeline, by which it is asked for.
         #[serde(skip)]
         pipeline: String,
+        /// JSON pointer at which the output is put into the payload; none replaces the payload.
+        output: Option<String>,
+    },
+    /// Is told to the world as an event; whoever hears it answers.
+    Event {
+        /// The name of the event.
+        event: String,
         /// JSON pointer at which the output is put into the payload; none replaces the payload.
         output: Option<String>,
     },
@@ -239,6 +270,7 @@ impl StageKind {
             Self::Http { .. } => "http",
             Self::Command { .. } => "command",
             Self::External { .. } => "external",
+            Self::Event { .. } => "event",
             Self::Embed { .. } | Self::EmbedBuiltin { .. } => "embed",
             Self::Chat { .. } => "chat",
             Self::Filter { .. } => "filter",

@@ -1,5 +1,6 @@
 //! The table of routes.
 
+mod answers;
 mod dead;
 mod gates;
 mod items;
@@ -26,6 +27,7 @@ pub fn table() -> Vec<Route> {
         policies::routes(),
         reports::routes(),
         work::routes(),
+        answers::routes(),
     ]
     .concat()
 }

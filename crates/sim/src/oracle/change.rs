@@ -286,6 +286,14 @@ impl Oracle {
         let mut all = Vec::new();
         all.extend(lost.then_some(Met::Takeover));
         all.extend((outcome == Some(Outcome::Reused)).then_some(Met::Reused));
+        let failure = transition.record.as_ref().and_then(|record| record.failure.as_ref());
+        let unanswered =
+            |message: &str| message.starts_with("no answer within") && message.ends_with("handed over");
+        all.extend(failure.filter(|failure| unanswered(&failure.message)).map(|_| Met::Unanswered));
+        all.extend(transition.after.handed.as_ref().map(|_| match transition.from.awaited {
+            true => Met::AskedInVain,
+            false => Met::HandedOver,
+        }));
         all.extend(match transition.after.state {
             State::Dead { reason: DeadReason::Expired } => Some(Met::Expired),
             State::Dead { reason: DeadReason::Quarantined } => Some(Met::Quarantined),
@@ -408,14 +416,19 @@ fn allowed(before: &Item, transition: &Transition) -> Ruling {
         return broken("L3", format!("{} changed its name or its token went back", before.key));
     }
     let ended = transition.record.as_ref().map(|record| (record.stage, record.generation, record.attempt));
-    let running = before.state.kind() == StateKind::Running;
+    let running = before.state.kind() == StateKind::Running || before.handed.is_some();
     let given_back =
         running && after.state.kind() == StateKind::Waiting && after.attempt + 1 == before.attempt;
+    // An attempt that is handed over stays open, with its number.
+    let open = after.handed.is_some() && after.attempt == before.attempt && after.stage == before.stage;
     match ended {
+        Some(_) if after.handed.is_some() => {
+            broken("L2", format!("{} is handed over, and its attempt has ended", before.key))
+        }
         Some(ended) if !running || ended != (before.stage, before.generation, before.attempt) => {
             broken("L2", format!("{} got a record of {ended:?}", before.key))
         }
-        None if running && !given_back => {
+        None if running && !given_back && !open => {
             broken("L2", format!("an attempt of {} ended without a record", before.key))
         }
         _ => Ok(()),

@@ -73,7 +73,8 @@ impl Oracle {
         let mut after = known.item.clone();
         after.state = State::Running { worker: claim.worker, since: now };
         after.rev = after.rev.next();
-        after.attempt += 1;
+        // Who looks after an answer goes on with the attempt that it is awaited for.
+        after.attempt += u32::from(after.handed.is_none());
         after.updated_at = now;
         if after != given.item {
             return broken("L2", format!("{key} was claimed as {:?}, to be {after:?}", given.item));
@@ -119,10 +120,15 @@ impl Oracle {
             Order::FreshFirst => Lane::Retry,
             Order::RetryFirst => Lane::Fresh,
         };
-        let waiting = self.due(slot.stage, claim.now).filter(|known| known.item.lane() == second).count();
+        let is_fresh = |item: &Item| item.lane() == Lane::Fresh;
+        let of_lane = |known: &&Known| is_fresh(&known.item) == (second == Lane::Fresh);
+        let waiting = self.due(slot.stage, claim.now).filter(of_lane).count();
         let all = self.due(slot.stage, claim.now).count();
         let mine = got.items.iter().filter(|given| given.item.stage == slot.stage);
-        let lane_before = |item: &Item| if item.attempt <= 1 { Lane::Fresh } else { Lane::Retry };
+        let lane_before = |item: &Item| match item.attempt <= 1 && item.handed.is_none() {
+            true => Lane::Fresh,
+            false => Lane::Retry,
+        };
         let (given, of_second) = mine.fold((0_usize, 0_usize), |(all, its), given| {
             (all + 1, its + usize::from(lane_before(&given.item) == second))
         });

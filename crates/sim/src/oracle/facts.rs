@@ -68,7 +68,12 @@ impl Untold {
 
     fn attempted(&mut self, before: &Item, transition: &Transition) {
         let after = &transition.after;
-        let Some(record) = &transition.record else { return };
+        let Some(record) = &transition.record else {
+            if after.handed.is_some() && before.handed.is_none() {
+                self.of_item(before, &[FactKind::HandedOver]);
+            }
+            return;
+        };
         match record.outcome {
             Outcome::Succeeded | Outcome::Reused => self.went_on_or_died(before, after),
             Outcome::Expanded if after.state == State::Joining => {

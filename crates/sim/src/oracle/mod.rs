@@ -340,6 +340,9 @@ impl Oracle {
     fn stand(&mut self, item: &Item, n: i64) {
         let kind = item.state.kind();
         self.add(item.stage, Metric::State(kind), n);
+        if item.handed.is_some() {
+            self.add(item.stage, Metric::Awaited, n);
+        }
         if let Some(verdict) = item.verdict() {
             self.add(item.stage, Metric::Verdict(verdict), n);
         }

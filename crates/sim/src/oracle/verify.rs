@@ -80,6 +80,7 @@ impl Oracle {
             | Metric::Admitted
             | Metric::Verdict(_)
             | Metric::Died(_)
+            | Metric::Awaited
             | Metric::Purged(_) => true,
             Metric::Forgotten(_)
             | Metric::Failure(..)

@@ -1,5 +1,6 @@
 //! Writing transitions.
 
+use redrive_core::answer::Handed;
 use redrive_core::event::Transition;
 use redrive_core::fact::Fact;
 use redrive_core::id::{ItemId, ItemSeq};
@@ -29,7 +30,7 @@ macro_rules! moved_columns {
          generation = ?10, rev = ?11, attempt = ?12, failures = ?13, throttles = ?14, \
          crashes = ?15, first_failed_at = ?16, filtered = ?17, dead_reason = ?18, class = ?19, \
          kind = ?20, message = ?21, grp = ?22, shared = ?23, updated_at = ?24, deadline = ?25, was = ?26, earlier = ?27, \
-         verdict = ?28, found = ?29, policy = ?30"
+         verdict = ?28, found = ?29, policy = ?30, handed = ?31"
     };
 }
 
@@ -37,7 +38,7 @@ const MOVE: &str = concat!("UPDATE item SET ", moved_columns!(), " WHERE seq = ?
 const MOVE_WITH_PAYLOAD: &str = concat!(
     "UPDATE item SET ",
     moved_columns!(),
-    ", payload = ?31, content = ?32, payload_sum = ?33 WHERE seq = ?1 AND rev = ?2"
+    ", payload = ?32, content = ?33, payload_sum = ?34 WHERE seq = ?1 AND rev = ?2"
 );
 
 /// The parameters of [`MOVE`], in the order of [`moved_columns`].
@@ -73,7 +74,8 @@ macro_rules! moved {
             $item.earlier,
             $item.verdict().map(Verdict::code),
             $item.verdicts.to_text(),
-            $item.policy.as_ref().map(OwnPolicy::to_text)
+            $item.policy.as_ref().map(OwnPolicy::to_text),
+            $item.handed.as_ref().map(Handed::to_text)
             $(, $more)*
         ]
     };

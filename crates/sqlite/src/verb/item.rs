@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Rows};
 use crate::content;
 use crate::error::Result;
 use crate::row::{self, item_columns, limit as sql_limit};
+use crate::verb::line::{Line, awaited, fresh, retry};
 
 /// Reads all rows.
 pub(crate) fn collect<T>(mut rows: Rows<'_>, read: impl Fn(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
@@ -94,24 +95,41 @@ pub(crate) fn settled(conn: &Connection, run: RunId, limit: usize) -> Result<Vec
     settled.collect()
 }
 
+macro_rules! ahead {
+    () => {
+        " AND due > ?3 AND updated_at > ?3 LIMIT ?4"
+    };
+}
+
+/// The next stage of a run where something waits.
+fn next_stage(conn: &Connection, run: RunId, after: i64) -> Result<Option<u16>> {
+    let mut ready = conn.prepare_cached(NEXT_READY)?;
+    let mut awaited = conn.prepare_cached(NEXT_AWAITED)?;
+    let ready: Option<u16> = ready.query_row((run.0, after), |row| row.get(0))?;
+    let awaited: Option<u16> = awaited.query_row((run.0, after), |row| row.get(0))?;
+    Ok(ready.into_iter().chain(awaited).min())
+}
+
+const NEXT_READY: &str = "SELECT min(stage) FROM item INDEXED BY item_ready
+     WHERE state = 0 AND handed IS NULL AND run = ?1 AND stage > ?2";
+const NEXT_AWAITED: &str = "SELECT min(stage) FROM item INDEXED BY item_awaited
+     WHERE state = 0 AND handed IS NOT NULL AND run = ?1 AND stage > ?2";
+
 /// Reads waiting items of a run that a clock wrote which was ahead of this moment. Only those that are due later than that
 /// are looked at, stage by stage.
 pub(crate) fn ahead(conn: &Connection, run: RunId, than: Timestamp, limit: usize) -> Result<Vec<Item>> {
-    let mut stages =
-        conn.prepare_cached("SELECT min(stage) FROM item WHERE state = 0 AND run = ?1 AND stage > ?2")?;
-    let mut select = conn.prepare_cached(concat!(
-        "SELECT ",
-        item_columns!(),
-        " FROM item INDEXED BY item_ready WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due > ?4
-              AND updated_at > ?4 LIMIT ?5"
-    ))?;
     let mut found = Vec::new();
-    let mut stage = -1;
-    while let Some(next) = stages.query_row((run.0, stage), |row| row.get::<_, Option<i64>>(0))? {
-        stage = next;
-        for lane in [0, 1] {
+    let mut last = -1;
+    while let Some(stage) = next_stage(conn, run, last)? {
+        last = i64::from(stage);
+        for line in Line::ALL {
+            let mut select = conn.prepare_cached(match line {
+                Line::Fresh => concat!("SELECT ", item_columns!(), " FROM item ", fresh!(), ahead!()),
+                Line::Retry => concat!("SELECT ", item_columns!(), " FROM item ", retry!(), ahead!()),
+                Line::Awaited => concat!("SELECT ", item_columns!(), " FROM item ", awaited!(), ahead!()),
+            })?;
             let room = sql_limit(limit.saturating_sub(found.len()));
-            found.extend(collect(select.query((run.0, stage, lane, than.0, room))?, row::item)?);
+            found.extend(collect(select.query((run.0, stage, than.0, room))?, row::item)?);
         }
     }
     found.sort_unstable_by_key(|item: &Item| item.seq);
@@ -122,18 +140,19 @@ pub(crate) fn ahead(conn: &Connection, run: RunId, than: Timestamp, limit: usize
 pub(crate) fn next_due(conn: &Connection, run: RunId) -> Result<NextDue> {
     let dues = dues(conn, run)?;
     let at = dues.iter().map(|due| due.at).min();
-    Ok(NextDue { at, any_fresh: dues.iter().any(|due| due.lane == FRESH) })
+    Ok(NextDue { at, any_fresh: dues.iter().any(|due| due.line == Line::Fresh) })
 }
 
 /// Reads when the next and the last waiting item of each stage of a run are due.
 pub(crate) fn due_by_stage(conn: &Connection, run: RunId) -> Result<Vec<StageDue>> {
-    let mut latest = conn.prepare_cached(
-        "SELECT due FROM item INDEXED BY item_ready WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3
-         ORDER BY due DESC LIMIT 1",
-    )?;
     let mut stages: Vec<StageDue> = Vec::new();
-    for Due { stage, lane, at } in dues(conn, run)? {
-        let last = Timestamp(latest.query_row((run.0, stage.0, lane), |row| row.get(0))?);
+    for Due { stage, line, at } in dues(conn, run)? {
+        let mut latest = conn.prepare_cached(match line {
+            Line::Fresh => concat!("SELECT due FROM item ", fresh!(), " ORDER BY due DESC LIMIT 1"),
+            Line::Retry => concat!("SELECT due FROM item ", retry!(), " ORDER BY due DESC LIMIT 1"),
+            Line::Awaited => concat!("SELECT due FROM item ", awaited!(), " ORDER BY due DESC LIMIT 1"),
+        })?;
+        let last = Timestamp(latest.query_row((run.0, stage.0), |row| row.get(0))?);
         match stages.last_mut().filter(|before| before.stage == stage) {
             Some(before) => (before.at, before.last) = (before.at.min(at), before.last.max(last)),
             None => stages.push(StageDue { stage, at, last }),
@@ -142,30 +161,26 @@ pub(crate) fn due_by_stage(conn: &Connection, run: RunId) -> Result<Vec<StageDue
     Ok(stages)
 }
 
-/// The number of the lane of new items.
-pub(crate) const FRESH: i64 = 0;
-
-/// When the next waiting item of a lane is due.
+/// When the next waiting item of a line is due.
 pub(crate) struct Due {
     pub(crate) stage: StageNo,
-    pub(crate) lane: i64,
+    pub(crate) line: Line,
     pub(crate) at: Timestamp,
 }
 
-/// Reads when the next waiting item of each lane of each stage is due, by stage: one look at an index for each.
+/// Reads when the next waiting item of each line of each stage is due, by stage: one look at an index for each.
 pub(crate) fn dues(conn: &Connection, run: RunId) -> Result<Vec<Due>> {
-    let mut stages =
-        conn.prepare_cached("SELECT min(stage) FROM item WHERE state = 0 AND run = ?1 AND stage > ?2")?;
-    let mut select = conn.prepare_cached(
-        "SELECT due FROM item INDEXED BY item_ready WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3
-         ORDER BY due LIMIT 1",
-    )?;
     let (mut dues, mut last) = (Vec::new(), -1);
-    while let Some(stage) = stages.query_row((run.0, last), |row| row.get::<_, Option<u16>>(0))? {
+    while let Some(stage) = next_stage(conn, run, last)? {
         last = i64::from(stage);
-        for lane in [FRESH, 1] {
-            let earliest = select.query_row((run.0, stage, lane), |row| row.get::<_, i64>(0)).optional()?;
-            dues.extend(earliest.map(|at| Due { stage: StageNo(stage), lane, at: Timestamp(at) }));
+        for line in Line::ALL {
+            let mut select = conn.prepare_cached(match line {
+                Line::Fresh => concat!("SELECT due FROM item ", fresh!(), " ORDER BY due LIMIT 1"),
+                Line::Retry => concat!("SELECT due FROM item ", retry!(), " ORDER BY due LIMIT 1"),
+                Line::Awaited => concat!("SELECT due FROM item ", awaited!(), " ORDER BY due LIMIT 1"),
+            })?;
+            let earliest = select.query_row((run.0, stage), |row| row.get::<_, i64>(0)).optional()?;
+            dues.extend(earliest.map(|at| Due { stage: StageNo(stage), line, at: Timestamp(at) }));
         }
     }
     Ok(dues)

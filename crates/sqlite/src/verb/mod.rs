@@ -10,6 +10,7 @@ pub(crate) mod group;
 pub(crate) mod history;
 pub(crate) mod index;
 pub(crate) mod item;
+pub(crate) mod line;
 pub(crate) mod memo;
 pub(crate) mod note;
 pub(crate) mod operation;

@@ -13,7 +13,9 @@ use crate::verb::item::collect;
 
 /// Takes in what the world is told within one transaction, where facts are kept.
 pub(crate) struct Outbox {
-    numbers: Option<Sequence>,
+    /// Whether a relay has asked for facts. One by which an item is handed over is kept in any case: it is what the item waits for.
+    keeps: bool,
+    numbers: Sequence,
 }
 
 impl Outbox {
@@ -21,21 +23,22 @@ impl Outbox {
     /// leave holes in what the world is told.
     pub(crate) fn of(tx: &Connection) -> Result<Self> {
         let mut select = tx.prepare_cached("SELECT 1 FROM outbox WHERE keeps")?;
-        Ok(Self { numbers: select.exists([])?.then(Sequence::facts) })
+        Ok(Self { keeps: select.exists([])?, numbers: Sequence::facts() })
     }
 
     /// Adds facts.
     pub(crate) fn tell(&mut self, tx: &Connection, facts: impl IntoIterator<Item = Fact>) -> Result<()> {
-        let Some(numbers) = &mut self.numbers else { return Ok(()) };
         for fact in facts {
-            add(tx, numbers.next(tx)?, &fact)?;
+            if self.keeps || fact.route.is_some() {
+                add(tx, self.numbers.next(tx)?, &fact)?;
+            }
         }
         Ok(())
     }
 
     /// Writes down how far the numbers got.
     pub(crate) fn finish(self, tx: &Connection) -> Result<()> {
-        self.numbers.map_or(Ok(()), |numbers| numbers.save(tx))
+        self.numbers.save(tx)
     }
 }
 
@@ -48,8 +51,8 @@ pub(crate) fn tell(tx: &Connection, facts: impl IntoIterator<Item = Fact>) -> Re
 
 fn add(tx: &Connection, seq: i64, fact: &Fact) -> Result<()> {
     tx.prepare_cached(
-        "INSERT INTO fact (seq, what, run, item, key, stage, generation, attempt, at, due, class, reason)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        "INSERT INTO fact (seq, what, run, item, key, stage, generation, attempt, at, due, class, reason, route)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?
     .execute(params![
         seq,
@@ -64,6 +67,7 @@ fn add(tx: &Connection, seq: i64, fact: &Fact) -> Result<()> {
         fact.due.map(|due| due.0),
         fact.class.map(|class| class as i64),
         fact.reason,
+        fact.route,
     ])?;
     Ok(())
 }
@@ -87,7 +91,7 @@ pub(crate) fn close(tx: &Connection) -> Result<()> {
 /// Reads the oldest facts.
 pub(crate) fn oldest(conn: &Connection, limit: usize) -> Result<Vec<KeptFact>> {
     let mut select = conn.prepare_cached(
-        "SELECT seq, what, run, item, key, stage, generation, attempt, at, due, class, reason
+        "SELECT seq, what, run, item, key, stage, generation, attempt, at, due, class, reason, route
          FROM fact ORDER BY seq LIMIT ?1",
     )?;
     collect(select.query([sql_limit(limit)])?, read)
@@ -108,8 +112,10 @@ fn read(row: &Row<'_>) -> Result<KeptFact> {
         due: row.get::<_, Option<i64>>(9)?.map(Timestamp),
         class: row.get::<_, Option<i64>>(10)?.map(sql::class).transpose()?,
         reason: row.get(11)?,
+        token: None,
+        route: row.get(12)?,
     };
-    Ok(KeptFact { id: FactId(row.get(0)?), fact })
+    Ok(KeptFact { id: FactId(row.get(0)?), fact: fact.named() })
 }
 
 /// Forgets facts that have been passed on.

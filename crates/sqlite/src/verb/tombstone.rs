@@ -106,5 +106,7 @@ fn was(found: &Row<'_>) -> Result<Option<Place>> {
     let class = found.get::<_, Option<i64>>(3)?.map(sql::class).transpose()?;
     let reason = found.get::<_, Option<i64>>(2)?.map(sql::dead_reason).transpose()?;
     let verdict = found.get::<_, Option<i64>>(11)?.map(sql::verdict).transpose()?;
-    Ok(Some(Place { stage, kind, dead: reason.map(|reason| DeadMark { reason, class }), verdict }))
+    let dead = reason.map(|reason| DeadMark { reason, class });
+    // Only what has ended is purged, and nothing that has is handed over.
+    Ok(Some(Place { stage, kind, dead, verdict, awaited: false }))
 }

@@ -10,15 +10,22 @@ use rusqlite::Connection;
 
 use crate::error::{Result, strange};
 use crate::row::limit as sql_limit;
+use crate::verb::line::{Line, awaited, fresh, retry};
 use crate::verb::{counter, item, worker};
 
-const NEXT_RUN: &str = "SELECT min(run) FROM item INDEXED BY item_ready WHERE state = 0 AND run > ?1";
-const OVERDUE: &str = "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
-         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = ?3 AND due < ?4 LIMIT ?5)";
-const LATER: &str = "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
-         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 1 AND due > ?3 LIMIT ?4)";
-const CAME: &str = "SELECT count(*) FROM (SELECT 1 FROM item INDEXED BY item_ready
-         WHERE state = 0 AND run = ?1 AND stage = ?2 AND lane = 1 AND due > ?3 AND due <= ?4 LIMIT ?5)";
+const NEXT_READY: &str =
+    "SELECT min(run) FROM item INDEXED BY item_ready WHERE state = 0 AND handed IS NULL AND run > ?1";
+const NEXT_AWAITED: &str =
+    "SELECT min(run) FROM item INDEXED BY item_awaited WHERE state = 0 AND handed IS NOT NULL AND run > ?1";
+const FRESH_OVERDUE: &str =
+    concat!("SELECT count(*) FROM (SELECT 1 FROM item ", fresh!(), " AND due < ?3 LIMIT ?4)");
+const RETRY_OVERDUE: &str =
+    concat!("SELECT count(*) FROM (SELECT 1 FROM item ", retry!(), " AND due < ?3 LIMIT ?4)");
+const UNANSWERED: &str =
+    concat!("SELECT count(*) FROM (SELECT 1 FROM item ", awaited!(), " AND due < ?3 LIMIT ?4)");
+const LATER: &str = concat!("SELECT count(*) FROM (SELECT 1 FROM item ", retry!(), " AND due > ?3 LIMIT ?4)");
+const CAME: &str =
+    concat!("SELECT count(*) FROM (SELECT 1 FROM item ", retry!(), " AND due > ?3 AND due <= ?4 LIMIT ?5)");
 const HELD: &str = "SELECT run, stage, count(*) FROM item INDEXED BY item_held WHERE state = 1 AND worker = ?1 GROUP BY run, stage";
 
 type Stages = BTreeMap<(RunId, StageNo), StageVitals>;
@@ -37,30 +44,38 @@ pub(crate) fn read(conn: &Connection, query: &VitalsQuery) -> Result<Vitals> {
 
 /// Looks at what waits, run by run: those that have nothing waiting are hopped over.
 fn waiting(conn: &Connection, query: &VitalsQuery, stages: &mut Stages) -> Result<()> {
-    let mut next_run = conn.prepare_cached(NEXT_RUN)?;
-    let mut overdue = conn.prepare_cached(OVERDUE)?;
+    let (mut ready, mut awaited) = (conn.prepare_cached(NEXT_READY)?, conn.prepare_cached(NEXT_AWAITED)?);
     let mut later = conn.prepare_cached(LATER)?;
     let mut came = conn.prepare_cached(CAME)?;
     let (mut last, most) = (i64::MIN, sql_limit(query.most));
-    while let Some(run) = next_run.query_row([last], |row| row.get::<_, Option<i64>>(0))? {
+    loop {
+        let next = |row: &rusqlite::Row<'_>| row.get::<_, Option<i64>>(0);
+        let next = [ready.query_row([last], next)?, awaited.query_row([last], next)?];
+        let Some(run) = next.into_iter().flatten().min() else { return Ok(()) };
         last = run;
         for due in item::dues(conn, RunId(run))? {
             let (run, stage) = (RunId(run), due.stage);
             let seen = stages.entry((run, stage)).or_insert_with(|| StageVitals::of(run, stage));
-            seen.next_due = seen.next_due.into_iter().chain([due.at]).min();
+            let overdue = match due.line {
+                Line::Fresh => (FRESH_OVERDUE, &mut seen.overdue),
+                Line::Retry => (RETRY_OVERDUE, &mut seen.overdue),
+                Line::Awaited => (UNANSWERED, &mut seen.unanswered),
+            };
             if due.at < query.due_before {
-                let room = most - seen.overdue.cast_signed();
-                let asked = (run.0, stage.0, due.lane, query.due_before.0, room);
-                seen.overdue += overdue.query_row(asked, count)?;
+                let room = most - overdue.1.cast_signed();
+                let asked = (run.0, stage.0, query.due_before.0, room);
+                *overdue.1 += conn.prepare_cached(overdue.0)?.query_row(asked, count)?;
             }
-            if due.lane != item::FRESH {
+            if due.line != Line::Awaited {
+                seen.next_due = seen.next_due.into_iter().chain([due.at]).min();
+            }
+            if due.line == Line::Retry {
                 let asked = (run.0, stage.0, query.since.0, query.now.0, most);
                 seen.came_due = came.query_row(asked, count)?;
                 seen.backing_off = later.query_row((run.0, stage.0, query.now.0, most), count)?;
             }
         }
     }
-    Ok(())
 }
 
 fn count(row: &rusqlite::Row<'_>) -> rusqlite::Result<u64> {
@@ -149,8 +164,11 @@ mod tests {
     fn nothing_is_found_by_looking_at_all_items() {
         let conn = open::in_memory(MIGRATIONS).unwrap();
         for (sql, index) in [
-            (NEXT_RUN, "item_ready (run>?)"),
-            (OVERDUE, "item_ready (run=? AND stage=? AND lane=? AND due<?)"),
+            (NEXT_READY, "item_ready (run>?)"),
+            (NEXT_AWAITED, "item_awaited (run>?)"),
+            (FRESH_OVERDUE, "item_ready (run=? AND stage=? AND lane=? AND due<?)"),
+            (RETRY_OVERDUE, "item_ready (run=? AND stage=? AND lane=? AND due<?)"),
+            (UNANSWERED, "item_awaited (run=? AND stage=? AND due<?)"),
             (LATER, "item_ready (run=? AND stage=? AND lane=? AND due>?)"),
             (CAME, "item_ready (run=? AND stage=? AND lane=? AND due>? AND due<?)"),
             (HELD, "item_held (worker=?)"),

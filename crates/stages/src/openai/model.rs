@@ -66,6 +66,7 @@ impl Model {
         let key = spec.api_key.as_deref().map(str::trim);
         secret_headers.extend(key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}"))));
         let service = ServiceSpec {
+            defer: None,
             url,
             headers: &spec.headers,
             secret_headers: &secret_headers,

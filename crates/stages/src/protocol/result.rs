@@ -31,6 +31,8 @@ pub(super) struct Entry<'a> {
     error: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
     verdict: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    deferred: Option<&'a RawValue>,
 }
 
 /// A child as a result gives it.
@@ -58,7 +60,7 @@ impl Decoder {
     pub(super) fn reply(&self, entry: &Entry<'_>, raw: &RawValue, item: &Input) -> ItemReply {
         let broken = |wrong: &str| failed(self.broken(wrong, raw.get().as_bytes()));
         let said = |field: Option<&'_ RawValue>| field.is_some_and(|raw| raw.get() != "null");
-        let fields = [entry.output, entry.filtered, entry.children, entry.error];
+        let fields = [entry.output, entry.filtered, entry.children, entry.error, entry.deferred];
         match (fields.into_iter().filter(|field| said(*field)).count(), entry) {
             (0, Entry { output: Some(output), .. }) => self.passed_with(output, entry.verdict, item),
             (0, _) => broken("says nothing about this item"),
@@ -80,6 +82,10 @@ impl Decoder {
                     Err(wrong) => broken(&wrong),
                 }
             }
+            (1, Entry { deferred: Some(deferred), .. }) if said(entry.deferred) => match &self.defer {
+                Some(defer) => defer.read(deferred).unwrap_or_else(broken),
+                None => broken("is deferred, and the pipeline does not say `defer` at this stage"),
+            },
             (1, Entry { error: Some(error), .. }) => failed(self.named(error)),
             _ => broken("says more than one thing about this item"),
         }

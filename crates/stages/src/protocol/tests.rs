@@ -10,13 +10,8 @@ use serde_json::json;
 use super::*;
 
 fn item(key: &str, payload: &str) -> Input {
-    Input {
-        id: ItemId::derive(RunId(1), None, key, ContentHash::of(&[payload.as_bytes()])),
-        key: key.into(),
-        attempt: 2,
-        payload: payload.as_bytes().into(),
-        idempotency_key: key.into(),
-    }
+    let id = ItemId::derive(RunId(1), None, key, ContentHash::of(&[payload.as_bytes()]));
+    Input { attempt: 2, ..Input::new(id, key, payload.as_bytes().into(), key) }
 }
 
 fn three() -> Vec<Input> {

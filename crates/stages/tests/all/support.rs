@@ -11,13 +11,9 @@ use redrive_engine::handler::{Answer, Input, Reply, Request};
 
 /// An item; its id depends on its key.
 pub fn item(key: &str, payload: &str) -> Input {
-    Input {
-        id: ItemId::derive(RunId(1), None, key, ContentHash::of(&[])),
-        key: key.into(),
-        attempt: 1,
-        payload: payload.as_bytes().into(),
-        idempotency_key: format!("once-{}", key.replace(|c: char| !c.is_alphanumeric(), "_")).into(),
-    }
+    let id = ItemId::derive(RunId(1), None, key, ContentHash::of(&[]));
+    let work = format!("once-{}", key.replace(|c: char| !c.is_alphanumeric(), "_"));
+    Input::new(id, key, payload.as_bytes().into(), work)
 }
 
 /// A request with an item for each key.

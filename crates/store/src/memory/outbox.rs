@@ -27,12 +27,12 @@ impl Outbox {
     }
 
     pub(super) fn tell(&mut self, facts: impl IntoIterator<Item = Fact>) {
-        if !self.keeps {
-            return;
-        }
         for fact in facts {
-            self.last += 1;
-            self.facts.insert(FactId(self.last), fact);
+            // One by which an item is handed over is kept in any case: it is what the item waits for.
+            if self.keeps || fact.route.is_some() {
+                self.last += 1;
+                self.facts.insert(FactId(self.last), fact);
+            }
         }
     }
 

@@ -18,6 +18,10 @@ impl State {
             match item.state {
                 ItemState::Waiting { due, .. } => {
                     let stage = stages.entry((item.run, item.stage)).or_insert_with(place);
+                    if item.lane() == Lane::Answer {
+                        stage.unanswered += u64::from(due < query.due_before);
+                        continue;
+                    }
                     stage.next_due = stage.next_due.into_iter().chain([due]).min();
                     stage.overdue += u64::from(due < query.due_before);
                     let came = item.lane() == Lane::Retry && query.since < due && due <= query.now;
@@ -35,6 +39,7 @@ impl State {
             overdue: stage.overdue.min(most),
             backing_off: stage.backing_off.min(most),
             came_due: stage.came_due.min(most),
+            unanswered: stage.unanswered.min(most),
             ..stage
         };
         Vitals {

@@ -164,7 +164,8 @@ impl State {
                 let Some(kept) = self.items.get_mut(seq) else { continue };
                 kept.item.state = ItemState::Running { worker: claim.worker, since: claim.now };
                 kept.item.rev = kept.item.rev.next();
-                kept.item.attempt = kept.item.attempt.saturating_add(1);
+                let begun = u32::from(kept.item.handed.is_none());
+                kept.item.attempt = kept.item.attempt.saturating_add(begun);
                 kept.item.updated_at = claim.now;
                 claimed.items.push(ClaimedItem { item: kept.item.clone(), payload: kept.payload.clone() });
             }
@@ -195,11 +196,12 @@ impl State {
             }
         }
         due_now.sort_by_key(|(_, due, candidate)| (*due, candidate.seq));
-        let of = |lane: Lane| -> Vec<Candidate> {
-            let of_lane = due_now.iter().filter(|(its, _, _)| *its == lane);
+        let of = |fresh: bool| -> Vec<Candidate> {
+            let of_lane = due_now.iter().filter(|(its, _, _)| (*its == Lane::Fresh) == fresh);
             of_lane.map(|(_, _, candidate)| *candidate).take(slot.limit).collect()
         };
-        (of(Lane::Fresh), of(Lane::Retry), next_due)
+        // Whoever looks after an answer stands in one line with what was tried before.
+        (of(true), of(false), next_due)
     }
 
     pub(super) fn turn(&mut self, turn: Turn) -> Turned {

@@ -81,6 +81,10 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
             StageKind::External { .. } => {
                 findings.push(good(&what, "external workers do it; they ask `redrive serve` for it"));
             }
+            StageKind::Event { event, .. } => {
+                let said = format!("whoever hears of {event} does it, and answers by POST /v1/answers");
+                findings.push(good(&what, said));
+            }
             StageKind::Filter { keep } => findings.push(good(&what, keep.as_str())),
             StageKind::EmbedBuiltin { .. }
             | StageKind::Parse { .. }

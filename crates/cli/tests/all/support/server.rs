@@ -23,6 +23,8 @@ pub struct Item {
     pub attempt: u64,
     /// Its content.
     pub payload: Value,
+    /// What its answer names, where it may come later; empty otherwise.
+    pub token: String,
     /// How often it was called at this stage before, by this service's own count.
     pub before: usize,
 }
@@ -30,7 +32,7 @@ pub struct Item {
 /// A call as it came in.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The stage.
+    /// The stage; where somebody asks for an answer, the path that is asked.
     pub stage: String,
     /// Its items.
     pub items: Vec<Item>,
@@ -225,8 +227,8 @@ impl Server {
 fn serve(stream: &TcpStream, plan: &Plan, log: &Log) {
     let _ = stream.set_nodelay(true);
     let mut reader = BufReader::new(stream.try_clone().expect("cloned"));
-    while let Some((headers, body)) = read_request(&mut reader) {
-        let call = log.record(headers, &body);
+    while let Some((asked, headers, body)) = read_request(&mut reader) {
+        let call = log.record(&asked, headers, &body);
         let answer = plan(&call);
         log.pass_gate();
         let goes_on = reply(stream, &mut reader, answer);
@@ -239,9 +241,13 @@ fn serve(stream: &TcpStream, plan: &Plan, log: &Log) {
 }
 
 impl Log {
-    fn record(&self, headers: BTreeMap<String, String>, body: &[u8]) -> Call {
-        let body: Value = serde_json::from_slice(body).expect("the protocol");
-        let stage = body["stage"].as_str().unwrap_or("model").to_owned();
+    fn record(&self, asked: &str, headers: BTreeMap<String, String>, body: &[u8]) -> Call {
+        let polled = asked.strip_prefix("GET ").map(|rest| rest.split(' ').next().unwrap_or_default());
+        let body: Value = match polled {
+            Some(_) => Value::Null,
+            None => serde_json::from_slice(body).expect("the protocol"),
+        };
+        let stage = polled.or(body["stage"].as_str()).unwrap_or("model").to_owned();
         let mut seen = self.seen.lock().expect("not poisoned");
         let mut before = |key: &str| {
             let times = seen.entry((stage.clone(), key.to_owned())).or_default();
@@ -258,19 +264,21 @@ impl Log {
                         item: super::text(&item["item"]),
                         attempt: super::count(&item["attempt"]),
                         payload: item["payload"].clone(),
+                        token: item["answer_token"].as_str().unwrap_or_default().to_owned(),
                         before: before(&key),
                         key,
                     }
                 })
                 .collect(),
             None => {
-                let text = asked_for(&body);
+                let text = polled.map_or_else(|| asked_for(&body), str::to_owned);
                 let before = before(&text);
                 vec![Item {
                     id: text.clone(),
                     item: String::new(),
                     attempt: 0,
                     payload: body,
+                    token: String::new(),
                     before,
                     key: text,
                 }]
@@ -296,7 +304,8 @@ fn asked_for(body: &Value) -> String {
     super::text(message.unwrap_or(&body["input"][0]))
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(BTreeMap<String, String>, Vec<u8>)> {
+/// The first line, the headers and the body of a request.
+fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(String, BTreeMap<String, String>, Vec<u8>)> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
     let mut headers = BTreeMap::new();
@@ -306,10 +315,14 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<(BTreeMap<String, S
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
-    let length: usize = headers.get("content-length")?.parse().ok()?;
+    let length: usize = match headers.get("content-length") {
+        Some(length) => length.parse().ok()?,
+        None if line.starts_with("GET ") => 0,
+        None => return None,
+    };
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some((headers, body))
+    Some((line, headers, body))
 }
 
 /// Answers; `false` when the connection is to be closed.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::answer::HandOver;
 use redrive_core::decide::{Moment, decide};
 use redrive_core::draw::Draw;
 use redrive_core::event::{Event, Gone, ItemReply, Transition};
@@ -93,6 +94,14 @@ impl Lives {
                 });
                 Event::Redriven { due, payload, policy }
             }
+            StateKind::Waiting if item.handed.is_some() && !self.dice.one_in(4) => {
+                self.met.count("answered");
+                match self.dice.below(3) {
+                    0 => Event::Unanswered,
+                    1 => Event::Answered(ItemReply::Filtered("dull".to_owned())),
+                    _ => Event::Answered(ItemReply::Output(Some(self.content()))),
+                }
+            }
             StateKind::Waiting if self.dice.one_in(3) => {
                 Event::Rescheduled { due: Timestamp(self.now.0 + self.dice.of(&[0, 700, 40_000])) }
             }
@@ -138,6 +147,15 @@ impl Lives {
             10 => return Event::Released,
             11 => return Event::Interrupted,
             12 => return Event::LeaseExpired,
+            15 => {
+                self.met.count("handed over");
+                let ask_in = self.dice.of(&[None, None, Some(0), Some(300), Some(9_000)]);
+                let ask_in = ask_in.map(Duration::from_millis);
+                let ticket = self.dice.one_in(2).then(|| "t".into());
+                let route = self.dice.one_in(3).then(|| "parts.made".into());
+                let within = Duration::from_millis(self.dice.of(&[1, 4_000, 90_000]));
+                ItemReply::HandedOver(HandOver { within, ask_in, ticket, route })
+            }
             _ => {
                 let class = self.dice.of(&Class::ALL);
                 let kind = self.dice.of(&Kind::ALL);

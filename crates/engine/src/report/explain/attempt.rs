@@ -26,7 +26,7 @@ pub struct AttemptView {
     pub ended_at: Option<String>,
     /// How long it took; `null` while it runs.
     pub duration_ms: Option<i64>,
-    /// How it ended; `running` while it runs.
+    /// How it ended; `running` while it runs, `handed_over` while its answer is awaited.
     pub outcome: &'static str,
     /// What the stage found of the item, where it said so.
     pub verdict: Option<Verdict>,
@@ -104,9 +104,15 @@ pub(super) fn attempt_view(row: &AttemptRecord, plan: &Plan) -> AttemptView {
     }
 }
 
-/// The attempt that is under way: its number is kept with the item from the claim on, its row comes with its end.
-pub(super) fn running_attempt(item: &Item, plan: &Plan) -> Option<AttemptView> {
-    let State::Running { worker, since } = item.state else { return None };
+/// The attempt that is open: its number is kept with the item from the claim on, its row comes with its end.
+pub(super) fn open_attempt(item: &Item, plan: &Plan) -> Option<AttemptView> {
+    let (worker, since, outcome) = match (&item.state, &item.handed) {
+        (State::Running { .. } | State::Waiting { .. }, Some(handed)) => {
+            (handed.worker, handed.since, "handed_over")
+        }
+        (State::Running { worker, since }, None) => (*worker, *since, "running"),
+        _ => return None,
+    };
     Some(AttemptView {
         stage: stage_name(plan, item.stage),
         attempt: item.attempt,
@@ -114,7 +120,7 @@ pub(super) fn running_attempt(item: &Item, plan: &Plan) -> Option<AttemptView> {
         started_at: since.to_string(),
         ended_at: None,
         duration_ms: None,
-        outcome: "running",
+        outcome,
         verdict: None,
         class: None,
         kind: None,

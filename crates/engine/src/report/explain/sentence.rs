@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use redrive_core::answer::AnswerToken;
 use redrive_core::failure::headline;
 use redrive_core::item::{Item, State};
 use redrive_core::plan::Plan;
-use redrive_core::policy::Cause;
+use redrive_core::policy::{Cause, Policy};
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
 use redrive_store::RunRow;
@@ -49,6 +50,7 @@ pub(super) struct Around<'a> {
 pub(super) fn sentence(item: &Item, around: &Around<'_>) -> String {
     let stage = stage_name(around.plan, item.stage);
     match &item.state {
+        State::Waiting { due, .. } if item.handed.is_some() => awaited(item, around, &stage, *due),
         State::Waiting { due, cause } => waiting(item, around, &stage, (*due, *cause)),
         State::Running { worker, since } if around.crew.has(*worker) => {
             format!("Attempt {} at {stage} runs on {worker} since {since}.", item.attempt)
@@ -135,6 +137,7 @@ fn waiting(
         Some(Cause::Quota) => "credit is exhausted or the service does not let us in",
         Some(Cause::Crash) => "its process died",
         Some(Cause::Gate) => "the service turned it away",
+        Some(Cause::Answer) => "its answer comes later",
     };
     let found = gate.filter(|gate| cause == Some(Cause::Gate) && !gate.why.is_empty());
     let found = found.map(|gate| format!("; {}", gate.why)).unwrap_or_default();
@@ -144,6 +147,36 @@ fn waiting(
         item.failures,
         if item.failures == 1 { "" } else { "s" },
         item.id
+    )
+}
+
+/// Waiting for an answer. No gate and no pause keeps it from coming.
+fn awaited(item: &Item, around: &Around<'_>, stage: &str, due: Timestamp) -> String {
+    let Around { row, plan, crew, now, .. } = *around;
+    let Some(handed) = &item.handed else { return String::new() };
+    let of = plan.policy_of(item).and_then(Policy::max_attempts);
+    let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
+    let begun = format!("It was handed over at {stage} at {}", handed.at);
+    let attempt = format!("attempt {}{of}", item.failures.saturating_add(1));
+    let (until, run) = (handed.until, row.id);
+    if until <= now {
+        let then = match (row.control, crew.may_take(run)) {
+            (Control::Cancelled, _) => format!("run {run} was cancelled"),
+            (Control::Go, true) => "whoever works on the run counts that as a failure".to_owned(),
+            _ => format!(
+                "it counts as a failure as soon as somebody works on run {run}: `redrive resume {run}`"
+            ),
+        };
+        return format!("{begun}, and no answer has come until {until} ({attempt}): {then}.");
+    }
+    let asked = match due < until {
+        true => format!(", and is asked for at {due}"),
+        false => String::new(),
+    };
+    format!(
+        "{begun}; its answer is awaited until {until} (for {} more){asked}: {attempt}. The token of the answer is {}.",
+        span(until.since(now)),
+        AnswerToken::of(item)
     )
 }
 

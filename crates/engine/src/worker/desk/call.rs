@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::answer::{AnswerToken, HandOver};
 use redrive_core::bisect::{Bisect, Finding, Ruling, is_worth_splitting};
 use redrive_core::event::{Event, ItemReply};
 use redrive_core::failure::{Class, Failure, Kind};
@@ -18,6 +19,8 @@ use super::gates::sign_of;
 use super::{Call, CallId, Desk, Ended, OpenCall, Ready};
 use crate::handler::{Answer, Input, Reply, Request};
 
+/// How long an answer is left alone that could not be asked for, where the stage does not say.
+const ASKED_AGAIN: Duration = Duration::from_secs(30);
 /// An item that was turned away so often without a hint is no longer taken for one among many.
 const MOST_THROTTLES: u32 = 10;
 
@@ -157,6 +160,14 @@ impl Desk {
                 let failure = Failure::new(Class::Retryable, Kind::Answer, text);
                 self.whole_failed(&mut open, &failure, Lesson { sign: Sign::Neutral, tokens, limits }, now);
             }
+            Reply::Whole(failure) if self.has_only_to_wait(&open, &failure) => {
+                let sign = sign_of(&failure, 1, false);
+                self.teach(open.stage, open.permit, &Lesson { sign, tokens, limits }, now);
+                let ask_in = self.asks_again_in(open.stage, failure.hint);
+                let over =
+                    HandOver { within: Duration::ZERO, ask_in: Some(ask_in), ticket: None, route: None };
+                self.end(&mut open, 0, Event::Finished(ItemReply::HandedOver(over)));
+            }
             Reply::Whole(failure) => {
                 self.whole_failed(&mut open, &failure, Lesson { sign: Sign::Neutral, tokens, limits }, now);
             }
@@ -177,6 +188,18 @@ impl Desk {
         }
         open.permit = None;
         self.go_on(open, now);
+    }
+
+    /// Whether an answer was asked for in vain, without a word that there will be none: it is awaited as before.
+    fn has_only_to_wait(&self, open: &OpenCall, failure: &Failure) -> bool {
+        let [Some(ready)] = open.members.as_slice() else { return false };
+        let handed = ready.claimed.item.handed.is_some();
+        handed && self.recipe.reclassified(&ready.claimed.item, failure).class != Class::Final
+    }
+
+    fn asks_again_in(&self, stage: StageNo, hint: Option<Duration>) -> Duration {
+        let every = self.recipe.work(stage).and_then(|work| work.handler.asks_every());
+        every.unwrap_or(ASKED_AGAIN).max(hint.unwrap_or_default())
     }
 
     /// What the replies tell of the dependency: the failure that turned items away, if one did.
@@ -439,6 +462,8 @@ fn input(claimed: &ClaimedItem, stage: &str) -> Input {
         key: claimed.item.key.clone(),
         attempt: claimed.item.attempt,
         payload: claimed.payload.clone(),
+        token: AnswerToken::of(&claimed.item),
+        handed: claimed.item.handed.clone(),
         idempotency_key: Arc::from(key.to_string()),
     }
 }

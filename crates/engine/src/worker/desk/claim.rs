@@ -1,7 +1,9 @@
 //! What to claim, and taking it in.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use redrive_core::answer::HandOver;
 use redrive_core::event::{Event, ItemReply};
 use redrive_core::id::{ContentHash, StageNo};
 use redrive_core::item::Payload;
@@ -121,7 +123,10 @@ impl Desk {
             let stage = claimed.item.stage;
             *got.entry(stage).or_default() += 1;
             let known = known.remove(&at);
-            if self.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
+            let unanswered = claimed.item.handed.as_ref().is_some_and(|handed| handed.until <= now);
+            if unanswered {
+                self.ended.push_back(Ended::new(claimed, Event::Unanswered));
+            } else if self.plan.deadline_of(&claimed.item).is_some_and(|deadline| now > deadline) {
                 self.ended.push_back(Ended::new(claimed, Event::DeadlinePassed));
             } else if let Some(KeptOutput { payload, verdict }) = known {
                 let reused = ItemReply::Reused(payload, verdict);
@@ -148,7 +153,13 @@ impl Desk {
         let Some(work) = self.recipe.work(stage) else {
             return self.ended.push_back(Ended::new(claimed, Event::Released));
         };
-        let counted = work.gate.is_some() || work.batch_tokens.is_some();
+        if claimed.item.handed.is_some() && work.handler.asks_every().is_none() {
+            // Its answer comes by itself: there is nothing to ask for.
+            let over = HandOver { within: Duration::ZERO, ask_in: None, ticket: None, route: None };
+            let reply = ItemReply::HandedOver(over);
+            return self.ended.push_back(Ended::new(claimed, Event::Finished(reply)));
+        }
+        let counted = claimed.item.handed.is_none() && (work.gate.is_some() || work.batch_tokens.is_some());
         let tokens = if counted { work.handler.tokens(&claimed.payload) } else { 0 };
         if let Some(failure) = self.impossible(stage, tokens) {
             let reply = ItemReply::Failed { failure, shared: false };

@@ -146,15 +146,19 @@ impl Desk {
         Ok(!self.budget.is_behind())
     }
 
-    /// The commit was written. Stale items belong to somebody else now and are dropped; returns how many.
+    /// The commit was written. Stale items belong to somebody else now and are dropped; returns how many, without those that
+    /// were answered while they were handed over.
     pub fn committed(&mut self, applied: &[Applied]) -> usize {
         if !std::mem::replace(&mut self.halt_saved, true)
             && let Some((control, why)) = self.halt.as_ref().and_then(pauses)
         {
             journal::run_halted(self.run, control, &why);
         }
+        let mut dropped = 0;
         for (sent, applied) in self.in_commit.iter().zip(applied) {
             let is_kept = *applied == Applied::Done;
+            // Whoever answers before it is written that the item was handed over takes nothing from anybody.
+            dropped += usize::from(!is_kept && sent.change.transition.after.handed.is_none());
             if is_kept {
                 journal::committed(&self.plan, &sent.change.transition);
             }
@@ -162,7 +166,7 @@ impl Desk {
         }
         self.budget_sent = None;
         self.in_commit.clear();
-        applied.iter().filter(|applied| **applied == Applied::Stale).count()
+        dropped
     }
 }
 

@@ -1,9 +1,11 @@
 //! How a session ends.
 
+use std::collections::BTreeMap;
+
 use redrive_core::id::{RunId, StageNo, WorkerId};
 use redrive_core::item::StateKind;
 use redrive_core::status::Control;
-use redrive_core::tally::Metric;
+use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Change, Commit, Error, Pause, Retired, RunChange, RunEnd, RunRow, Store};
 
@@ -142,15 +144,18 @@ impl<D: Driver> WorkerLoop<D> {
         if self.recipe.gates.is_empty() && !unheard && !self.desk.any_paused() {
             return Ok(None);
         }
-        let waiting = Metric::State(StateKind::Waiting);
         let counters = self.store.counters(self.desk.run()).await?;
-        let stages: Vec<StageNo> = counters
-            .into_iter()
-            .filter(|counter| counter.metric == waiting && counter.n > 0)
-            .map(|counter| counter.stage)
-            .collect();
-        let blocked: Option<Vec<Blocked>> =
-            stages.into_iter().map(|stage| self.desk.blocked(stage, now)).collect();
+        let mut waiting: BTreeMap<StageNo, i64> = BTreeMap::new();
+        for Counter { stage, metric, n } in counters {
+            match metric {
+                Metric::State(StateKind::Waiting) => *waiting.entry(stage).or_default() += n,
+                // What is handed over is kept from nothing: its answer comes whatever stands in the way of others.
+                Metric::Awaited => *waiting.entry(stage).or_default() -= n,
+                _ => {}
+            }
+        }
+        let stages = waiting.into_iter().filter(|(_, n)| *n > 0).map(|(stage, _)| stage);
+        let blocked: Option<Vec<Blocked>> = stages.map(|stage| self.desk.blocked(stage, now)).collect();
         Ok(blocked.filter(|blocked| !blocked.is_empty()))
     }
 

@@ -1,0 +1,256 @@
+//! Answers of items that were handed over: whichever door they come by, they are taken here, many at once.
+//!
+//! The first answer to an attempt counts. One that comes when the attempt has ended, by another answer or because none came in
+//! time, changes nothing, and whoever brings it is told so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redrive_core::answer::AnswerToken;
+use redrive_core::event::ItemReply;
+use redrive_core::id::{ContentHash, ItemId, RunId, StageNo};
+use redrive_core::item::{Item, Payload};
+use redrive_engine::admin::{self, AnswerRules, Answered};
+use redrive_engine::handler::Input;
+use redrive_pipeline::StageDef;
+use redrive_store::{Applied, Content, ItemFilter, ItemQuery};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::error::{Code, Error, Result};
+use crate::runs::{KnownRun, Runs};
+use crate::{Floor, Role};
+
+/// Most answers of one call.
+pub const MOST_ANSWERS: usize = 1_000;
+/// How often an answer is decided anew because its item changed between reading and writing: it is handed over, or looked after.
+const TRIES: usize = 10;
+/// Most bytes of contents that are read at a time.
+const CONTENTS: usize = 64 << 20;
+
+/// An answer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// The token that the item was handed over with.
+    pub token: String,
+    /// What became of it: a result in the words of the handler protocol. Its `id` may be left out.
+    pub result: Box<RawValue>,
+}
+
+/// Answers.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answers {
+    /// Each of them.
+    pub answers: Vec<Answer>,
+}
+
+/// What became of an answer, by a name that stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It is kept: the attempt has ended by it.
+    Taken,
+    /// The attempt had ended already. Nothing was changed.
+    Late,
+    /// There is no item that the token names. Nothing was changed.
+    Unknown,
+    /// It is no answer that could be taken. Nothing was changed.
+    Wrong,
+}
+
+/// What became of one answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AnswerView {
+    /// The token.
+    pub token: String,
+    /// What became of it.
+    pub fate: Fate,
+    /// The item, where there is one.
+    pub item: Option<ItemId>,
+    /// More about it.
+    pub message: String,
+}
+
+/// What became of answers, in the order given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AnswersTaken {
+    /// Each of them.
+    pub answers: Vec<AnswerView>,
+}
+
+/// Takes one answer.
+///
+/// # Errors
+/// As [`take`]; and when the token names no item, or the result is none.
+pub async fn take_one(floor: &Floor, token: String, result: Box<RawValue>) -> Result<AnswerView> {
+    let taken = take(floor, Answers { answers: vec![Answer { token, result }] }).await?;
+    let Some(view) = taken.answers.into_iter().next() else {
+        return Err(Error::internal("an answer was lost"));
+    };
+    match view.fate {
+        Fate::Taken | Fate::Late => Ok(view),
+        Fate::Unknown => Err(Error::not_found(view.message).code(Code::ItemNotFound)),
+        Fate::Wrong => {
+            Err(Error::wrong(view.message).hint("nothing was changed; the answer is awaited as before"))
+        }
+    }
+}
+
+/// Takes answers, whoever brings them. What became of each is told; a late one is no error.
+///
+/// # Errors
+/// When whoever asks may not work, there are too many, or the store fails.
+pub async fn take(floor: &Floor, request: Answers) -> Result<AnswersTaken> {
+    floor.require(Role::Worker)?;
+    let all = request.answers;
+    if all.is_empty() || all.len() > MOST_ANSWERS {
+        return Err(Error::wrong(format!(
+            "a call has 1 to {MOST_ANSWERS} answers, and this one {}",
+            all.len()
+        )));
+    }
+    let runs = Runs::of(&*floor.store);
+    let mut views: Vec<Option<AnswerView>> = all.iter().map(|_| None).collect();
+    let mut open: Vec<usize> = (0..all.len()).collect();
+    for _ in 0..TRIES {
+        open = round(floor, &runs, &all, open, &mut views).await?;
+        if open.is_empty() {
+            break;
+        }
+    }
+    for place in open {
+        views[place] = Some(busy(&all[place]));
+    }
+    Ok(AnswersTaken { answers: views.into_iter().flatten().collect() })
+}
+
+/// Tries these answers once; those whose item changed meanwhile are to be tried again.
+async fn round(
+    floor: &Floor,
+    runs: &Runs<'_>,
+    all: &[Answer],
+    open: Vec<usize>,
+    views: &mut [Option<AnswerView>],
+) -> Result<Vec<usize>> {
+    let mut by_run: BTreeMap<RunId, Vec<(usize, Answered)>> = BTreeMap::new();
+    let (mut again, mut met) = (Vec::new(), BTreeSet::new());
+    for place in open {
+        match read(floor, runs, &all[place]).await? {
+            // The second of two answers to one item sees what became of the first.
+            Read::Answer(answered) if !met.insert(answered.item.seq) => again.push(place),
+            Read::Answer(answered) => {
+                by_run.entry(answered.item.run).or_default().push((place, *answered));
+            }
+            Read::Told(view) => views[place] = Some(view),
+            Read::Again => again.push(place),
+        }
+    }
+    for (run, answers) in by_run {
+        let Some(known) = runs.known(run).await? else { continue };
+        let ids: Vec<ItemId> = answers.iter().map(|(_, answered)| answered.item.id).collect();
+        let (places, answers): (Vec<usize>, Vec<Answered>) = answers.into_iter().unzip();
+        let applied = admin::answer(&*floor.store, &rules(&known), answers, &floor.env).await?;
+        for ((place, applied), item) in places.into_iter().zip(applied).zip(ids) {
+            match applied {
+                Applied::Done => {
+                    let (fate, message) = (Fate::Taken, "the answer is kept".to_owned());
+                    let token = all[place].token.clone();
+                    views[place] = Some(AnswerView { token, fate, item: Some(item), message });
+                }
+                Applied::Stale => again.push(place),
+            }
+        }
+    }
+    again.sort_unstable();
+    Ok(again)
+}
+
+fn rules(known: &KnownRun) -> AnswerRules<'_> {
+    AnswerRules {
+        run: &known.row,
+        plan: &known.plan,
+        budget: known.definition.budget.as_ref(),
+        reuse: known.definition.all_stages().map(StageDef::reuse_mark).collect(),
+    }
+}
+
+/// What is known of an answer before it is decided.
+enum Read {
+    /// What it is for and what it says.
+    Answer(Box<Answered>),
+    /// What is to be told of it at once.
+    Told(AnswerView),
+    /// Its item changed in this very moment.
+    Again,
+}
+
+/// Reads what an answer is for and what it says.
+async fn read(floor: &Floor, runs: &Runs<'_>, answer: &Answer) -> Result<Read> {
+    let view = |fate, item, message: String| {
+        let token = answer.token.chars().take(200).collect();
+        Ok(Read::Told(AnswerView { token, fate, item, message }))
+    };
+    let Ok(token) = answer.token.parse::<AnswerToken>() else {
+        return view(Fate::Unknown, None, "it is no token of an answer".to_owned());
+    };
+    let Some(item) = find(floor, token.item).await? else {
+        return view(Fate::Unknown, None, format!("item {} does not exist, or was purged", token.item));
+    };
+    if !token.is_open(&item) {
+        return view(Fate::Late, Some(item.id), late(&token, &item));
+    }
+    let known = runs.known(item.run).await?;
+    let stage = known.as_ref().and_then(|known| known.definition.all_stages().nth(item.stage.index()));
+    let Some(stage) = stage.filter(|stage| stage.defer.is_some()) else {
+        return view(Fate::Wrong, Some(item.id), "its stage hands nothing over".to_owned());
+    };
+    let payload = match floor.store.contents(vec![item.seq], CONTENTS).await?.into_iter().next() {
+        Some(found) if found.item.rev == item.rev => match found.content {
+            Content::Whole(payload) => payload,
+            Content::Damaged(what) => {
+                return view(Fate::Wrong, Some(item.id), format!("its content is damaged: {what}"));
+            }
+        },
+        _ => return Ok(Read::Again),
+    };
+    let input = Input {
+        attempt: item.attempt,
+        token,
+        handed: item.handed.clone(),
+        ..Input::new(item.id, item.key.clone(), payload.clone(), work(&item, &stage.name, &payload))
+    };
+    match floor.wiring.read_answer(stage, &input, &answer.result) {
+        Ok(ItemReply::HandedOver(_) | ItemReply::TurnedAway { .. }) => {
+            view(Fate::Wrong, Some(item.id), "an answer does not defer its item again".to_owned())
+        }
+        Ok(reply) => Ok(Read::Answer(Box::new(Answered { item, payload, reply }))),
+        Err(wrong) => view(Fate::Wrong, Some(item.id), wrong),
+    }
+}
+
+/// The name of the work, as handlers know it.
+fn work(item: &Item, stage: &str, payload: &Payload) -> String {
+    ContentHash::of(&[&item.id.0, stage.as_bytes(), payload]).to_string()
+}
+
+async fn find(floor: &Floor, id: ItemId) -> Result<Option<Item>> {
+    let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };
+    Ok(floor.store.items(ItemQuery { filter, after: None, limit: 1 }).await?.into_iter().next())
+}
+
+fn late(token: &AnswerToken, item: &Item) -> String {
+    let StageNo(stage) = token.stage;
+    let moved = item.stage != token.stage || item.generation != token.generation;
+    let now = item.state.kind();
+    let what = match moved {
+        true => format!("attempt {} at stage #{stage} has ended, and the item has gone on", token.attempt),
+        false => format!("attempt {} has ended", token.attempt),
+    };
+    format!("{what}; the item is {now} now. Nothing was changed")
+}
+
+fn busy(answer: &Answer) -> AnswerView {
+    let message = "its item changes all the time; bring it again. Nothing was changed".to_owned();
+    AnswerView { token: answer.token.clone(), fate: Fate::Late, item: None, message }
+}
