@@ -38,9 +38,10 @@ MAY_USE = {
     "operate": {"core", "store", "engine", "pipeline", "ingest", "embed", "mail", "index"},
     "mcp": {"core", "engine", "index", "operate"},
     "server": {"core", "store", "engine", "operate"},
+    "rabbitmq": {"core", "engine", "operate"},
     "cli": {
         "core", "store", "sqlite", "engine", "pipeline", "rehearse", "stages", "ingest", "embed", "mail", "index", "operate",
-        "mcp", "server",
+        "mcp", "server", "rabbitmq",
     },
     # Tests only: no other crate's row may name these two.
     "conformance": {"core", "store", "engine", "sim"},

@@ -121,6 +121,13 @@ enum Command {
     },
     /// How fast mail archives become threads with summaries, beside reading and threading alone
     Mail(Common),
+    /// How fast facts get to RabbitMQ, beside a bare client
+    Relay {
+        #[command(flatten)]
+        common: Common,
+        #[command(flatten)]
+        options: measure::relay::Options,
+    },
     /// One engine run and nothing else, for profilers
     Profile {
         #[command(flatten)]
@@ -152,6 +159,7 @@ fn main() -> ExitCode {
         Command::Flow { common, options } => measure::flow::run(&common, &options),
         Command::Index { common, options } => measure::index::run(&common, &options),
         Command::Mail(common) => measure::mail::run(&common),
+        Command::Relay { common, options } => measure::relay::run(&common, &options),
         Command::Profile { common, failing } => measure::engine::profile(&common, failing),
         Command::MemoryChild(common) => measure::memory::child(&common),
         Command::RestartChild { store } => measure::restart::child(&store),

@@ -11,6 +11,7 @@ pub mod index;
 pub mod latency;
 pub mod mail;
 pub mod memory;
+pub mod relay;
 pub mod restart;
 pub mod runs;
 pub mod serve;

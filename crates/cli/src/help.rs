@@ -9,7 +9,10 @@ use crate::output::wrap::wrap_at;
 
 /// Commands by what one wants, in the order in which they are told.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Work", &["run", "resume", "work", "serve", "submit", "close", "index", "mail", "try", "rehearse"]),
+    (
+        "Work",
+        &["run", "resume", "work", "serve", "relay", "submit", "close", "index", "mail", "try", "rehearse"],
+    ),
     (
         "Look",
         &[
@@ -31,7 +34,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "policy",
         ],
     ),
-    ("Act", &["retry", "retry-job", "rerun", "dead", "pause", "cancel", "kill"]),
+    ("Act", &["retry", "retry-job", "rerun", "dead", "queues", "pause", "cancel", "kill"]),
     (
         "Care",
         &[

@@ -238,17 +238,18 @@ fn read(wiring: &dyn Wiring, path: &Path) -> Result<Pipeline> {
     Ok(pipeline)
 }
 
-/// Two files of one name would take turns.
+/// Two files of one name, or of one queue, would take turns.
 fn unique(files: &BTreeMap<PathBuf, File>, path: &Path, pipeline: Pipeline) -> Result<Pipeline> {
-    let name = &pipeline.definition.name;
-    let other = files.iter().find(|(other, file)| {
-        *other != path && file.good.as_ref().is_some_and(|good| good.definition.name == *name)
-    });
-    match other {
-        None => Ok(pipeline),
-        Some((other, _)) => Err(Error::wrong(format!(
-            "the name {name} is that of {} already",
-            other.file_name().map(|file| file.to_string_lossy()).unwrap_or_default()
-        ))),
+    let (name, queue) = (&pipeline.definition.name, &pipeline.definition.source.queue);
+    for (other, file) in files.iter().filter(|(other, _)| *other != path) {
+        let Some(good) = file.good.as_ref().map(|good| &good.definition) else { continue };
+        let other = other.file_name().map(|file| file.to_string_lossy()).unwrap_or_default();
+        if good.name == *name {
+            return Err(Error::wrong(format!("the name {name} is that of {other} already")));
+        }
+        if let Some(queue) = queue.as_ref().filter(|_| good.source.queue == *queue) {
+            return Err(Error::wrong(format!("the queue {queue} is taken from by {other} already")));
+        }
     }
+    Ok(pipeline)
 }

@@ -25,6 +25,7 @@
 //! | what a daemon forgets by itself, and when | [`retention`] |
 //! | what a daemon sweeps and audits by itself | [`retry_job`], [`audit`] |
 //! | what monitoring reads | [`monitor`] |
+//! | what the world is told, and hands in, over a bus | [`bus`] |
 //! | what a daemon begins by itself, and when | [`schedules`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //! | the shapes of all answers | [`schemas`] |
@@ -37,6 +38,7 @@ pub mod again;
 pub mod answers;
 mod asker;
 pub mod audit;
+pub mod bus;
 pub mod care;
 pub mod catalog;
 pub mod dead;

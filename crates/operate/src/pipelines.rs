@@ -125,15 +125,16 @@ fn refuse_own_name(text: &str, definition: &Definition, file: &str) -> Result<()
 
 /// Refuses what a daemon does by itself for pipelines of its folder, and never for one that is sent: nothing would come of it.
 fn refuse_standing_orders(text: &str, definition: &Definition, file: &str) -> Result<()> {
-    let Definition { notify, schedule, retention, .. } = definition;
+    let Definition { notify, schedule, retention, source, .. } = definition;
     let orders = [
         ("notify", !notify.is_empty(), "tells somebody"),
         ("schedule", schedule.is_some(), "begins by itself"),
         ("retention", *retention != RetentionDef::default(), "is forgotten by itself"),
+        ("source.queue", source.queue.is_some(), "takes items from a queue"),
     ];
     let problem = |(key, _, what): &(&str, bool, &str)| Problem {
         file: file.to_owned(),
-        line: Lines::of(text).first(key).unwrap_or(1),
+        line: Lines::of(text).line(key).or_else(|| Lines::of(text).first(key)).unwrap_or(1),
         key: (*key).to_owned(),
         message: format!("only a pipeline of the folder {what}, and this one is sent"),
         hint: Some(format!("leave `{key}` out, or put the pipeline into the folder of --pipelines")),

@@ -105,6 +105,8 @@ pub struct SourceDef {
     pub paths: Vec<String>,
     /// JSON pointer to the key of an item; none for the hash of the line, and for files, which are their paths.
     pub key: Option<String>,
+    /// The queue of the bus that an inbox takes items from.
+    pub queue: Option<String>,
 }
 
 /// The format of a source.

@@ -139,6 +139,7 @@ fn an_inbox_has_a_key_and_nothing_to_read() {
     };
     assert_eq!(source(""), SourceDef { kind: SourceKind::Inbox, ..SourceDef::default() });
     assert_eq!(source("key = \"/id\"").key.as_deref(), Some("/id"));
+    assert_eq!(source("queue = \"in.orders\"").queue.as_deref(), Some("in.orders"));
 }
 
 #[test]
@@ -163,6 +164,18 @@ fn mistakes_at_the_top_are_told_with_line_and_key() {
         (
             "[source]\nkind = \"inbox\"\npath = \"a.jsonl\"",
             "p.toml:3: source.path: an inbox reads nothing (leave it out; `redrive submit FILE --item JSON` hands items in)",
+        ),
+        (
+            "[source]\nkind = \"inbox\"\nqueue = \"redrive.answers\"",
+            "p.toml:3: source.queue: \"redrive.answers\" cannot be used: names that begin with amq. and redrive. are taken",
+        ),
+        (
+            "[source]\nkind = \"inbox\"\nqueue = \"\"",
+            "p.toml:3: source.queue: expected the name of a queue: 1 to 200 bytes without control characters",
+        ),
+        (
+            "[source]\nkind = \"jsonl\"\nqueue = \"q\"",
+            "p.toml:3: source.queue: unknown key (it belongs to kind = \"inbox\")",
         ),
         (
             "[source]\nkind = \"inbox\"\ndelimiter = \";\"",

@@ -10,6 +10,8 @@ const KINDS: [&str; 6] = ["jsonl", "csv", "files", "mbox", "threads", "inbox"];
 const FILES_KEYS: [&str; 6] =
     ["hidden", "follow_symlinks", "ignore_rules", "max_bytes", "max_container_bytes", "text"];
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Longest name of a queue.
+const QUEUE_BYTES: usize = 200;
 
 /// Reads the source; none where its kind is not known.
 pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<SourceDef> {
@@ -44,8 +46,27 @@ pub(crate) fn read(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Sourc
         let kind = if word == Some("inbox") { SourceKind::Inbox } else { SourceKind::Lines(format) };
         (kind, table.take("key").and_then(|node| node.parsed(report, scalar::pointer)))
     };
+    let queue = if word == Some("inbox") {
+        table.take("queue").and_then(|node| node.parsed(report, queue))
+    } else {
+        table.refuse(&["queue"], "unknown key", "it belongs to kind = \"inbox\"", report);
+        None
+    };
     table.finish(report);
-    Some(SourceDef { kind, paths, key })
+    Some(SourceDef { kind, paths, key, queue })
+}
+
+/// The name of a queue; that of its failed messages is a little longer.
+fn queue(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > QUEUE_BYTES || text.chars().any(char::is_control) {
+        return Err(format!(
+            "expected the name of a queue: 1 to {QUEUE_BYTES} bytes without control characters"
+        ));
+    }
+    if text.starts_with("amq.") || text.starts_with("redrive.") {
+        return Err(format!("{text:?} cannot be used: names that begin with amq. and redrive. are taken"));
+    }
+    Ok(text.to_owned())
 }
 
 fn format(

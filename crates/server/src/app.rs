@@ -19,7 +19,7 @@ pub struct App {
     /// The floor, as the daemon itself asks.
     pub floor: Floor,
     /// The pipelines that can be named.
-    pub catalog: Catalog,
+    pub catalog: Arc<Catalog>,
     /// Who is let in.
     pub tokens: Tokens,
     /// The names that mean this server.

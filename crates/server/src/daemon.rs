@@ -74,6 +74,16 @@ impl Settings {
     }
 }
 
+/// What somebody who works beside the daemon shares with it.
+pub struct Shared {
+    /// The floor, as the daemon itself asks.
+    pub floor: Floor,
+    /// The pipelines of its folder.
+    pub catalog: Arc<Catalog>,
+    /// Whether it is told to stop.
+    pub draining: watch::Receiver<bool>,
+}
+
 /// A daemon that listens and has not begun to serve.
 pub struct Daemon {
     app: Arc<App>,
@@ -96,7 +106,7 @@ impl Daemon {
     pub async fn open(floor: Floor, tokens: Tokens, settings: Settings) -> Result<Self> {
         settings.check()?;
         let tls = settings.certificate.as_ref().map(Certificate::acceptor).transpose()?;
-        let catalog = Catalog::of(settings.pipelines.clone());
+        let catalog = Arc::new(Catalog::of(settings.pipelines.clone()));
         // What is wrong with a file at the start is told by whoever starts it.
         catalog.look(&floor)?.iter().filter(|file| file.problem.is_none()).for_each(told);
         let listener = TcpListener::bind(settings.listen).await.map_err(|error| {
@@ -149,6 +159,13 @@ impl Daemon {
     #[must_use]
     pub fn stop(&self) -> watch::Sender<Stop> {
         self.stop.clone()
+    }
+
+    /// What it shares with somebody who works beside it.
+    #[must_use]
+    pub fn shared(&self) -> Shared {
+        let App { floor, catalog, draining, .. } = &*self.app;
+        Shared { floor: floor.clone(), catalog: catalog.clone(), draining: draining.clone() }
     }
 
     /// What is wrong with files of the folder of pipelines.

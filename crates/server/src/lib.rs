@@ -34,6 +34,6 @@ mod tokens;
 mod words;
 mod writes;
 
-pub use daemon::{Daemon, Settings};
+pub use daemon::{Daemon, Settings, Shared};
 pub use tls::Certificate;
 pub use tokens::{Made, NewToken, TokenList, TokenView, Tokens};

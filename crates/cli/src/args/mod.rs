@@ -2,6 +2,7 @@
 
 mod again;
 mod asked;
+mod bus;
 mod care;
 mod crew;
 mod dead;
@@ -34,6 +35,7 @@ use redrive_operate::work::WorkSettings;
 
 pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
 pub use asked::{Asked, usage_error};
+pub use bus::{BusArgs, QueuesCommand, RelayArgs};
 pub use care::BackupArgs;
 pub use crew::CrewArgs;
 pub use dead::{DeadColumn, DeadCommand, EditArgs};
@@ -196,6 +198,11 @@ pub enum Command {
     Retry(RetryArgs),
     /// Sweep for items that nobody holds any more, every 15 minutes
     RetryJob(RetryJobArgs),
+    /// Pass on what happens to items and runs to a RabbitMQ broker, without a daemon
+    Relay(RelayArgs),
+    /// Look after queues of failed messages at a RabbitMQ broker: list, export, requeue, purge
+    #[command(subcommand)]
+    Queues(QueuesCommand),
     /// Do items again that have ended, from a stage they have passed
     Rerun(RerunArgs),
     /// List items in any state, of any run
@@ -260,7 +267,7 @@ pub enum Command {
     Backup(BackupArgs),
     /// Look whether everything is in order here
     Doctor {
-        /// A pipeline file to look at as well
+        /// A pipeline file to look at as well, or a RabbitMQ broker: amqp://…
         pipeline: Option<PathBuf>,
     },
     /// Parse files for the process that started this one

@@ -9,7 +9,7 @@ use redrive_operate::work::Serve;
 use redrive_operate::{Role, retry_job};
 use redrive_server::{Certificate, NewToken, Settings};
 
-use super::{EndArgs, OutboundArgs, lease, name};
+use super::{BusArgs, EndArgs, OutboundArgs, lease, name};
 
 /// Options of `serve`.
 #[derive(Debug, ClapArgs)]
@@ -38,6 +38,9 @@ pub struct ServeArgs {
     /// Whom stages may call
     #[command(flatten)]
     pub outbound: OutboundArgs,
+    /// The bus
+    #[command(flatten)]
+    pub bus: BusArgs,
     /// Listen where other machines can reach it
     #[arg(long, help_heading = "Reached from other machines")]
     pub allow_remote: bool,

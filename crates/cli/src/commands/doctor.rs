@@ -2,13 +2,15 @@
 
 mod pipeline;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
-use redrive_operate::Error;
+use redrive_operate::{Error, bus};
+use redrive_rabbitmq::{Address, names};
 use redrive_store::RunFilter;
 use rustix::fs::{Access, access};
 use serde::Serialize;
@@ -49,7 +51,10 @@ pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
     }];
     findings.extend(look_at_store(context).await);
     if let Some(file) = pipeline {
-        findings.extend(pipeline::look_at(&file));
+        match broker(&file) {
+            None => findings.extend(pipeline::look_at(&file)),
+            Some(address) => findings.extend(look_at_bus(context, address).await),
+        }
     }
     let ok = findings.iter().all(|finding| finding.ok);
     if context.global.json {
@@ -58,6 +63,29 @@ pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
         lines(&words(&findings, &context.screen()))?;
     }
     Ok(if ok { ExitCode::SUCCESS } else { exit::broken() })
+}
+
+/// The address of a broker, where it is one and no file.
+fn broker(said: &Path) -> Option<&str> {
+    said.to_str().filter(|said| said.starts_with("amqp://") || said.starts_with("amqps://"))
+}
+
+async fn look_at_bus(context: &Context, address: &str) -> Vec<Finding> {
+    let address: Address = match address.parse() {
+        Ok(address) => address,
+        Err(why) => return vec![bad("bus", why)],
+    };
+    // A store that cannot be read is told already.
+    let queues = match context.floor_to_look() {
+        Ok(floor) => bus::queues_of_runs(&floor).await.unwrap_or_default(),
+        Err(_) => BTreeSet::new(),
+    };
+    let queues: Vec<String> =
+        queues.iter().flat_map(|queue| [queue.clone(), names::failed_of(queue)]).collect();
+    let found = redrive_rabbitmq::look(&address, &context.env, &queues).await;
+    let finding =
+        |redrive_rabbitmq::Finding { what, ok, detail }| Finding { what: what.to_owned(), ok, detail };
+    found.into_iter().map(finding).collect()
 }
 
 fn words(findings: &[Finding], screen: &Screen) -> String {

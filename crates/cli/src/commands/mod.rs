@@ -1,6 +1,7 @@
 //! One file per verb.
 
 mod again;
+mod bus;
 mod cancel;
 mod care;
 mod check;
@@ -90,6 +91,8 @@ pub async fn run(args: Args) -> Answer {
         Command::Kill { item, run, why } => cancel::kill(&context, ItemName { item, run }, &why).await,
         Command::Retry(args) => again::retry(&context, args).await,
         Command::RetryJob(args) => retry_job::retry_job(&context, &args).await,
+        Command::Relay(args) => bus::relay(&context, args).await,
+        Command::Queues(command) => bus::queues(&context, command).await,
         Command::Rerun(args) => again::rerun(&context, args).await,
         Command::Items(args) => items::items(&context, &args).await,
         Command::Stuck(args) => items::stuck(&context, &args).await,

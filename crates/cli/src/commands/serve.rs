@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use redrive_engine::worker::Stop;
 use redrive_operate::Floor;
-use redrive_server::{Daemon, Made, Tokens};
+use redrive_server::{Daemon, Made, Shared, Tokens};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -23,6 +24,9 @@ const TOKEN: &str = "REDRIVE_TOKEN";
 /// A token that is shorter can be guessed.
 const SHORT: usize = 16;
 
+/// How long the bus may take to end.
+const BUS_ENDS_WITHIN: Duration = Duration::from_secs(5);
+
 /// The first line, so that a script can wait for it.
 #[derive(Serialize)]
 struct Listening {
@@ -31,6 +35,7 @@ struct Listening {
 
 /// Works on runs and answers requests until it is told to stop.
 pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
+    let bus = args.bus.address()?;
     let floor = context.floor_to_make()?;
     let floor = Floor { wiring: Arc::new(Handlers::calling(args.outbound.settings())), ..floor };
     let given = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
@@ -59,10 +64,21 @@ pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
         false => lines(&format!("listening at {}", daemon.url()))?,
     }
     let listening = tokio::spawn(listen(signals, daemon.stop()));
+    let bus = bus.map(|address| {
+        let Shared { floor, catalog, draining } = daemon.shared();
+        tokio::spawn(redrive_rabbitmq::serve(floor, catalog, address, draining))
+    });
     let on_end = OnEnd::of(context, args.end.on_end.as_deref());
     let watching = Arc::new(Watching::of(context).with_end(on_end));
     let served = daemon.serve(watching.clone()).await;
     listening.abort();
+    if let Some(bus) = bus {
+        tokio::select! {
+            _ = bus => {}
+            // What it has in hand is told again by the next, and goes back to its queue.
+            () = context.env.clock.sleep(BUS_ENDS_WITHIN) => {}
+        }
+    }
     watching.finish().await;
     let served = served?;
     match context.global.json {

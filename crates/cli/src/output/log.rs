@@ -13,6 +13,8 @@ use super::screen::Screen;
 use super::text::short;
 use crate::args::{Global, LogFormat};
 
+/// The library that speaks AMQP logs whole messages, with their contents. What goes wrong there is told by ours.
+const UNHEARD: &str = "lapin=off";
 /// How much is logged, from nothing to everything.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
@@ -33,7 +35,8 @@ pub fn begin(global: &Global) {
     }
     let asked = said.filter(|_| wrong.is_none());
     let once = (asked.is_none() && global.log_format == LogFormat::Text).then_some(FirstOfAKind);
-    let filter = EnvFilter::new(directives(asked.as_deref(), global.quiet)).and(once);
+    let filter = format!("{},{UNHEARD}", directives(asked.as_deref(), global.quiet));
+    let filter = EnvFilter::new(filter).and(once);
     // A log that cannot be written is no reason to stop, nor to say so where it could not be said.
     let logs = fmt::layer().log_internal_errors(false).with_writer(above_bars);
     // A second subscriber in one process is not made: the command line begins once.

@@ -23,6 +23,9 @@ const JOBS: &[(Scenario, &[&str], &[u32])] = &[
     (crate::serve_notify::tells_although_one_dies, &["notify.decided", "notify.handed_over"], &[1]),
     (crate::answers::taken_although_one_dies, &["answer.before_commit", "answer.after_commit"], &[1, 2]),
     (crate::serve_schedules::fires_although_one_dies, &["schedule.decided", "schedule.begun"], &[1]),
+    (crate::bus::passes_on_although_one_dies, &["relay.before_forget", "relay.after_forget"], &[1]),
+    (crate::bus::takes_although_one_dies, &["bus.before_ack", "bus.after_bury"], &[1]),
+    (crate::bus::sends_back_although_one_dies, &["requeue.before_ack"], &[1]),
     (
         plain,
         &[

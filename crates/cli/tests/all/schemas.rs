@@ -6,15 +6,15 @@ use crate::support::server::{failed, passed};
 use crate::support::{Answer, Daemon, Place, Server, one_stage, quick_retry, text};
 
 /// The schemas of the binary.
-struct Schemas(Value);
+pub struct Schemas(Value);
 
 impl Schemas {
-    fn of(place: &Place) -> Self {
+    pub fn of(place: &Place) -> Self {
         Self(place.json(&["schema"]))
     }
 
     /// Fails when a document is not as the schema of that name says.
-    fn check(&self, name: &str, document: &Value) {
+    pub fn check(&self, name: &str, document: &Value) {
         let mut wrong = Vec::new();
         self.look(document, &self.0["commands"][name], "$", &mut wrong);
         assert!(self.0["commands"].get(name).is_some(), "there is a schema {name}");

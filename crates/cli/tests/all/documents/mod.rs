@@ -36,6 +36,8 @@ use std::path::{Path, PathBuf};
 const LEFT_OUT: &[&str] = &[
     "README.md: runs everything, this test too",
     "docs/agents.md: the settings of a client, which is another program",
+    "docs/bus.md: needs a RabbitMQ broker",
+    "docs/bus.md: the shape of a message, with made-up values",
     "docs/external-workers.md: the page plays it in the background, with the port it has here",
     "docs/first-run.md: installs the program, which takes minutes",
     "docs/indexing.md: needs Ollama, and a key of OpenAI",
@@ -99,6 +101,7 @@ played! {
     readme_is_as_it_says: "README.md",
     the_list_of_pages_is_as_it_says: "docs/README.md",
     agents_are_as_they_say: "docs/agents.md",
+    the_bus_is_as_it_says: "docs/bus.md",
     dead_letters_are_as_they_say: "docs/dead-letters.md",
     external_workers_are_as_they_say: "docs/external-workers.md",
     first_run_is_as_it_says: "docs/first-run.md",

@@ -28,7 +28,7 @@ impl Helps {
         let is_verb =
             |word: &str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !word.starts_with('-');
         let first = words.first().filter(|word| is_verb(word))?;
-        let nested = ["dead", "gates", "pipelines", "policy", "token"].contains(first);
+        let nested = ["dead", "gates", "pipelines", "policy", "queues", "token"].contains(first);
         let second = words.get(1).filter(|word| nested && is_verb(word));
         let verb = second.map_or((*first).to_owned(), |second| format!("{first} {second}"));
         let Some(help) = self.of(&verb) else { return Some(format!("`{command}`: there is no `{verb}`")) };

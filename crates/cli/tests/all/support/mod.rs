@@ -1,8 +1,10 @@
 //! What tests of the real binary share: a place to run it in, an HTTP service that answers by plan, and waiting.
 
+pub mod broker;
 pub mod daemon;
 pub mod guest;
 pub mod index;
+pub mod ledger;
 pub mod place;
 pub mod rehearsal;
 pub mod server;
@@ -10,7 +12,9 @@ pub mod shifted;
 pub mod tools;
 pub mod wait;
 
+pub use broker::Broker;
 pub use daemon::{Daemon, Reply};
+pub use ledger::Ledger;
 pub use place::{Place, Ran, Started};
 pub use rehearsal::Rehearsal;
 pub use server::{Answer, Call, Server};

@@ -1,0 +1,132 @@
+//! The name that a fact has on the bus.
+
+use redrive_core::fact::FactKind;
+
+use crate::mail::{PIPELINE, THREADS_PIPELINE};
+
+/// What goes through the pipelines of mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Document {
+    Archive,
+    Message,
+    Chunk,
+    Thread,
+}
+
+/// The name of what happened to an item of this pipeline at this stage. It is the fact's own name, but for what services
+/// that work on mail wait for.
+pub(super) fn event(pipeline: Option<&str>, stage: Option<&str>, kind: FactKind) -> &'static str {
+    let document = pipeline.zip(stage).and_then(|(pipeline, stage)| document(pipeline, stage));
+    document.and_then(|document| of_mail(document, kind)).unwrap_or(kind.name())
+}
+
+fn document(pipeline: &str, stage: &str) -> Option<Document> {
+    match (pipeline, stage) {
+        (PIPELINE, "archive" | "done") => Some(Document::Archive),
+        (PIPELINE, "message" | "chunks" | "keep") => Some(Document::Message),
+        (PIPELINE, "embed" | "upsert") => Some(Document::Chunk),
+        (THREADS_PIPELINE, _) => Some(Document::Thread),
+        _ => None,
+    }
+}
+
+/// What begins work on a document is told anew when it is to be done again; what ends it, once.
+fn of_mail(document: Document, kind: FactKind) -> Option<&'static str> {
+    match kind {
+        FactKind::Admitted | FactKind::RetryScheduled | FactKind::Redriven | FactKind::Rerun => {
+            Some(match document {
+                Document::Archive => "archive.ingested",
+                Document::Message => "json.parsed",
+                Document::Chunk => "chunks.prepared",
+                Document::Thread => "summarization.requested",
+            })
+        }
+        FactKind::Dead | FactKind::Quarantined => Some(match document {
+            Document::Archive => "parsing.failed",
+            Document::Message => "chunking.failed",
+            Document::Chunk => "embedding.generation.failed",
+            Document::Thread => "summarization.failed",
+        }),
+        FactKind::Succeeded => match document {
+            Document::Archive => Some("archive.complete"),
+            Document::Message => Some("message.complete"),
+            Document::Chunk => Some("embeddings.generated"),
+            Document::Thread => Some("summary.complete"),
+        },
+        FactKind::Failed
+        | FactKind::Throttled
+        | FactKind::Expanded
+        | FactKind::Joined
+        | FactKind::StagePassed
+        | FactKind::Filtered
+        | FactKind::Superseded
+        | FactKind::Cancelled
+        | FactKind::Restored
+        | FactKind::Reconfigured
+        | FactKind::Reopened
+        | FactKind::Purged
+        | FactKind::RunCreated
+        | FactKind::RunPaused
+        | FactKind::RunResumed
+        | FactKind::RunCancelled
+        | FactKind::RunFinished => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redrive_pipeline::Definition;
+
+    use super::*;
+    use crate::index::Embedder;
+    use crate::mail::{Chat, MailSettings};
+
+    fn stages(definition: &Definition) -> Vec<&str> {
+        definition.all_stages().map(|stage| stage.name.as_str()).collect()
+    }
+
+    #[test]
+    fn facts_have_their_own_names() {
+        for kind in FactKind::ALL {
+            assert_eq!(event(Some("classify"), Some("embed"), kind), kind.name());
+            assert_eq!(event(None, None, kind), kind.name());
+        }
+        assert_eq!(event(Some("mail"), None, FactKind::RunFinished), "run.finished");
+    }
+
+    #[test]
+    fn every_stage_of_mail_begins_and_fails_by_a_name_of_its_own() {
+        let chat =
+            Chat { base_url: "http://127.0.0.1:1".to_owned(), model: "m".to_owned(), api_key_env: None };
+        let settings = MailSettings {
+            embedder: Embedder::Builtin,
+            chat: Some(chat),
+            chunk_tokens: 100,
+            processes: None,
+        };
+        let (mail, threads) = settings.definitions(&["a.mbox".to_owned()]).expect("valid");
+        for (definition, stage) in [&mail, &threads]
+            .into_iter()
+            .flat_map(|one| stages(one).into_iter().map(move |stage| (one, stage)))
+        {
+            let named = |kind| event(Some(&definition.name), Some(stage), kind);
+            assert!(!named(FactKind::Admitted).starts_with("item."), "{stage}");
+            assert!(named(FactKind::Dead).ends_with(".failed"), "{stage}");
+            assert!(!named(FactKind::Succeeded).starts_with("item."), "{stage}");
+            assert_eq!(named(FactKind::StagePassed), "item.stage_passed");
+        }
+        for (stage, begins, fails) in [
+            ("archive", "archive.ingested", "parsing.failed"),
+            ("message", "json.parsed", "chunking.failed"),
+            ("embed", "chunks.prepared", "embedding.generation.failed"),
+        ] {
+            assert_eq!(event(Some("mail"), Some(stage), FactKind::RetryScheduled), begins);
+            assert_eq!(event(Some("mail"), Some(stage), FactKind::Quarantined), fails);
+        }
+        assert_eq!(
+            event(Some("mail-threads"), Some("summarise"), FactKind::Redriven),
+            "summarization.requested"
+        );
+        assert_eq!(event(Some("mail-threads"), Some("keep"), FactKind::Succeeded), "summary.complete");
+    }
+}

@@ -1,0 +1,274 @@
+//! Facts are passed on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redrive_core::id::{FactId, StoreId};
+use redrive_engine::{crash, env};
+use redrive_store::{KeptFact, Store};
+
+use super::letter::{Letter, Writer};
+use super::turn::Turn;
+use super::waves::{Subject, wave};
+use crate::error::{Error, Result};
+use crate::{Floor, Role};
+
+/// Facts that are read at a time, beside those that are held.
+const BATCH: usize = 4_096;
+/// Most facts that are under way at a time.
+const WAVE: usize = 1_024;
+/// Most facts that are read at a time: as many can be held before they keep all others back.
+const MOST: usize = 20_000;
+/// When what was not taken is tried again first; then twice as late each time.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// At the latest.
+const LAST_WAIT: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether somebody wrote something.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The same where very many facts are held.
+const LOOK_SELDOM: Duration = Duration::from_secs(1);
+/// How often facts are looked for, whether or not somebody wrote something.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(5);
+
+/// What became of a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sent {
+    /// The bus has it, and somebody will get it.
+    Taken,
+    /// Nobody wants it: it leads to no queue.
+    Unroutable,
+    /// The bus could not keep it.
+    Refused,
+}
+
+/// Why it is not known what became of letters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed(pub String);
+
+/// Carries letters to the bus.
+#[async_trait]
+pub trait Post: Send {
+    /// Hands letters over, and says of each, in their order, what became of it.
+    ///
+    /// # Errors
+    /// When that is not known. They are handed over again, and may arrive twice.
+    async fn send(&mut self, letters: &[Letter]) -> std::result::Result<Vec<Sent>, Failed>;
+}
+
+/// Facts of one name that the bus did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// What they tell of.
+    pub event: String,
+    /// Why it did not.
+    pub why: Sent,
+    /// How many were tried.
+    pub facts: u64,
+}
+
+/// What one round came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Round {
+    /// Somebody else passes facts on.
+    Elsewhere,
+    /// Everything that could be handed over was.
+    Done {
+        /// Facts that were passed on.
+        passed: u64,
+        /// Whether there is more to be passed on at once.
+        more: bool,
+        /// What the bus did not take, where it was tried anew.
+        held: Vec<Held>,
+        /// Facts that wait because they, or one before them, were not taken.
+        waiting: usize,
+    },
+    /// The bus is not there, or does not answer.
+    Down {
+        /// Facts that were passed on before.
+        passed: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What the bus did not take, and when it is tried again.
+#[derive(Default)]
+struct Stuck {
+    subjects: BTreeSet<Subject>,
+    tried: BTreeMap<(String, Sent), u64>,
+    /// Facts that waited at the last look.
+    facts: usize,
+    /// When all of it is tried again, by the uptime.
+    again: Option<Duration>,
+    wait: Duration,
+}
+
+impl Stuck {
+    /// Lets everything be tried again whose time has come.
+    fn release(&mut self, uptime: Duration) {
+        if self.again.is_some_and(|at| at <= uptime) {
+            self.again = None;
+            self.subjects.clear();
+            self.tried.clear();
+        }
+    }
+
+    fn hold(&mut self, letter: &Letter, why: Sent) {
+        self.subjects.insert(letter.subject);
+        *self.tried.entry((letter.event.clone(), why)).or_default() += 1;
+    }
+
+    /// Ends a round; what is to be told, where everything was tried anew.
+    fn settle(&mut self, waiting: usize, uptime: Duration) -> Vec<Held> {
+        self.facts = waiting;
+        if self.subjects.is_empty() {
+            self.wait = FIRST_WAIT;
+            return Vec::new();
+        }
+        if self.again.is_some() {
+            return Vec::new();
+        }
+        self.again = Some(uptime.saturating_add(self.wait.max(FIRST_WAIT)));
+        self.wait = self.wait.max(FIRST_WAIT).saturating_mul(2).min(LAST_WAIT);
+        let tried = self.tried.iter();
+        tried.map(|((event, why), facts)| Held { event: event.clone(), why: *why, facts: *facts }).collect()
+    }
+}
+
+/// Passes on what a store has to tell.
+pub struct Relay {
+    floor: Floor,
+    store: StoreId,
+    turn: Turn,
+    writer: Writer,
+    stuck: Stuck,
+}
+
+impl Relay {
+    /// Has the store keep facts from now on, and begins. Nothing is passed on yet.
+    ///
+    /// # Errors
+    /// When whoever asks may not, or the store fails.
+    pub async fn open(floor: Floor) -> Result<Self> {
+        floor.require(Role::Admin)?;
+        let bits = env::secret()?;
+        let mut name = [0; 8];
+        name.copy_from_slice(&bits[..8]);
+        let store = floor.store.keep_facts(StoreId(u64::from_be_bytes(name))).await?;
+        let who: String = bits[8..24].iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { floor, store, turn: Turn::new(who), writer: Writer::default(), stuck: Stuck::default() })
+    }
+
+    /// Passes on what there is.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn round(&mut self, post: &mut dyn Post) -> Result<Round> {
+        if !self.turn.take(&self.floor).await? {
+            return Ok(Round::Elsewhere);
+        }
+        self.stuck.release(self.floor.env.clock.uptime());
+        let limit = BATCH.saturating_add(self.stuck.facts).min(MOST);
+        let mut facts = self.floor.store.facts(limit).await?;
+        let full = facts.len() == limit;
+        let mut passed = 0;
+        loop {
+            let some = wave(&mut facts, &self.stuck.subjects, WAVE);
+            if some.is_empty() {
+                break;
+            }
+            if !self.turn.take(&self.floor).await? {
+                return Ok(Round::Elsewhere);
+            }
+            let letters = self.writer.letters(&*self.floor.store, self.store, &some).await?;
+            let sent = match post.send(&letters).await {
+                Ok(sent) => sent,
+                Err(Failed(why)) => return Ok(Round::Down { passed, why }),
+            };
+            passed += self.take_down(&letters, &sent, &some, &mut facts).await?;
+        }
+        let held = self.stuck.settle(facts.len(), self.floor.env.clock.uptime());
+        Ok(Round::Done { passed, more: full && passed > 0, held, waiting: facts.len() })
+    }
+
+    /// Forgets what the bus has, and remembers what it did not take.
+    async fn take_down(
+        &mut self,
+        letters: &[Letter],
+        sent: &[Sent],
+        some: &[KeptFact],
+        rest: &mut Vec<KeptFact>,
+    ) -> Result<u64> {
+        if sent.len() != letters.len() {
+            return Err(Error::internal("the bus did not say what became of every letter"));
+        }
+        let mut done: Vec<FactId> = Vec::new();
+        for ((letter, sent), kept) in letters.iter().zip(sent).zip(some) {
+            match sent {
+                Sent::Taken => done.push(letter.fact),
+                Sent::Unroutable | Sent::Refused => {
+                    self.stuck.hold(letter, *sent);
+                    rest.push(kept.clone());
+                }
+            }
+        }
+        let passed = done.len() as u64;
+        if passed > 0 {
+            crash::point("relay.before_forget");
+            self.floor.store.facts_passed_on(done).await?;
+            crash::point("relay.after_forget");
+        }
+        Ok(passed)
+    }
+
+    /// Lets another relay begin at once.
+    ///
+    /// # Errors
+    /// When the store fails: then it begins once the turn of this one is over.
+    pub async fn close(mut self) -> Result<()> {
+        self.turn.give_back(&self.floor).await
+    }
+
+    /// What changes when somebody writes, to be asked for before a round; `None` where the store does not say.
+    pub async fn stamp(&self) -> Option<u64> {
+        self.floor.store.stamp().await.ok()
+    }
+
+    /// Waits until there may be something to pass on: somebody wrote since this stamp, what was not taken is to be tried again,
+    /// or it is time for a sign of life.
+    pub async fn news(&self, stamp: Option<u64>) {
+        let clock = &self.floor.env.clock;
+        let begun = clock.uptime();
+        // Whoever looks has to read over all that is held.
+        let every = if self.stuck.facts > BATCH { LOOK_SELDOM } else { LOOK_EVERY };
+        loop {
+            clock.sleep(every).await;
+            let uptime = clock.uptime();
+            let again = self.stuck.again.is_some_and(|at| at <= uptime);
+            let late = uptime.saturating_sub(begun) >= LOOK_AT_LEAST_EVERY;
+            if again || late || stamp.is_none() || self.stamp().await != stamp {
+                return;
+            }
+        }
+    }
+}
+
+/// Has no more facts kept; those that wait stay until they are passed on. How many of them there are, counted up to a limit.
+///
+/// # Errors
+/// When whoever asks may not, or the store fails.
+pub async fn stop_telling(floor: &Floor) -> Result<usize> {
+    floor.require(Role::Admin)?;
+    floor.store.drop_facts().await?;
+    told_of(&*floor.store).await
+}
+
+/// How many facts wait, counted up to a limit.
+///
+/// # Errors
+/// When the store fails.
+pub async fn told_of(store: &dyn Store) -> Result<usize> {
+    Ok(store.facts(MOST).await?.len())
+}

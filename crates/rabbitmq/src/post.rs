@@ -1,0 +1,92 @@
+//! Carries letters to the exchange of facts.
+
+use async_trait::async_trait;
+use lapin::{BasicProperties, Channel};
+use redrive_engine::env::Env;
+use redrive_operate::bus::{Failed, Letter, Post, Sent};
+
+use crate::address::Address;
+use crate::link::{Link, Result};
+use crate::names;
+use crate::publish::{PERSISTENT, Parcel, publish};
+
+/// Publishes facts. It connects when there is something to be said, and anew after whatever went wrong.
+pub struct RabbitPost {
+    address: Address,
+    env: Env,
+    link: Option<Link>,
+    /// A channel on which nothing is under way.
+    channel: Option<Channel>,
+}
+
+impl RabbitPost {
+    /// One that publishes to this broker. Nothing is opened yet.
+    #[must_use]
+    pub fn to(address: Address, env: Env) -> Self {
+        Self { address, env, link: None, channel: None }
+    }
+
+    async fn publish(&mut self, letters: &[Letter]) -> Result<Vec<Sent>> {
+        let env = self.env.clone();
+        let (link, channel) = self.ready().await?;
+        let parcels = letters.iter().map(parcel).collect();
+        let confirmed = publish(link, &channel, parcels, &env).await?;
+        let sent = letters.iter().zip(&confirmed.acked).map(|(letter, acked)| match acked {
+            _ if confirmed.returned.contains(&letter.id) => Sent::Unroutable,
+            true => Sent::Taken,
+            false => Sent::Refused,
+        });
+        let sent = sent.collect();
+        self.channel = Some(channel);
+        Ok(sent)
+    }
+
+    /// The connection, and the channel, which is taken out until what is published on it is confirmed.
+    async fn ready(&mut self) -> Result<(&Link, Channel)> {
+        if self.link.as_ref().is_some_and(|link| !link.is_open()) {
+            (self.link, self.channel) = (None, None);
+        }
+        let link = match &mut self.link {
+            Some(link) => link,
+            none => none.insert(Link::open(&self.address, &self.env, "relay").await?),
+        };
+        if link.is_blocked() {
+            // It stays open: only an open one is told when the alarm is over.
+            return Err(link.is_short());
+        }
+        match self.channel.take() {
+            Some(channel) if channel.status().connected() => Ok((link, channel)),
+            Some(_) | None => {
+                let channel = link.confirmed_channel().await?;
+                link.declare_exchange(&channel).await?;
+                Ok((link, channel))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Post for RabbitPost {
+    async fn send(&mut self, letters: &[Letter]) -> std::result::Result<Vec<Sent>, Failed> {
+        let sent = self.publish(letters).await;
+        if sent.is_err() {
+            self.channel = None;
+            if !self.link.as_ref().is_some_and(Link::is_blocked) {
+                self.link = None;
+            }
+        }
+        sent.map_err(Failed)
+    }
+}
+
+fn parcel(letter: &Letter) -> Parcel<'_> {
+    let seconds = u64::try_from(letter.at.0 / 1_000).unwrap_or_default();
+    let properties = BasicProperties::default()
+        .with_content_type("application/json".into())
+        .with_delivery_mode(PERSISTENT)
+        .with_message_id(letter.id.as_str().into())
+        .with_type(letter.event.as_str().into())
+        .with_timestamp(seconds)
+        .with_app_id(names::CONNECTION.into());
+    Parcel { exchange: names::EXCHANGE, routing_key: &letter.event, body: &letter.body, properties }
+}
