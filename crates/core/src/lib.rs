@@ -32,6 +32,7 @@ pub mod schedule;
 pub mod status;
 pub mod tally;
 pub mod time;
+pub mod trace;
 pub mod usage;
 pub mod vector;
 pub mod verdict;

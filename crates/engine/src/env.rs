@@ -15,6 +15,7 @@ use redrive_core::time::{CLOCK_SLACK, Timestamp, millis};
 
 use crate::identity::{identity, is_gone};
 use crate::progress::{Progress, Unheard};
+use crate::trace::Traced;
 
 /// The time, and waiting for it to pass.
 #[async_trait]
@@ -52,6 +53,8 @@ pub struct Env {
     pub processes: Arc<dyn Processes>,
     /// Who hears how far something long is.
     pub progress: Arc<dyn Progress>,
+    /// Who hears what became of items, as spans; `None`: nobody.
+    pub traced: Traced,
 }
 
 impl Env {
@@ -71,6 +74,7 @@ impl Env {
             dice: Arc::new(Seeded::new(RandomState::new().build_hasher().finish())),
             processes: Arc::new(SystemProcesses),
             progress: Arc::new(Unheard),
+            traced: None,
         }
     }
 }

@@ -135,6 +135,8 @@ pub struct Input {
     /// Names the work: stays the same for this item, stage and content, whatever the attempt, and changes with any of them.
     /// It is the `id` that handlers get.
     pub idempotency_key: Arc<str>,
+    /// The span of this attempt, in the form of the W3C header `traceparent`, where services are told of it.
+    pub traceparent: Option<Arc<str>>,
 }
 
 impl Input {
@@ -142,7 +144,16 @@ impl Input {
     #[must_use]
     pub fn new(id: ItemId, key: impl Into<Arc<str>>, payload: Payload, work: impl Into<Arc<str>>) -> Self {
         let token = AnswerToken { item: id, stage: StageNo(0), generation: 0, attempt: 1 };
-        Self { id, key: key.into(), attempt: 1, payload, token, handed: None, idempotency_key: work.into() }
+        Self {
+            id,
+            key: key.into(),
+            attempt: 1,
+            payload,
+            token,
+            handed: None,
+            idempotency_key: work.into(),
+            traceparent: None,
+        }
     }
 }
 

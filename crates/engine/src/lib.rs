@@ -8,10 +8,12 @@
 //! | redrive, purge, cancel, resume | [`admin`] |
 //! | what a person or a program is told | [`report`] |
 //! | what is logged | [`journal`] |
+//! | what is traced, and who takes it | [`trace`], [`collector`] |
 //!
 //! What follows from what is not decided here but in [`redrive_core::decide`].
 pub mod admin;
 pub mod admit;
+pub mod collector;
 mod counts;
 pub mod crash;
 pub mod env;
@@ -31,4 +33,5 @@ pub mod report;
 mod shared;
 pub mod source;
 pub mod tap;
+pub mod trace;
 pub mod worker;

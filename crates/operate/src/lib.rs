@@ -26,6 +26,7 @@
 //! | what a daemon sweeps and audits by itself | [`retry_job`], [`audit`] |
 //! | what monitoring reads | [`monitor`] |
 //! | what the world is told, and hands in, over a bus | [`bus`] |
+//! | what is sent to a collector of OpenTelemetry | [`telemetry`] |
 //! | what a daemon begins by itself, and when | [`schedules`] |
 //! | pipelines and sources | [`pipelines`], [`sources`] |
 //! | the shapes of all answers | [`schemas`] |
@@ -69,6 +70,7 @@ pub mod schemas;
 pub mod search;
 pub mod sources;
 pub mod submit;
+pub mod telemetry;
 pub mod tryout;
 mod wiring;
 pub mod work;

@@ -49,5 +49,6 @@ pub fn env(hub: &Arc<Hub>, skew: &Arc<AtomicI64>, processes: Arc<dyn Processes>)
         dice: Arc::new(SharedDice(hub.clone())),
         processes,
         progress: Arc::new(Unheard),
+        traced: None,
     }
 }

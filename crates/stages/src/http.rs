@@ -30,6 +30,9 @@ const ACCEPTED: u16 = 202;
 const TOKEN: HeaderName = HeaderName::from_static("redrive-answer-token");
 const URL: HeaderName = HeaderName::from_static("redrive-answer-url");
 
+/// The header that says which trace a call is a part of.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// What the body of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyForm {
@@ -158,11 +161,18 @@ impl HttpHandler {
                 return Err(Failure::new(Class::Final, Kind::Input, text));
             }
         };
-        let more = match (self.body, request.items.as_slice()) {
+        let mut more = match (self.body, request.items.as_slice()) {
             (BodyForm::Webhook, [item]) => webhook::headers(item, (self.now)(), &body, self.signer.as_ref()),
             (BodyForm::Payload, [item]) => self.answer_headers(item),
             _ => HeaderMap::new(),
         };
+        // A call for several items is a part of several traces: then each has its own in the body.
+        if let [item] = request.items.as_slice()
+            && let Some(told) = item.traceparent.as_deref().map(HeaderValue::from_str)
+            && let Ok(told) = told
+        {
+            more.insert(TRACEPARENT, told);
+        }
         let items = request.items.iter().collect::<Vec<_>>();
         let exchange = self.service.post_with(body, &items, more).await;
         let decoder = &self.service.decoder;

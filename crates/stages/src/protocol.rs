@@ -60,6 +60,10 @@ pub fn encode_with(request: &Request, defer: Option<&Defer>) -> Vec<u8> {
         if let Some(defer) = defer {
             defer.push(&mut line, item);
         }
+        if let Some(traceparent) = &item.traceparent {
+            line.extend_from_slice(b",\"traceparent\":");
+            push_string(&mut line, traceparent);
+        }
         line.extend_from_slice(b",\"payload\":");
         // Inside a JSON string a line feed is escaped, so a bare one is only space between tokens.
         line.extend(item.payload.iter().map(|&byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }));

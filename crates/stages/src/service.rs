@@ -24,7 +24,7 @@ use crate::outbound::{Looking, Reach, Refused};
 use crate::protocol::{self, Decoder, Defer};
 use crate::secrets::Secrets;
 
-pub(crate) use headers::span;
+pub(crate) use headers::{span, wait as hint};
 
 /// Most bytes of an error's body that are read: one more than is ever shown of it, so that it can be seen that it was cut.
 const ERROR_BODY: usize = 64 * 1024 + 1;

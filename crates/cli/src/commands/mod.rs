@@ -39,6 +39,7 @@ mod signals;
 mod skill;
 mod stats;
 mod submit;
+mod telemetry;
 mod token;
 mod top;
 mod tryout;
@@ -46,10 +47,12 @@ mod work;
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_engine::env::Env;
 use redrive_operate::items::ItemName;
+use redrive_operate::telemetry::Telemetry;
 use redrive_operate::{Asker, Code, Error, Floor};
 
 use crate::args::{Args, Command, Global, StatsArgs};
@@ -67,58 +70,68 @@ pub type Answer = Result<ExitCode, Error>;
 
 /// Runs the command that was typed.
 pub async fn run(args: Args) -> Answer {
-    let context = Context { global: args.global, env: Env::system() };
-    match args.command {
-        Command::Run(args) => run::run(&context, args).await,
-        Command::Try(args) => tryout::tryout(&context, args).await,
-        Command::Work(args) => crew::work(&context, args).await,
-        Command::Serve(args) => serve::serve(&context, args).await,
-        Command::Token(command) => token::token(&context, command),
-        Command::Submit(args) => submit::submit(&context, args).await,
-        Command::Close { run } => submit::close(&context, run).await,
-        Command::Index(args) => index::index(&context, args).await,
-        Command::Mail(args) => mail::mail(&context, args).await,
-        Command::Search(args) => search::search(&context, args).await,
-        Command::Threads(args) => mail::threads(&context, &args).await,
-        Command::Thread { id } => mail::thread(&context, id).await,
-        Command::Show { run } => show::show(&context, run).await,
-        Command::Runs(args) => runs::runs(&context, &args).await,
-        Command::Top(args) => top::top(&context, args).await,
-        Command::Results(args) => results::results(&context, args).await,
-        Command::Resume(args) => run::resume(&context, args).await,
-        Command::Pause { run } => cancel::pause(&context, run).await,
-        Command::Cancel { run, yes } => cancel::cancel(&context, run, yes).await,
-        Command::Kill { item, run, why } => cancel::kill(&context, ItemName { item, run }, &why).await,
-        Command::Retry(args) => again::retry(&context, args).await,
-        Command::RetryJob(args) => retry_job::retry_job(&context, &args).await,
-        Command::Relay(args) => bus::relay(&context, args).await,
-        Command::Queues(command) => bus::queues(&context, command).await,
-        Command::Rerun(args) => again::rerun(&context, args).await,
-        Command::Items(args) => items::items(&context, &args).await,
-        Command::Stuck(args) => items::stuck(&context, &args).await,
-        Command::Explain { item, run } => explain::explain(&context, &ItemName { item, run }).await,
-        Command::Failures(args) => failures::failures(&context, &args.into()).await,
-        Command::Stats(StatsArgs { prometheus: true, .. }) => stats::metrics(&context).await,
-        Command::Stats(args) => stats::stats(&context, &args.into()).await,
-        Command::Check { run } => check::check(&context, run).await,
-        Command::Gates { command } => gates::gates(&context, command).await,
-        Command::Schedules => schedules::schedules(&context).await,
-        Command::Pipelines { command } => pipelines::pipelines(&context, command).await,
-        Command::Rehearse(args) => rehearse::rehearse(&context, args).await,
-        Command::Dead(command) => dead::dead(&context, command).await,
-        Command::Policy(command) => policy::run(&context, command).await,
+    let mut env = Env::system();
+    let telemetry = telemetry::begin(&args.command, &mut env)?.map(Arc::new);
+    let context = Context { global: args.global, env, telemetry };
+    let answer = asked(&context, args.command).await;
+    if let Some(telemetry) = &context.telemetry {
+        telemetry.end().await;
+    }
+    answer
+}
+
+async fn asked(context: &Context, command: Command) -> Answer {
+    match command {
+        Command::Run(args) => run::run(context, args).await,
+        Command::Try(args) => tryout::tryout(context, args).await,
+        Command::Work(args) => crew::work(context, args).await,
+        Command::Serve(args) => serve::serve(context, args).await,
+        Command::Token(command) => token::token(context, command),
+        Command::Submit(args) => submit::submit(context, args).await,
+        Command::Close { run } => submit::close(context, run).await,
+        Command::Index(args) => index::index(context, args).await,
+        Command::Mail(args) => mail::mail(context, args).await,
+        Command::Search(args) => search::search(context, args).await,
+        Command::Threads(args) => mail::threads(context, &args).await,
+        Command::Thread { id } => mail::thread(context, id).await,
+        Command::Show { run } => show::show(context, run).await,
+        Command::Runs(args) => runs::runs(context, &args).await,
+        Command::Top(args) => top::top(context, args).await,
+        Command::Results(args) => results::results(context, args).await,
+        Command::Resume(args) => run::resume(context, args).await,
+        Command::Pause { run } => cancel::pause(context, run).await,
+        Command::Cancel { run, yes } => cancel::cancel(context, run, yes).await,
+        Command::Kill { item, run, why } => cancel::kill(context, ItemName { item, run }, &why).await,
+        Command::Retry(args) => again::retry(context, args).await,
+        Command::RetryJob(args) => retry_job::retry_job(context, &args).await,
+        Command::Relay(args) => bus::relay(context, args).await,
+        Command::Queues(command) => bus::queues(context, command).await,
+        Command::Rerun(args) => again::rerun(context, args).await,
+        Command::Items(args) => items::items(context, &args).await,
+        Command::Stuck(args) => items::stuck(context, &args).await,
+        Command::Explain { item, run } => explain::explain(context, &ItemName { item, run }).await,
+        Command::Failures(args) => failures::failures(context, &args.into()).await,
+        Command::Stats(StatsArgs { prometheus: true, .. }) => stats::metrics(context).await,
+        Command::Stats(args) => stats::stats(context, &args.into()).await,
+        Command::Check { run } => check::check(context, run).await,
+        Command::Gates { command } => gates::gates(context, command).await,
+        Command::Schedules => schedules::schedules(context).await,
+        Command::Pipelines { command } => pipelines::pipelines(context, command).await,
+        Command::Rehearse(args) => rehearse::rehearse(context, args).await,
+        Command::Dead(command) => dead::dead(context, command).await,
+        Command::Policy(command) => policy::run(context, command).await,
         Command::Prune { older_than, with_dead, yes } => {
-            prune::prune(&context, older_than, with_dead, yes).await
+            prune::prune(context, older_than, with_dead, yes).await
         }
-        Command::Compact => care::compact(&context).await,
-        Command::Backup(args) => care::backup(&context, args).await,
-        Command::Doctor { pipeline } => doctor::doctor(&context, pipeline).await,
+        Command::Compact => care::compact(context).await,
+        Command::Backup(args) => care::backup(context, args).await,
+        Command::Doctor { pipeline } => doctor::doctor(context, pipeline).await,
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::MailWorker { settings } => children::mail(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
-        Command::Mcp(args) => mcp::mcp(&context, args).await,
+        Command::Mcp(args) => mcp::mcp(context, args).await,
         Command::Skill => skill::skill(),
-        Command::Schema(args) => schema::schema(&context, &args),
+        Command::Schema(args) => schema::schema(context, &args),
         Command::Completions { shell } => completions::completions(shell),
         Command::Man => man::man(),
     }
@@ -131,12 +144,15 @@ pub struct Context {
     pub global: Global,
     /// Clock and dice.
     pub env: Env,
+    /// What is sent to a collector, where one is named.
+    telemetry: Option<Arc<Telemetry>>,
 }
 
 impl Context {
     /// The floor over the store, which has to be there.
     pub fn floor(&self) -> Result<Floor, Error> {
-        wiring::existing_floor(&self.global.store, self.env.clone(), Asker::admin(actor()))
+        let floor = wiring::existing_floor(&self.global.store, self.env.clone(), Asker::admin(actor()))?;
+        Ok(self.watched(floor))
     }
 
     /// The floor over the store, which has to be there, for a command that only reads.
@@ -175,7 +191,13 @@ impl Context {
             let path = safe(&path.display().to_string());
             note(&format!("warning: {path} was there and empty (0 bytes): a new store begins in it"));
         }
-        Ok(opened.floor)
+        Ok(self.watched(opened.floor))
+    }
+
+    /// The floor, which what is sent to a collector is read from.
+    fn watched(&self, floor: Floor) -> Floor {
+        self.telemetry.iter().for_each(|telemetry| telemetry.over(&floor));
+        floor
     }
 
     /// Standard output, as it is now.

@@ -1,6 +1,7 @@
 //! The composition root: the only place that names concrete stores and handlers.
 
 mod children;
+mod collector;
 mod handlers;
 mod program;
 
@@ -16,6 +17,7 @@ use redrive_store::MemoryStore;
 use serde_json::value::RawValue;
 
 pub use children::{EmbedSettings, MailSettings, ParseSettings};
+pub use collector::collector;
 pub use handlers::Handlers;
 pub use program::{command_folder, find_program};
 pub use redrive_stages::Pushgateway;

@@ -55,6 +55,8 @@ mod monitor;
 mod monitor_prometheus;
 mod on_end;
 mod operate;
+mod otel;
+mod otel_hostile;
 mod outage;
 mod output_files;
 mod output_pipes;

@@ -6,12 +6,12 @@ use redrive_core::id::RunId;
 use redrive_core::item::{Item, StateKind};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
-use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Operation, Result, RunChange, Store};
+use redrive_store::{Applied, Change, Commit, ItemFilter, ItemQuery, Operation, Result, RunChange, Store};
 
 use super::{Done, PAGE, Request, close, next_page, open};
 use crate::counts::{all_counts, live_items};
 use crate::env::Env;
-use crate::{crash, journal};
+use crate::{crash, journal, trace};
 
 /// Cancels a run. Doing it again after a crash goes on where it was.
 ///
@@ -81,7 +81,7 @@ async fn cancel_page(
         let at = Moment { now, draw: env.dice.draw() };
         decide(item, Event::CancelRequested, plan, at).ok()
     });
-    let changes: Vec<_> = decided.map(Into::into).collect();
+    let changes: Vec<Change> = decided.map(Into::into).collect();
     if changes.is_empty() {
         return Ok(false);
     }
@@ -90,8 +90,10 @@ async fn cancel_page(
     let before = operation.changed;
     operation.changed += changes.len() as u64;
     crash::point("cancel.before_page");
+    let spans = trace::prepare(&env.traced, plan, changes.iter().map(|change| &change.transition));
     let commit = Commit { changes, operation: Some(operation.clone()), now, ..Commit::default() };
     let applied = store.commit(commit).await?;
+    spans.committed(&applied);
     crash::point("cancel.after_page");
     operation.changed = before + applied.iter().filter(|applied| **applied == Applied::Done).count() as u64;
     Ok(true)

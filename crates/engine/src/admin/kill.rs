@@ -4,9 +4,10 @@ use redrive_core::decide::{MAX_CHILDREN, Moment, decide};
 use redrive_core::event::Event;
 use redrive_core::item::Item;
 use redrive_core::plan::Plan;
-use redrive_store::{Applied, Commit, ItemFilter, ItemQuery, Result, Store};
+use redrive_store::{Applied, Change, Commit, ItemFilter, ItemQuery, Result, Store};
 
 use crate::env::Env;
+use crate::trace;
 
 /// Gives an item up. `false` when it is finished already or changed meanwhile.
 ///
@@ -18,13 +19,15 @@ pub async fn kill(store: &dyn Store, item: &Item, plan: &Plan, why: &str, env: &
     let Ok(killed) = decide(item, Event::Killed { why: why.to_owned() }, plan, at()) else {
         return Ok(false);
     };
-    let mut changes = vec![killed.into()];
+    let mut changes: Vec<Change> = vec![killed.into()];
     for descendant in live_descendants(store, item).await? {
         if let Ok(cancelled) = decide(&descendant, Event::CancelRequested, plan, at()) {
             changes.push(cancelled.into());
         }
     }
+    let spans = trace::prepare(&env.traced, plan, changes.iter().map(|change| &change.transition));
     let applied = store.commit(Commit { changes, all_or_nothing: true, now, ..Commit::default() }).await?;
+    spans.committed(&applied);
     Ok(applied.iter().all(|applied| *applied == Applied::Done))
 }
 

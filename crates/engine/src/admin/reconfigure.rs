@@ -8,8 +8,8 @@ use redrive_core::plan::Plan;
 use redrive_store::{Applied, Change, Commit, ItemFilter, ItemQuery, Result, RunRow, Store};
 
 use super::{PAGE, live_descendants};
-use crate::crash;
 use crate::env::Env;
+use crate::{crash, trace};
 
 /// How many items go again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -172,7 +172,10 @@ async fn send(store: &dyn Store, item: &Item, start: bool, plan: &Plan, env: &En
     let all = std::iter::once(item).chain(&below);
     let changes: Vec<Change> =
         all.filter_map(|item| decide(item, event(), plan, at()).ok()).map(Change::from).collect();
+    let spans = trace::prepare(&env.traced, plan, changes.iter().map(|change| &change.transition));
     let commit =
         Commit { changes, all_or_nothing: true, unless_cancelled: Some(item.run), now, ..Commit::default() };
-    Ok(!store.commit(commit).await?.contains(&Applied::Stale))
+    let applied = store.commit(commit).await?;
+    spans.committed(&applied);
+    Ok(!applied.contains(&Applied::Stale))
 }

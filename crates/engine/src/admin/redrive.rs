@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::selection::{Page, Selected};
 use super::{Done, PAGE, Pace, Plans, Request, by_run, close, count_dead, dead, is_open, next_page, open};
-use crate::crash;
 use crate::env::Env;
+use crate::{crash, trace};
 
 /// Most items that are sent back in one transaction: a page of which one item changed meanwhile is done one by one.
 const LARGE: usize = 2_000;
@@ -228,7 +228,7 @@ pub(super) async fn send_back(
         *operation = progress;
         return Ok(true);
     }
-    if !commit(page, changes, &progress, now).await? {
+    if !commit(page, plan, changes, &progress, now).await? {
         return Ok(false);
     }
     *operation = progress;
@@ -237,11 +237,14 @@ pub(super) async fn send_back(
 
 async fn commit(
     page: &Page<'_>,
+    plan: Option<&Plan>,
     changes: Vec<Transition>,
     progress: &Operation,
     now: Timestamp,
 ) -> Result<bool> {
     crash::point("redrive.before_page");
+    // Of a parent that goes back to joining, an attempt may end by this.
+    let spans = plan.map(|plan| trace::prepare(&page.env.traced, plan, &changes));
     let commit = Commit {
         changes: changes.into_iter().map(Into::into).collect(),
         all_or_nothing: true,
@@ -252,6 +255,7 @@ async fn commit(
     };
     let applied = page.store.commit(commit).await?;
     crash::point("redrive.after_page");
+    spans.into_iter().for_each(|spans| spans.committed(&applied));
     Ok(!applied.contains(&Applied::Stale))
 }
 
@@ -272,6 +276,7 @@ pub(super) async fn send_edited(
     let Some(mut changes) = page.reopen(item, plan, &BTreeSet::new(), now).await? else { return Ok(false) };
     changes.push(transition);
     let run = Some((item.run, RunChange::goes_on()));
+    let spans = trace::prepare(&env.traced, plan, &changes);
     let changes = changes.into_iter().map(Into::into).collect();
     let applied = store
         .commit(Commit {
@@ -283,5 +288,6 @@ pub(super) async fn send_edited(
             now,
         })
         .await?;
+    spans.committed(&applied);
     Ok(applied.iter().all(|applied| *applied == Applied::Done))
 }

@@ -10,8 +10,8 @@ use redrive_core::plan::Plan;
 use redrive_store::{Change, Commit, ItemFilter, ItemQuery, Result, Settled, Store};
 
 use super::{Told, tell};
-use crate::crash;
 use crate::env::Env;
+use crate::{crash, trace};
 
 const PAGE: usize = 200;
 
@@ -41,7 +41,7 @@ pub async fn join_among(
         parents.extend(finished.filter_map(|transition| transition.after.parent));
         if !decided.is_empty() {
             joined += decided.len();
-            commit(store, &decided, env, told).await?;
+            commit(store, &decided, plan, env, told).await?;
         }
     }
     Ok(joined)
@@ -87,11 +87,19 @@ async fn bring_back(store: &dyn Store, settled: &mut Vec<Settled>, plan: &Plan, 
     Ok(())
 }
 
-async fn commit(store: &dyn Store, decided: &[Transition], env: &Env, told: Told<'_>) -> Result<()> {
+async fn commit(
+    store: &dyn Store,
+    decided: &[Transition],
+    plan: &Plan,
+    env: &Env,
+    told: Told<'_>,
+) -> Result<()> {
+    let spans = trace::prepare(&env.traced, plan, decided);
     let changes = decided.iter().cloned().map(Into::into).collect();
     crash::point("join.before_commit");
     let applied = store.commit(Commit { changes, now: env.clock.now(), ..Commit::default() }).await?;
     crash::point("join.after_commit");
+    spans.committed(&applied);
     tell(decided, &applied, told);
     Ok(())
 }
@@ -110,6 +118,6 @@ pub async fn join(store: &dyn Store, run: RunId, plan: &Plan, env: &Env, told: T
             return Ok(joined);
         }
         joined += decided.len();
-        commit(store, &decided, env, told).await?;
+        commit(store, &decided, plan, env, told).await?;
     }
 }

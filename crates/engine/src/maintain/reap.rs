@@ -10,8 +10,8 @@ use redrive_core::time::{Timestamp, millis};
 use redrive_store::{Commit, Pause, Result, Retired, RunChange, Store, WorkerRow};
 
 use super::{Told, tell};
-use crate::crash;
 use crate::env::Env;
+use crate::{crash, trace};
 
 const PAGE: usize = 500;
 
@@ -78,10 +78,12 @@ pub async fn reap(
             return Ok(reaped);
         }
         reaped += decided.len();
+        let spans = trace::prepare(&env.traced, plan, &decided);
         let changes = decided.iter().cloned().map(Into::into).collect();
         crash::point("reap.before_commit");
         let applied = store.commit(Commit { changes, now, ..Commit::default() }).await?;
         crash::point("reap.after_commit");
+        spans.committed(&applied);
         tell(&decided, &applied, told);
         if !full {
             return Ok(reaped);

@@ -107,5 +107,6 @@ families! {
     JOB_FAILED = Kind::Gauge, "retry_job_failed_documents" ["collection"] "Items that are dead because their attempts are spent.";
     JOB_TOOK = Kind::Histogram(SWEEP_BOUNDS), "retry_job_duration_seconds" [] "How long sweeps took.";
     JOB_LAST = Kind::Gauge, "retry_job_last_success_timestamp_seconds" [] "When a sweep last ended well; 0 before one has.";
+    OTLP_SPANS = Kind::Counter, "redrive_otlp_spans_total" ["outcome"] "Spans that the process that answers sent by OTLP, or dropped because they were not taken; absent where none are sent.";
     SCRAPE = Kind::Gauge, "redrive_scrape_duration_seconds" [] "How long it took to read all of this.";
 }

@@ -24,7 +24,7 @@ use crate::runs::Runs;
 use families as f;
 use names::Names;
 
-pub use page::{CONTENT_TYPE, Page};
+pub use page::{CONTENT_TYPE, Page, Told};
 
 /// An item that was due for longer is starved.
 pub const STARVED_AFTER: Duration = Duration::from_secs(300);
@@ -38,11 +38,25 @@ const MOST_OPERATIONS: usize = 1_000;
 /// # Errors
 /// When the store fails.
 pub async fn metrics(floor: &Floor) -> Result<String> {
+    Ok(page(floor).await?.text())
+}
+
+/// All metrics.
+///
+/// # Errors
+/// When the store fails.
+pub async fn page(floor: &Floor) -> Result<Page> {
     let begun = floor.env.clock.uptime();
     let mut page = read(floor).await?;
+    if let Some(tracer) = &floor.env.traced {
+        let counts = tracer.counts();
+        for (outcome, n) in [("sent", counts.sent), ("dropped", counts.dropped)] {
+            page.add(&f::OTLP_SPANS, &[outcome], counted::number(n.cast_signed()));
+        }
+    }
     let took = floor.env.clock.uptime().saturating_sub(begun);
     page.add(&f::SCRAPE, &[], took.as_secs_f64());
-    Ok(page.text())
+    Ok(page)
 }
 
 /// The metrics of the retry job, as text.

@@ -15,6 +15,17 @@ struct Sample {
     buckets: Vec<u64>,
 }
 
+/// One value of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Told<'a> {
+    /// The values of its labels.
+    pub labels: &'a [String],
+    /// The value; of a histogram, the sum.
+    pub value: f64,
+    /// Of a histogram: how many there were up to each bound, and above the last.
+    pub buckets: &'a [u64],
+}
+
 /// What is told, added up by labels.
 #[derive(Debug, Clone, Default)]
 pub struct Page(BTreeMap<&'static str, BTreeMap<Vec<String>, Sample>>);
@@ -49,6 +60,19 @@ impl Page {
         if let Some(bucket) = self.sample(family, labels).buckets.get_mut(at) {
             *bucket += n;
         }
+    }
+
+    /// What is told of every metric, those left out of which nothing is.
+    pub fn told(&self) -> impl Iterator<Item = (&'static Family, Vec<Told<'_>>)> {
+        ALL.iter().filter_map(|family| {
+            let samples = self.0.get(family.name)?.iter();
+            let told = samples.map(|(labels, sample)| Told {
+                labels,
+                value: sample.value,
+                buckets: &sample.buckets,
+            });
+            Some((family, told.collect()))
+        })
     }
 
     /// The text: every metric with its help and its type, also where nothing is told of it.

@@ -61,7 +61,7 @@ const EPOCH_LIKE: f64 = 1e9;
 const EPOCH_MILLIS_LIKE: f64 = 1e11;
 
 /// The wait that an answer's headers ask for, in headers that are meant for that.
-pub(super) fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+pub(crate) fn wait(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     text(headers, "retry-after-ms")
         .and_then(number)
         .map(|millis| Duration::try_from_secs_f64(millis / 1_000.0).unwrap_or(Duration::MAX))

@@ -1,6 +1,7 @@
 //! What tests of the real binary share: a place to run it in, an HTTP service that answers by plan, and waiting.
 
 pub mod broker;
+pub mod collector;
 pub mod daemon;
 pub mod guest;
 pub mod index;
@@ -13,6 +14,7 @@ pub mod tools;
 pub mod wait;
 
 pub use broker::Broker;
+pub use collector::OtelCollector;
 pub use daemon::{Daemon, Reply};
 pub use ledger::Ledger;
 pub use place::{Place, Ran, Started};

@@ -54,7 +54,7 @@ pub struct AttemptView {
     pub usd: Option<f64>,
 }
 
-/// A page of an item's attempts, newest first, before one of them; the running one comes first where the page is the first.
+/// A page of an item's attempts, newest first, before one of them; the open one comes first where the page is the first.
 ///
 /// # Errors
 /// When the store fails.
@@ -65,15 +65,15 @@ pub async fn attempts_before(
     before: Option<AttemptPlace>,
     limit: usize,
 ) -> Result<Vec<(AttemptPlace, AttemptView)>> {
-    let running = running_attempt(item, plan).filter(|_| before.is_none());
+    let open = open_attempt(item, plan).filter(|_| before.is_none());
     let mut told: Vec<(AttemptPlace, AttemptView)> =
-        running.into_iter().map(|view| (here(item), view)).collect();
+        open.into_iter().map(|view| (here(item), view)).collect();
     let ended = store.attempts(item.seq, before, limit.saturating_sub(told.len())).await?;
     told.extend(ended.iter().map(|row| (row.into(), attempt_view(row, plan))));
     Ok(told)
 }
 
-/// Where the attempt of an item that runs stands.
+/// Where the open attempt of an item stands.
 fn here(item: &Item) -> AttemptPlace {
     AttemptPlace { generation: item.generation, stage: item.stage, attempt: item.attempt }
 }

@@ -18,6 +18,7 @@ use redrive_store::ClaimedItem;
 use super::gates::sign_of;
 use super::{Call, CallId, Desk, Ended, OpenCall, Ready};
 use crate::handler::{Answer, Input, Reply, Request};
+use crate::trace;
 
 /// How long an answer is left alone that could not be asked for, where the stage does not say.
 const ASKED_AGAIN: Duration = Duration::from_secs(30);
@@ -120,11 +121,25 @@ impl Desk {
             rank: self.rank,
             stage: Arc::from(name),
             timeout: timeout.max().unwrap_or(Duration::from_secs(60)),
-            items: asked.map(|claimed| input(claimed, name)).collect(),
+            items: asked.map(|claimed| self.input(claimed, name)).collect(),
         };
         let call = Call { id, stage: open.stage, request };
         self.calls.insert(id, open);
         call
+    }
+
+    fn input(&self, claimed: &ClaimedItem, stage: &str) -> Input {
+        let key = ContentHash::of(&[&claimed.item.id.0, stage.as_bytes(), &claimed.payload]);
+        Input {
+            id: claimed.item.id,
+            key: claimed.item.key.clone(),
+            attempt: claimed.item.attempt,
+            payload: claimed.payload.clone(),
+            token: AnswerToken::of(&claimed.item),
+            handed: claimed.item.handed.clone(),
+            idempotency_key: Arc::from(key.to_string()),
+            traceparent: trace::context(&self.traced, &claimed.item),
+        }
     }
 
     /// The items that a call is made for.
@@ -453,17 +468,4 @@ fn sign_ref(failure: Option<&Failure>) -> Sign<'_> {
 /// What an item's part of a call's tokens is measured by.
 fn weight(ready: &Ready) -> u64 {
     if ready.tokens > 0 { ready.tokens } else { ready.claimed.payload.len() as u64 }
-}
-
-fn input(claimed: &ClaimedItem, stage: &str) -> Input {
-    let key = ContentHash::of(&[&claimed.item.id.0, stage.as_bytes(), &claimed.payload]);
-    Input {
-        id: claimed.item.id,
-        key: claimed.item.key.clone(),
-        attempt: claimed.item.attempt,
-        payload: claimed.payload.clone(),
-        token: AnswerToken::of(&claimed.item),
-        handed: claimed.item.handed.clone(),
-        idempotency_key: Arc::from(key.to_string()),
-    }
 }

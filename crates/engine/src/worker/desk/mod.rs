@@ -35,6 +35,7 @@ use crate::handler::Request;
 use crate::receipt::Receipt;
 use crate::recipe::{Recipe, StageWork};
 use crate::shared;
+use crate::trace::Traced;
 use crate::worker::gate_set::GateSet;
 
 /// Names a call that has been handed out.
@@ -114,6 +115,8 @@ pub struct Desk {
     /// Other runs have calls to the same handlers.
     among_others: bool,
     paused: pauses::Paused,
+    /// Who hears what became of items, as spans.
+    traced: Traced,
 }
 
 #[derive(Default)]
@@ -220,6 +223,7 @@ impl Desk {
             bereft: BTreeSet::new(),
             among_others: false,
             paused: pauses::Paused::default(),
+            traced: None,
         }
     }
 
@@ -228,6 +232,12 @@ impl Desk {
     #[must_use]
     pub fn among_others(self) -> Self {
         Self { among_others: true, ..self }
+    }
+
+    /// The same desk, of whose items somebody hears as spans.
+    #[must_use]
+    pub fn traced(self, traced: Traced) -> Self {
+        Self { traced, ..self }
     }
 
     /// The same desk of a run that may be opened again and again, each time for a few items: which of these the lane that

@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Change, Commit, ControlChange, OutputKey, Pause, Result, RunChange, RunRow};
 
 use super::{Desk, Ended, Halt, Sent};
-use crate::{journal, shared};
+use crate::{journal, shared, trace};
 
 /// Most items in one commit; what is left goes into the next.
 const COMMIT_LIMIT: usize = 2_000;
@@ -161,6 +161,7 @@ impl Desk {
             dropped += usize::from(!is_kept && sent.change.transition.after.handed.is_none());
             if is_kept {
                 journal::committed(&self.plan, &sent.change.transition);
+                trace::committed(&self.traced, &self.plan, &sent.change.transition);
             }
             sent.receipt.iter().for_each(|receipt| receipt.ended(is_kept));
         }

@@ -180,6 +180,7 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
         None => leave_idle(&*store, store.run(run.id).await?.as_ref().unwrap_or(&run), now).await?,
     };
     let mut desk = open_desk(&*store, &run, &recipe, mates.as_ref(), &mut driver, now).await?;
+    desk = desk.traced(env.traced.clone());
     pauses::hear(&*store, &mut desk, &mut driver, mates.is_some(), now).await?;
     if mates.is_some() {
         desk = desk.counting_from(env.dice.draw());
