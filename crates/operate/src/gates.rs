@@ -4,7 +4,7 @@ use redrive_core::gate::GateState;
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
 use redrive_core::time::Timestamp;
-use redrive_engine::admin;
+use redrive_engine::admin::{self, Act};
 use redrive_engine::report::{GateReport, gate_report, gate_reports};
 use redrive_store::RunFilter;
 use serde::Serialize;
@@ -71,6 +71,7 @@ pub async fn pause(floor: &Floor, name: &str, why: &str) -> Result<()> {
     if !known && !is_named_by_a_run(floor, name).await? {
         return Err(unknown(floor, name).await?);
     }
+    floor.write_down(Act::PauseGate { gate: name.to_owned(), why: why.to_owned() }).await?;
     let why = floor.said(why);
     let now = floor.now();
     admin::change_gate(&*floor.store, name, true, now, |state| state.stop(why.clone(), now)).await?;
@@ -89,6 +90,8 @@ pub async fn resume(floor: &Floor, name: Option<String>) -> Result<Resumed> {
         None => the_one_not_open(floor).await?,
     };
     let now = floor.now();
+    refuse_unknown(floor, &gate).await?;
+    floor.write_down(Act::ResumeGate { gate: gate.clone() }).await?;
     change(floor, &gate, |state, now| state.resume(now)).await?;
     let mut runs = Vec::new();
     let unfinished = RunFilter { unfinished: true, ..RunFilter::default() };
@@ -108,6 +111,8 @@ pub async fn resume(floor: &Floor, name: Option<String>) -> Result<Resumed> {
 /// When there is no such gate, or the store fails.
 pub async fn reset(floor: &Floor, name: &str) -> Result<()> {
     floor.require(Role::Operator)?;
+    refuse_unknown(floor, name).await?;
+    floor.write_down(Act::ResetGate { gate: name.to_owned() }).await?;
     change(floor, name, |state, _| state.reset()).await
 }
 
@@ -116,6 +121,14 @@ async fn change(floor: &Floor, name: &str, change: fn(&mut GateState, Timestamp)
     match admin::change_gate(&*floor.store, name, false, now, |state| change(state, now)).await? {
         Some(_) => Ok(()),
         None => Err(unknown(floor, name).await?),
+    }
+}
+
+/// Nothing is written down about a gate that is not there.
+async fn refuse_unknown(floor: &Floor, name: &str) -> Result<()> {
+    match floor.store.gates().await?.iter().any(|row| row.name == name) {
+        true => Ok(()),
+        false => Err(unknown(floor, name).await?),
     }
 }
 

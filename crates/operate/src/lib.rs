@@ -78,6 +78,7 @@ pub mod work;
 use std::sync::Arc;
 
 use redrive_core::time::Timestamp;
+use redrive_engine::admin::Act;
 use redrive_engine::env::Env;
 use redrive_store::{Index, Store};
 
@@ -111,6 +112,11 @@ impl Floor {
     fn said(&self, why: &str) -> String {
         let name = &self.asker.name;
         if name.is_empty() { why.to_owned() } else { format!("{why} ({name})") }
+    }
+
+    /// Writes down that whoever asks does something to a run or a gate.
+    async fn write_down(&self, act: Act) -> Result<()> {
+        Ok(redrive_engine::admin::write_down(&*self.store, act, &self.asker.name, self.now()).await?)
     }
 
     /// The time.

@@ -88,5 +88,9 @@ fn parcel(letter: &Letter) -> Parcel<'_> {
         .with_type(letter.event.as_str().into())
         .with_timestamp(seconds)
         .with_app_id(names::CONNECTION.into());
+    let properties = match letter.answered {
+        true => properties.with_reply_to(names::ANSWERS.into()),
+        false => properties,
+    };
     Parcel { exchange: names::EXCHANGE, routing_key: &letter.event, body: &letter.body, properties }
 }

@@ -9,6 +9,7 @@ use redrive_operate::{Asker, Floor};
 use serde_json::Value;
 use tokio::sync::{Semaphore, watch};
 
+use crate::bodies::Bodies;
 use crate::events::Events;
 use crate::guard::Hosts;
 use crate::tokens::Tokens;
@@ -32,6 +33,8 @@ pub struct App {
     pub carrier: Carrier,
     /// Tells what changed.
     pub events: Events,
+    /// Bodies that are waited for.
+    pub bodies: Bodies,
     /// Places for those that follow events.
     pub followers: Arc<Semaphore>,
     /// Whether the process is told to stop.

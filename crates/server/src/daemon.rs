@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::app::App;
+use crate::bodies::Bodies;
 use crate::door::router;
 use crate::events::Events;
 use crate::guard::Hosts;
@@ -126,6 +127,7 @@ impl Daemon {
             document: openapi::document(&routes)?,
             carrier: Carrier::default(),
             events: Events::new(process),
+            bodies: Bodies::default(),
             followers: Arc::new(Semaphore::new(limits::FOLLOWERS)),
             draining,
             only_answers: settings.work.is_none(),
@@ -183,6 +185,7 @@ impl Daemon {
     pub async fn serve(self, observer: Arc<dyn Observer>) -> Result<Served> {
         let Self { app, service, listener, stop, drain, close, work, retry_job, .. } = self;
         let floor = app.floor.clone();
+        app.tokens.tell_changes();
         let mut beside = JoinSet::new();
         beside.spawn(app.carrier.clone().carry(floor.clone(), app.draining.clone()));
         beside.spawn(app.events.clone().watch(floor.clone(), app.draining.clone()));

@@ -97,7 +97,9 @@ async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply,
     let body = match route.method == Method::POST {
         true => {
             refuse_large(&body)?;
+            let waited = app.bodies.begin(&floor.asker.name)?;
             let body = read(&app, body).await?;
+            drop(waited);
             guard::json_only(&parts.headers, body.is_empty())?;
             if body.is_empty() && route.body.is_some() && !route.body_optional {
                 return Err(Error::wrong("the body has to be a JSON object").into());

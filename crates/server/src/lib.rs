@@ -8,6 +8,7 @@
 //! process lives (`guard`). Every body, header, parameter, page, connection and stream is bounded (`limits`).
 
 mod app;
+mod bodies;
 mod call;
 mod daemon;
 mod door;

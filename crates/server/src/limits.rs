@@ -8,6 +8,8 @@ pub const BODY: usize = 16 << 20;
 pub const HEAD: usize = 32 << 10;
 /// Most connections at a time.
 pub const CONNECTIONS: usize = 512;
+/// Most bodies of one token that are waited for at a time: the others find places, however slowly it sends.
+pub const BODIES_OF_ONE: usize = CONNECTIONS / 4;
 /// Most clients that follow events at a time.
 pub const FOLLOWERS: usize = 64;
 /// Most bytes of one query.

@@ -24,7 +24,7 @@ struct Document<'a, P: Serialize> {
     status: u16,
     detail: &'a str,
     code: Code,
-    hint: Option<&'a str>,
+    hint: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     problems: Option<P>,
 }
@@ -52,14 +52,14 @@ impl Problem {
     pub fn into_response(self) -> Response {
         let Self { status, error } = self;
         let code = serde_json::to_value(error.code).ok().and_then(|code| code.as_str().map(str::to_owned));
-        let hint = error.hint.as_deref().map(words::of_routes);
+        let hint = error.hint.as_deref().map_or_else(|| usual(status).to_owned(), words::of_routes);
         let document = Document {
             r#type: format!("urn:redrive:problem:{}", code.unwrap_or_default()),
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
             detail: &error.message,
             code: error.code,
-            hint: hint.as_deref(),
+            hint: &hint,
             problems: (!error.problems.is_empty()).then_some(&error.problems),
         };
         let mut response = Response::new(Body::from(serde_json::to_vec(&document).unwrap_or_default()));
@@ -74,6 +74,26 @@ impl Problem {
         }
         protect(headers);
         response
+    }
+}
+
+/// What to do where the error itself does not say.
+fn usual(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST | StatusCode::METHOD_NOT_ALLOWED => {
+            "GET /v1/openapi.json says what a request may have"
+        }
+        StatusCode::FORBIDDEN => "`redrive token list` says who may do what",
+        StatusCode::NOT_FOUND => "look at the list that it should be in",
+        StatusCode::REQUEST_TIMEOUT => "send the whole body at once",
+        StatusCode::CONFLICT => "look at how it stands, and ask again where it is still wanted",
+        StatusCode::PAYLOAD_TOO_LARGE => "send it in parts",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "say `Content-Type: application/json`",
+        StatusCode::MISDIRECTED_REQUEST => "`redrive serve --host NAME` has a name that means this server",
+        StatusCode::UNPROCESSABLE_ENTITY => "mend what `problems` names, or what the text says",
+        StatusCode::SERVICE_UNAVAILABLE => "try again after `Retry-After` seconds",
+        StatusCode::INSUFFICIENT_STORAGE => "make room on the disk of the store; nothing was lost",
+        _ => "the log of the daemon says more; `redrive doctor` looks at the store",
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Tokens {
 struct Known {
     seen: Option<Seen>,
     tokens: Vec<Token>,
+    /// Whether it is logged when they change.
+    tells: bool,
 }
 
 /// What tells one version of the file from another: it is replaced, never changed.
@@ -133,6 +135,11 @@ impl Tokens {
         }
         let new = NewToken { name: FIRST.to_owned(), role: Role::Admin, payloads_hidden: false };
         self.create(new, env).map(Some)
+    }
+
+    /// Has changes logged from now on.
+    pub(crate) fn tell_changes(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).tells = true;
     }
 
     /// Who a token is of.
@@ -259,7 +266,10 @@ impl Tokens {
                     kept.tokens
                 }
             };
-            *known = Known { seen, tokens };
+            if known.tells {
+                told(&known.tokens, &tokens);
+            }
+            *known = Known { seen, tokens, tells: known.tells };
         }
         Ok(known.tokens.clone())
     }
@@ -290,6 +300,26 @@ impl Tokens {
                 .code(Code::OutputFailed)
         })?;
         self.refresh().map(|_| ())
+    }
+}
+
+/// Tells, where whoever looks after this process reads it, which tokens came, changed and went. They are made and revoked beside the store, by
+/// whoever may write there.
+fn told(before: &[Token], now: &[Token]) {
+    for token in now {
+        let (name, role, hidden) = (&token.name, token.role.name(), token.payloads_hidden);
+        match before.iter().find(|known| known.name == token.name) {
+            None => {
+                tracing::warn!(target: "redrive::tokens", name, role, payloads_hidden = hidden, "token made")
+            }
+            Some(known) if known.hash != token.hash => {
+                tracing::warn!(target: "redrive::tokens", name, role, payloads_hidden = hidden, "token rotated")
+            }
+            Some(_) => {}
+        }
+    }
+    for token in before.iter().filter(|token| !now.iter().any(|left| left.name == token.name)) {
+        tracing::warn!(target: "redrive::tokens", name = &token.name, role = token.role.name(), "token revoked");
     }
 }
 

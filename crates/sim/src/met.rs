@@ -132,7 +132,7 @@ met! {
     /// Its answer came.
     Answered = "item answered later",
     /// An answer came that fitted nothing any more.
-    LateAnswer = "late or second answer",
+    StaleAnswer = "late or second answer",
     /// No answer came in time.
     Unanswered = "answer that never came",
     /// An answer was asked for, and was not there.

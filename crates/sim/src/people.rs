@@ -160,7 +160,7 @@ impl Operator {
                     self.hub.meet(Met::Answered);
                     brought.push(answer);
                 }
-                Applied::Done | Applied::Stale => self.hub.meet(Met::LateAnswer),
+                Applied::Done | Applied::Stale => self.hub.meet(Met::StaleAnswer),
             }
         }
     }

@@ -327,10 +327,14 @@ pub enum OperationKind {
     Import,
     /// Forgets old finished runs.
     Prune,
-    /// Pauses a pipeline or a stage.
+    /// Pauses a pipeline, a stage, a run or a gate.
     Pause,
     /// Lets one go on.
     Resume,
+    /// Has a standing run take nothing more.
+    Close,
+    /// Has a gate forget what was found out about it.
+    Reset,
 }
 
 /// How far an operation is.

@@ -3,6 +3,7 @@
 //! An operation on many items is durable: it is kept with how far it is, in the same transaction as the items it
 //! changed, so that it can be gone on with after a crash, and tells afterwards who asked for what.
 
+mod act;
 mod answer;
 mod cancel;
 mod frozen;
@@ -24,6 +25,7 @@ mod retry;
 mod selection;
 mod set;
 
+pub use act::{Act, write_down};
 pub use answer::{AnswerRules, Answered, answer};
 pub use cancel::cancel;
 pub use frozen::{Foreseen, Seen, preview_items, redrive_seen};
@@ -208,7 +210,7 @@ pub async fn go_on(
             prune::go_on_of(store, &pipeline, before, forget, row, env).await?
         }
         // What these ask for was done before they were written down.
-        Request::Import { .. } | Request::Pause { .. } | Request::Resume { .. } => {
+        Request::Import { .. } | Request::Pause { .. } | Request::Resume { .. } | Request::Act(_) => {
             close(store, row, env.clock.now()).await?
         }
     };

@@ -46,7 +46,7 @@ pub async fn resume_pipeline(
 }
 
 /// What is kept of who said so: an operation that is done.
-fn record(request: &Request, actor: &str, now: Timestamp) -> Result<Operation> {
+pub(super) fn record(request: &Request, actor: &str, now: Timestamp) -> Result<Operation> {
     Ok(Operation {
         id: OperationId(0),
         kind: request.kind(),

@@ -6,7 +6,7 @@ use redrive_store::{Error, ItemFilter, Operation, OperationKind, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Forget, Redrive, Rerun, Retry, Seen, SetPurge, SetRedrive, SetRerun};
+use super::{Act, Forget, Redrive, Rerun, Retry, Seen, SetPurge, SetRedrive, SetRerun};
 
 /// Everything that an operation on many items has to know besides how far it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,6 +70,8 @@ pub enum Request {
         /// The stage; `None`: the pipeline as a whole.
         stage: Option<String>,
     },
+    /// What somebody did to a run or a gate. It is written down before it is done, so that nothing is done that nobody said.
+    Act(Act),
 }
 
 impl Request {
@@ -86,6 +88,7 @@ impl Request {
             Self::Prune(_) | Self::PruneOf { .. } => OperationKind::Prune,
             Self::Pause { .. } => OperationKind::Pause,
             Self::Resume { .. } => OperationKind::Resume,
+            Self::Act(act) => act.kind(),
         }
     }
 
@@ -117,7 +120,8 @@ impl Request {
             | Self::Prune(_)
             | Self::PruneOf { .. }
             | Self::Pause { .. }
-            | Self::Resume { .. } => None,
+            | Self::Resume { .. }
+            | Self::Act(_) => None,
         }
     }
 
@@ -238,6 +242,12 @@ mod tests {
             },
             Request::Pause { pipeline: "p".to_owned(), stage: None, why: "so".to_owned() },
             Request::Resume { pipeline: "p".to_owned(), stage: Some("s".to_owned()) },
+            Request::Act(Act::PauseRun { run: RunId(12) }),
+            Request::Act(Act::ResumeRun { run: RunId(12) }),
+            Request::Act(Act::CloseRun { run: RunId(12) }),
+            Request::Act(Act::PauseGate { gate: "g".to_owned(), why: "so".to_owned() }),
+            Request::Act(Act::ResumeGate { gate: "g".to_owned() }),
+            Request::Act(Act::ResetGate { gate: "g".to_owned() }),
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

@@ -53,7 +53,8 @@ fn of_mail(document: Document, kind: FactKind) -> Option<&'static str> {
             Document::Chunk => Some("embeddings.generated"),
             Document::Thread => Some("summary.complete"),
         },
-        FactKind::Failed
+        FactKind::HandedOver
+        | FactKind::Failed
         | FactKind::Throttled
         | FactKind::Expanded
         | FactKind::Joined

@@ -32,6 +32,8 @@ pub struct Letter {
     pub at: Timestamp,
     /// The body: one JSON document.
     pub body: Vec<u8>,
+    /// Whether whoever hears it is asked for an answer.
+    pub answered: bool,
     /// What it is about.
     pub(super) subject: Subject,
 }
@@ -55,6 +57,8 @@ struct Body<'a> {
     class: Option<Class>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<&'a str>,
 }
 
 /// The names of a run's pipeline and stages.
@@ -108,11 +112,12 @@ impl Writer {
 }
 
 fn letter(store: StoreId, kept: &KeptFact, names: Option<&Names>) -> Result<Letter> {
-    let Fact { kind, item, key, run, stage, generation, attempt, at, due, class, reason } = &kept.fact;
+    let Fact { kind, item, key, run, stage, generation, attempt, at, due, class, reason, token, route } =
+        &kept.fact;
     let pipeline = names.map(|names| names.pipeline.as_str());
     let stage = names.zip(*stage).and_then(|(names, stage)| names.stages.get(stage.index()));
     let stage = stage.map(String::as_str);
-    let event = event(pipeline, stage, *kind);
+    let event = route.as_deref().unwrap_or_else(|| event(pipeline, stage, *kind));
     let body = Body {
         event,
         fact: *kind,
@@ -127,11 +132,13 @@ fn letter(store: StoreId, kept: &KeptFact, names: Option<&Names>) -> Result<Lett
         due: due.map(|due| due.to_string()),
         class: *class,
         reason: reason.as_deref(),
+        token: token.as_deref(),
     };
     let body = serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a fact: {error}")))?;
     let subject = Subject::of(&kept.fact);
     let event = event.to_owned();
-    Ok(Letter { fact: kept.id, id: kept.message_id(store), event, at: *at, body, subject })
+    let answered = token.is_some();
+    Ok(Letter { fact: kept.id, id: kept.message_id(store), event, at: *at, body, answered, subject })
 }
 
 #[cfg(test)]
@@ -155,6 +162,8 @@ mod tests {
             due: None,
             class: Some(Class::Final),
             reason: Some("final_error".to_owned()),
+            token: None,
+            route: None,
         };
         let kept = KeptFact { id: FactId(9), fact };
         let names =
@@ -174,5 +183,29 @@ mod tests {
             (&body["pipeline"], &body["stage"], &body["run"]),
             (&Value::Null, &Value::Null, &json!("r3"))
         );
+    }
+
+    #[test]
+    fn what_is_handed_over_is_told_by_the_name_that_its_stage_says_with_the_token_of_its_answer() {
+        let created = Fact::of_created(RunId(3), Timestamp(0));
+        let fact = Fact {
+            kind: FactKind::HandedOver,
+            token: Some("a-token".to_owned()),
+            route: Some("summarization.requested".to_owned()),
+            ..created.clone()
+        };
+        let told =
+            letter(StoreId(1), &KeptFact { id: FactId(9), fact: fact.clone() }, None).expect("written");
+        let body: Value = serde_json::from_slice(&told.body).expect("JSON");
+        assert_eq!((told.event.as_str(), told.answered), ("summarization.requested", true));
+        assert_eq!(
+            (&body["event"], &body["fact"], &body["token"]),
+            (&json!("summarization.requested"), &json!("item.handed_over"), &json!("a-token"))
+        );
+        let by_callback =
+            letter(StoreId(1), &KeptFact { id: FactId(9), fact: Fact { route: None, ..fact } }, None);
+        assert_eq!(by_callback.expect("written").event, "item.handed_over");
+        let plain = letter(StoreId(1), &KeptFact { id: FactId(9), fact: created }, None).expect("written");
+        assert!(!plain.answered);
     }
 }

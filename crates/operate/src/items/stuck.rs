@@ -261,7 +261,13 @@ impl<'a> Look<'a> {
     }
 
     /// Items that were handed over for long, or whose answer has not come in time, until so many are found.
-    async fn awaited(&self, row: &RunRow, after: Option<ItemSeq>, most: usize, found: &mut Found) -> Result<()> {
+    async fn awaited(
+        &self,
+        row: &RunRow,
+        after: Option<ItemSeq>,
+        most: usize,
+        found: &mut Found,
+    ) -> Result<()> {
         if found.len() >= most {
             return Ok(());
         }

@@ -169,6 +169,8 @@ fn kind_word(kind: OperationKind) -> &'static str {
         OperationKind::Prune => "prune",
         OperationKind::Pause => "pause",
         OperationKind::Resume => "resume",
+        OperationKind::Close => "close",
+        OperationKind::Reset => "reset",
     }
 }
 

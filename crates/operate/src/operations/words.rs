@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redrive_core::item::StateKind;
 use redrive_core::policy::OwnPolicy;
-use redrive_engine::admin::{Forget, Redrive, Request, Rerun, Retry};
+use redrive_engine::admin::{Act, Forget, Redrive, Request, Rerun, Retry};
 use redrive_store::{ItemFilter, Operation};
 
 use crate::error::Result;
@@ -77,6 +77,14 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
             parts
         }
         Request::Resume { pipeline, stage } => paused(pipeline, stage.as_deref()),
+        Request::Act(Act::PauseRun { run } | Act::ResumeRun { run } | Act::CloseRun { run }) => {
+            vec![format!("run {run}")]
+        }
+        Request::Act(Act::PauseGate { gate, why }) => {
+            let why = (!why.is_empty()).then(|| why.clone());
+            std::iter::once(format!("gate {gate}")).chain(why).collect()
+        }
+        Request::Act(Act::ResumeGate { gate } | Act::ResetGate { gate }) => vec![format!("gate {gate}")],
     };
     Ok(parts.join(", "))
 }

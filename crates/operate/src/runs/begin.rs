@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
+use redrive_engine::admin::Act;
 use redrive_engine::admit::Part;
 use redrive_engine::recipe::Recipe;
 use redrive_engine::report::RunReport;
@@ -366,6 +367,10 @@ pub async fn resume(floor: &Floor, request: Resume) -> Result<Resumed> {
     let recipe = recipe(wiring, &definition, &folder, index.as_ref())?;
     let Reopened { source, unreadable } = reopen(wiring, &row, &definition, index.as_ref())?;
     let names: Vec<String> = definition.gate_names().into_iter().flatten().collect();
+    // Most go on with a run that was broken off; only one that stood still is let go on by somebody.
+    if row.control != Control::Go {
+        floor.write_down(Act::ResumeRun { run: row.id }).await?;
+    }
     let gates = admin::resume_gates(&*floor.store, &names, floor.now()).await?;
     let row = admin::resume(&*floor.store, row.id, floor.now()).await?;
     let work = Box::new(Work { row, recipe, source, part: None });

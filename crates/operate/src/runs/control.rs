@@ -2,7 +2,7 @@
 
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
-use redrive_engine::admin;
+use redrive_engine::admin::{self, Act};
 use redrive_engine::report::{RunReport, dead_items, live_items};
 
 use super::show::report_changed;
@@ -82,6 +82,9 @@ pub async fn pause(floor: &Floor, run: RunId) -> Result<RunReport> {
     if known.row.control == Control::Cancelled {
         return Err(Error::refused(format!("run {run} was cancelled")).code(Code::RunCancelled));
     }
+    if known.row.control != Control::Paused {
+        floor.write_down(Act::PauseRun { run }).await?;
+    }
     let why = format!("paused{}", floor.by());
     let row = admin::pause(&*floor.store, run, why, floor.now()).await?;
     report_changed(floor, known, row).await
@@ -100,6 +103,9 @@ pub async fn let_go_on(floor: &Floor, run: RunId) -> Result<RunReport> {
         return Err(Error::refused(format!("run {run} was cancelled")));
     }
     refuse_full(floor, run, known.definition.max_dead).await?;
+    if known.row.control != Control::Go {
+        floor.write_down(Act::ResumeRun { run }).await?;
+    }
     let gates: Vec<String> = known.definition.gate_names().into_iter().flatten().collect();
     admin::resume_gates(&*floor.store, &gates, floor.now()).await?;
     let row = admin::resume(&*floor.store, run, floor.now()).await?;

@@ -2,6 +2,7 @@
 
 use redrive_core::id::RunId;
 use redrive_core::status::Control;
+use redrive_engine::admin::Act;
 use redrive_engine::admit;
 use redrive_engine::report::RunReport;
 use serde::Serialize;
@@ -36,6 +37,9 @@ pub async fn close(floor: &Floor, run: RunId) -> Result<Closed> {
             .code(Code::RunCancelled));
     }
     let before = known.row.admitted_all;
+    if !before {
+        floor.write_down(Act::CloseRun { run }).await?;
+    }
     let row = admit::close(&*floor.store, run, floor.now()).await?;
     let report = report(floor, &KnownRun { row, ..known }).await?;
     Ok(Closed { before, report })

@@ -70,7 +70,7 @@ pub fn verdict(code: i64) -> Result<Verdict, Unknown> {
     coded(&Verdict::ALL, code, "verdict")
 }
 
-const OPERATION_KINDS: [OperationKind; 9] = [
+const OPERATION_KINDS: [OperationKind; 11] = [
     OperationKind::Redrive,
     OperationKind::Purge,
     OperationKind::Cancel,
@@ -80,6 +80,8 @@ const OPERATION_KINDS: [OperationKind; 9] = [
     OperationKind::Prune,
     OperationKind::Pause,
     OperationKind::Resume,
+    OperationKind::Close,
+    OperationKind::Reset,
 ];
 const OPERATION_STATES: [OperationState; 4] =
     [OperationState::Open, OperationState::Done, OperationState::Cancelled, OperationState::Frozen];
@@ -97,6 +99,8 @@ pub fn operation_kind_code(kind: OperationKind) -> i64 {
         OperationKind::Prune => 6,
         OperationKind::Pause => 7,
         OperationKind::Resume => 8,
+        OperationKind::Close => 9,
+        OperationKind::Reset => 10,
     }
 }
 
