@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_operate::bus::{Held, Intake, Relay, Round, Sent, Taker};
+use redrive_operate::bus::{Held, Intake, Relay, Replies, Round, Sent, Taker};
 use redrive_operate::catalog::Catalog;
 use redrive_operate::{Asker, Floor};
 use tokio::sync::watch;
@@ -14,6 +14,7 @@ use crate::LOG;
 use crate::address::Address;
 use crate::backoff::Backoff;
 use crate::consume::consume;
+use crate::names;
 use crate::post::RabbitPost;
 
 /// In whose name facts are passed on.
@@ -27,8 +28,15 @@ const QUEUES_EVERY: Duration = Duration::from_secs(1);
 pub async fn serve(floor: Floor, catalog: Arc<Catalog>, address: Address, stop: watch::Receiver<bool>) {
     tokio::join!(
         relay(floor.clone(), address.clone(), stop.clone()),
+        answers(floor.clone(), address.clone(), stop.clone()),
         consumers(floor, catalog, address, stop),
     );
+}
+
+/// Takes answers of items that were handed over until it is told to stop.
+pub async fn answers(floor: Floor, address: Address, stop: watch::Receiver<bool>) {
+    let env = floor.env.clone();
+    consume(address, env, Arc::new(Replies::of(&floor, names::ANSWERS)), stop).await;
 }
 
 /// Passes facts on until it is told to stop.

@@ -165,13 +165,9 @@ async fn list(context: &Context, mut queues: Vec<String>, bus: &BusArgs) -> Answ
     let address = bus.needed()?;
     if queues.is_empty() {
         let floor = context.floor_to_look()?;
-        let known: BTreeSet<String> = bus::queues_of_runs(&floor).await?;
+        let mut known: BTreeSet<String> = bus::queues_of_runs(&floor).await?;
+        known.insert(names::ANSWERS.to_owned());
         queues = known.iter().map(|queue| names::failed_of(queue)).collect();
-        if queues.is_empty() {
-            context.hint(
-                "no pipeline of the store names a queue; name queues: `redrive queues list NAME.failed`",
-            );
-        }
     }
     let items = Queues::open(address, context.env.clone()).await?.list(&queues).await?;
     match context.global.json {

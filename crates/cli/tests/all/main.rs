@@ -6,6 +6,7 @@ mod bad_handlers;
 mod bad_input;
 mod budget;
 mod bus;
+mod bus_answers;
 mod bus_faults;
 mod bus_kill;
 mod bus_queues;

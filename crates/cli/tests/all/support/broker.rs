@@ -200,7 +200,7 @@ impl Message {
 pub struct Client {
     runtime: Runtime,
     channel: Channel,
-    _connection: Connection,
+    connection: Connection,
 }
 
 impl Client {
@@ -213,7 +213,7 @@ impl Client {
             channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
             (connection, channel)
         });
-        Self { runtime, channel, _connection: connection }
+        Self { runtime, channel, connection }
     }
 
     /// Declares the exchange of facts as it is promised to be.
@@ -264,6 +264,16 @@ impl Client {
         let declared =
             self.channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), FieldTable::default());
         self.runtime.block_on(declared).expect("a queue");
+    }
+
+    /// Whether there is such a queue.
+    pub fn has(&self, queue: &str) -> bool {
+        let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        self.runtime.block_on(async {
+            // The broker closes the channel where there is none.
+            let channel = self.connection.create_channel().await.expect("a channel");
+            channel.queue_declare(queue.into(), options, FieldTable::default()).await.is_ok()
+        })
     }
 
     /// How many messages a queue has, which has to be there.
