@@ -14,7 +14,14 @@ use redrive_engine::crash::POINTS;
 const FILES: usize = 12;
 
 /// What indexing never comes to: it writes no results, takes nothing from an inbox, and no operator acts. The lease is renewed every few seconds.
-const ELSEWHERE: [&str; 27] = [
+const ELSEWHERE: [&str; 34] = [
+    "answer.before_commit",
+    "answer.after_commit",
+    "relay.before_forget",
+    "relay.after_forget",
+    "bus.before_ack",
+    "bus.after_bury",
+    "requeue.before_ack",
     "inbox.begun",
     "inbox.before_submit",
     "inbox.after_submit",
