@@ -29,6 +29,8 @@ struct World {
     runs: BTreeMap<String, String>,
     /// Leases on work, one for each thing that can be said of it.
     leases: BTreeMap<&'static str, Value>,
+    /// Tokens of answers that are awaited, two for each who asks.
+    awaited: Vec<String>,
 }
 
 /// What came, with what a route has to be asked with to answer well.
@@ -66,6 +68,7 @@ fn place(server: &Server) -> Place {
     let retry = "retry.max_attempts = 2\nretry.backoff = { kind = \"fixed\", delay = \"1h\" }";
     place.write("pipelines/box.toml", format!("{}{}\n{retry}\n", head("box"), server.stage()));
     place.write("pipelines/outside.toml", format!("{}kind = \"external\"\n", head("outside")));
+    place.write("pipelines/later.toml", format!("{}kind = \"event\"\nevent = \"told\"\n", head("later")));
     place.run(&["index", "docs", "--processes", "1", "--quiet"]).expect(0);
     place
 }
@@ -105,6 +108,14 @@ impl World {
             daemon.post("/v1/work/claim", &ask).expect(200).json()
         };
         let leases = ["complete", "fail", "heartbeat"].into_iter().map(|act| (act, lease())).collect();
+        let awaited = numbered("later", 2 * ASKERS);
+        let later = text(&hand_in(daemon, "later", &awaited, None)["runs"][0]["run"]);
+        daemon.until(&format!("/v1/runs/{later}"), |report| report["awaited"] == 2 * ASKERS);
+        let token = |key: String| {
+            text(
+                &daemon.get(&format!("/v1/items/{key}/explain")).expect(200).json()["item"]["awaited"]["token"],
+            )
+        };
         let exported = daemon.get("/v1/dead/export").expect(200).body;
         let line = |key: String| {
             let mut lines = exported.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
@@ -126,6 +137,7 @@ impl World {
             open: vec![open("dead4"), open("dead5")],
             runs,
             leases,
+            awaited: awaited.into_iter().map(token).collect(),
         }
     }
 
@@ -145,6 +157,7 @@ impl World {
             ("{group}", &self.group),
             ("{pipeline}", "box"),
             ("{policy}", "box"),
+            ("{token}", &self.awaited[who]),
         ] {
             path = path.replace(name, value);
         }
@@ -153,6 +166,10 @@ impl World {
         }
         let lease = |act: &str| self.leases[act]["lease"].clone();
         let body = match route {
+            "/v1/answers/{token}" => json!({"output": {}}),
+            "/v1/answers" => {
+                json!({"answers": [{"token": self.awaited[ASKERS + who], "result": {"output": {}}}]})
+            }
             "/v1/dead/groups/{group}/note" => json!({"words": "known"}),
             "/v1/dead/import" => json!({"items": [self.lines[who]]}),
             "/v1/operations" => json!({"kind": "redrive", "filter": {"item": "dead6"}, "dry_run": true}),

@@ -62,7 +62,8 @@ impl Desk<'_> {
     /// Whoever looked after the answer has let go of the item: it is awaited as before, and can be looked after at once.
     pub(super) fn goes_on_waiting(&self) -> Option<Transition> {
         let handed = self.item.handed.clone()?;
-        Some(self.awaiting(handed, self.at.now))
+        let due = self.at.now.min(handed.until);
+        Some(self.awaiting(handed, due))
     }
 
     /// The clock was put back: what was awaited for so long is awaited for as long from now on.

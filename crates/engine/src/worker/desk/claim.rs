@@ -90,7 +90,8 @@ impl Desk {
     /// The items among these whose output may be known already, with the key it would be kept under.
     #[must_use]
     pub fn reusable(&self, claimed: &[ClaimedItem]) -> Vec<(usize, OutputKey)> {
-        let key = |claimed: &ClaimedItem| self.output_key(claimed);
+        // Whoever has an item answers for it, whatever has become known meanwhile.
+        let key = |claimed: &ClaimedItem| self.output_key(claimed).filter(|_| claimed.item.handed.is_none());
         claimed.iter().enumerate().filter_map(|(at, claimed)| key(claimed).map(|key| (at, key))).collect()
     }
 

@@ -207,7 +207,8 @@ impl<D: Driver> WorkerLoop<D> {
     /// Finds the items whose handler knows that they need no call; they go on as they are.
     async fn recall(&self, claimed: &[ClaimedItem], known: &mut BTreeMap<usize, KeptOutput>) {
         let mut asked: BTreeMap<StageNo, Vec<usize>> = BTreeMap::new();
-        for (at, claimed) in claimed.iter().enumerate() {
+        // Whoever has an item answers for it.
+        for (at, claimed) in claimed.iter().enumerate().filter(|(_, claimed)| claimed.item.handed.is_none()) {
             let work = self.recipe.work(claimed.item.stage);
             if work.is_some_and(|work| work.handler.remembers()) {
                 asked.entry(claimed.item.stage).or_default().push(at);
