@@ -116,7 +116,9 @@ impl SimDriver {
         if most.is_some_and(|most| request.items.len() > 1 && tokens + 65 > most) {
             hub.meet(Met::ShortBatch);
         }
-        let items = request.items.iter().map(|item| (item.id, item.attempt)).collect();
+        // One that is broken off while its answer is asked for is awaited as before.
+        let begun = request.items.iter().filter(|item| item.handed.is_none());
+        let items = begun.map(|item| (item.id, item.attempt)).collect();
         self.open.insert(id, Open { stage: call.stage, items });
         let said = script.answer(hub, &request);
         let timeout = millis(request.timeout);
