@@ -37,7 +37,8 @@ struct Listening {
 pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
     let bus = args.bus.address()?;
     let floor = context.floor_to_make()?;
-    let floor = Floor { wiring: Arc::new(Handlers::calling(args.outbound.settings())), ..floor };
+    let handlers = Handlers::held_to(args.outbound.settings(), args.commands.folders()?);
+    let floor = Floor { wiring: Arc::new(handlers), ..floor };
     let given = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
     if given.as_ref().is_some_and(|token| token.len() < SHORT) {
         note(&format!(

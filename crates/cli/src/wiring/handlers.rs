@@ -14,12 +14,12 @@ use redrive_index::mail;
 use redrive_index::{IndexEmbed, ParseHandler, PublishHandler, UpsertHandler};
 use redrive_operate::Wiring;
 use redrive_operate::index::{IndexTarget, ServiceModel};
-use redrive_pipeline::{Body, DeferDef, MailStep, ModelDef, StageDef, StageKind};
+use redrive_pipeline::{Body, Commands, DeferDef, MailStep, ModelDef, StageDef, StageKind};
 use redrive_stages::protocol::{Decoder, Defer};
 use redrive_stages::secrets::Secrets;
 use redrive_stages::{
-    BodyForm, CommandHandler, CommandSpec, EventHandler, ExternalHandler, FilterHandler, HttpHandler,
-    HttpSpec, Outbound, PassHandler, Reach, RestartBudget, WorkBoard,
+    BodyForm, CommandHandler, CommandSpec, EventHandler, ExternalHandler, FilterHandler, Folders,
+    HttpHandler, HttpSpec, Outbound, PassHandler, Reach, RestartBudget, WorkBoard,
 };
 use serde_json::value::RawValue;
 
@@ -32,6 +32,8 @@ const DEATHS: u32 = 10;
 /// Makes handlers for the stages of pipelines.
 pub struct Handlers {
     outbound: Arc<Outbound>,
+    /// Where the programs are that pipelines which are sent may start.
+    folders: Arc<Folders>,
     /// Where the work of external stages is put, or why there is no such place.
     board: Result<Arc<WorkBoard>, String>,
 }
@@ -39,15 +41,15 @@ pub struct Handlers {
 impl Handlers {
     /// Makes ready for services that are reached by TLS, and for external workers.
     pub fn new() -> Self {
-        Self::calling(Outbound::default())
+        Self::held_to(Outbound::default(), Folders::default())
     }
 
-    /// The same, with a word on who may be called.
-    pub fn calling(outbound: Outbound) -> Self {
+    /// The same, with a word on who may be called and what may be started.
+    pub fn held_to(outbound: Outbound, folders: Folders) -> Self {
         redrive_stages::install_tls();
         let key = secret().map_err(|error| format!("the system gives no random bits: {error}"));
         let board = key.map(|key| Arc::new(WorkBoard::new(Arc::new(SystemClock), key)));
-        Self { outbound: Arc::new(outbound), board }
+        Self { outbound: Arc::new(outbound), folders: Arc::new(folders), board }
     }
 
     /// Whom a stage may call.
@@ -57,7 +59,8 @@ impl Handlers {
 
     fn making<'a>(&'a self, def: &'a StageDef, folder: &'a Path) -> Making<'a> {
         let reach = self.reach(def.outbound);
-        Making { def, folder, target: None, reach, tap: None, board: &self.board }
+        let only = (def.commands == Commands::Allowed).then(|| self.folders.clone());
+        Making { def, folder, target: None, reach, only, tap: None, board: &self.board }
     }
 }
 
@@ -92,6 +95,12 @@ impl Wiring for Handlers {
         let poll = stage.defer.as_ref().and_then(|defer| defer.poll.as_ref()).map(|poll| poll.url.as_str());
         let mut all = stage.address().into_iter().chain(poll);
         all.try_for_each(|url| self.reach(stage.outbound).check_url(url))
+    }
+
+    fn check_command(&self, stage: &StageDef) -> Result<(), String> {
+        let StageKind::Command { command, cwd, .. } = &stage.kind else { return Ok(()) };
+        held_in_folder(cwd.as_deref())?;
+        self.folders.find(command.first().map(String::as_str).unwrap_or_default()).map(drop)
     }
 
     fn read_answer(&self, stage: &StageDef, item: &Input, result: &RawValue) -> Result<ItemReply, String> {
@@ -143,6 +152,8 @@ struct Making<'a> {
     target: Option<&'a IndexTarget>,
     /// Whom it may call.
     reach: Reach,
+    /// The folders whose programs alone it may start; `None`: any program.
+    only: Option<Arc<Folders>>,
     /// Where somebody looks on.
     tap: Option<Arc<Tap>>,
     board: &'a Result<Arc<WorkBoard>, String>,
@@ -239,10 +250,17 @@ impl Making<'_> {
             return Err(other_kind());
         };
         let place = command_folder(cwd.as_deref(), self.folder);
-        find_program(command.first().map(String::as_str).unwrap_or_default(), &place)?;
+        match &self.only {
+            // Its program is looked for with every start, so that an item says what keeps it.
+            Some(_) => held_in_folder(cwd.as_deref())?,
+            None => {
+                find_program(command.first().map(String::as_str).unwrap_or_default(), &place)?;
+            }
+        }
         let given = env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
         let spec = CommandSpec {
             cwd: Some(place),
+            only: self.only.clone(),
             env: given.collect(),
             max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
             processes: self.concurrency(),
@@ -368,6 +386,14 @@ impl Making<'_> {
             verdict: self.def.verdict.clone(),
         };
         Ok(Arc::new(redrive_stages::ChatHandler::new(spec, Arc::new(system_now))?))
+    }
+}
+
+/// A program of an allowed folder runs there and nowhere else.
+fn held_in_folder(cwd: Option<&str>) -> Result<(), String> {
+    match cwd {
+        None => Ok(()),
+        Some(_) => Err("a program of an allowed folder runs in that folder; leave `cwd` out".to_owned()),
     }
 }
 

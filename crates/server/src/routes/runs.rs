@@ -177,11 +177,7 @@ fn pipeline_of(call: &Call, named: String) -> Result<Pipeline> {
         Some(folder) => folder.to_owned(),
         None => std::env::current_dir()?,
     };
-    let pipeline = Pipeline::sent(&*call.floor.wiring, &named, std::fs::canonicalize(folder)?)?;
-    if !call.app.allow_commands {
-        pipeline.refuse_commands()?;
-    }
-    Ok(pipeline)
+    Pipeline::sent(&*call.floor.wiring, &named, std::fs::canonicalize(folder)?)
 }
 
 /// What whoever is no administrator has read is in the folder of pipelines: the daemon may be able to read much more. What
