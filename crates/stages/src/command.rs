@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use async_trait::async_trait;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::Payload;
+use redrive_core::secret::Secret;
 use redrive_engine::handler::{self, Answer, Handler, Reply, Request};
 use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
 use tokio::sync::Semaphore;
@@ -65,7 +66,7 @@ pub struct CommandSpec {
     /// The folders whose programs alone may be started, each in its folder; `cwd` does not count then. `None`: any program.
     pub only: Option<Arc<Folders>>,
     /// Variables it sees besides [`INHERITED`].
-    pub env: Vec<(String, String)>,
+    pub env: Vec<(String, Secret)>,
     /// Most bytes of an answer.
     pub max_answer: usize,
     /// Most children at once.
@@ -129,7 +130,13 @@ impl CommandHandler {
         if program.is_empty() {
             return Err("the program's name is empty".to_owned());
         }
-        if spec.argv.iter().chain(spec.env.iter().map(|(_, value)| value)).any(|text| text.contains('\0')) {
+        if spec
+            .argv
+            .iter()
+            .map(String::as_str)
+            .chain(spec.env.iter().map(|(_, value)| value.expose()))
+            .any(|text| text.contains('\0'))
+        {
             return Err("the command contains a zero byte".to_owned());
         }
         if let Some((name, _)) =
@@ -139,8 +146,8 @@ impl CommandHandler {
         }
         let inherited =
             INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
-        let listed = spec.env.iter().map(|(name, value)| (name.into(), value.into()));
-        let secrets = spec.env.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.as_str());
+        let listed = spec.env.iter().map(|(name, value)| (name.into(), value.expose().into()));
+        let secrets = spec.env.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.expose());
         let script = match &spec.only {
             None => Script::of(&spec.argv, spec.cwd.as_deref()),
             Some(only) => Script::held(only.find(program).ok().map(|found| found.program)),

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redrive_core::event::ItemReply;
-use redrive_engine::env::{SystemClock, secret, system_now};
+use redrive_core::secret::Secret;
+use redrive_engine::env::{self, SystemClock, system_now};
 use redrive_engine::external::Board;
 use redrive_engine::handler::{Handler, Input};
 use redrive_engine::tap::Tap;
@@ -24,6 +25,7 @@ use redrive_stages::{
 use serde_json::value::RawValue;
 
 use super::program::{command_folder, find_program};
+use super::secret::secret;
 use super::{EmbedSettings, MailSettings, ParseSettings};
 
 /// A child that dies this often without one answer is not started again at once.
@@ -47,7 +49,7 @@ impl Handlers {
     /// The same, with a word on who may be called and what may be started.
     pub fn held_to(outbound: Outbound, folders: Folders) -> Self {
         redrive_stages::install_tls();
-        let key = secret().map_err(|error| format!("the system gives no random bits: {error}"));
+        let key = env::secret().map_err(|error| format!("the system gives no random bits: {error}"));
         let board = key.map(|key| Arc::new(WorkBoard::new(Arc::new(SystemClock), key)));
         Self { outbound: Arc::new(outbound), folders: Arc::new(folders), board }
     }
@@ -114,7 +116,7 @@ impl Wiring for Handlers {
             StageKind::Http { header_env, .. } => secret_headers(header_env).unwrap_or_default(),
             _ => Vec::new(),
         };
-        let secrets = Secrets::new(secrets.iter().map(|(_, value)| value.as_str()));
+        let secrets = Secrets::new(secrets.iter().map(|(_, value)| value.expose()));
         Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_result(result, item)
     }
 
@@ -257,7 +259,7 @@ impl Making<'_> {
                 find_program(command.first().map(String::as_str).unwrap_or_default(), &place)?;
             }
         }
-        let given = env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
+        let given = env.iter().filter_map(|name| Some((name.clone(), secret(name)?)));
         let spec = CommandSpec {
             cwd: Some(place),
             only: self.only.clone(),
@@ -445,7 +447,7 @@ impl Access<'_> {
     /// A model at this address, with its key read from the environment.
     fn model(&self, base_url: &str, model: &str) -> Result<redrive_stages::ModelSpec, String> {
         let key = self.api_key_env.map(|variable| {
-            let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
+            let key = secret(variable).filter(|key| !key.is_blank());
             key.ok_or_else(|| format!("api_key_env: the environment variable {variable} is not set"))
         });
         Ok(redrive_stages::ModelSpec {
@@ -475,15 +477,15 @@ fn model(def: &ModelDef, concurrency: usize) -> Result<redrive_stages::ModelSpec
     })
 }
 
-/// Headers with their values read from the environment.
-fn signing_secret(variable: &str) -> Result<String, String> {
-    std::env::var(variable).map_err(|_| format!("secret_env: the environment variable {variable} is not set"))
+fn signing_secret(variable: &str) -> Result<Secret, String> {
+    secret(variable).ok_or_else(|| format!("secret_env: the environment variable {variable} is not set"))
 }
 
-fn secret_headers(header_env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, String> {
+/// Headers with their values read from the environment.
+fn secret_headers(header_env: &BTreeMap<String, String>) -> Result<Vec<(String, Secret)>, String> {
     let read = |(name, variable): (&String, &String)| {
-        let value = std::env::var(variable)
-            .map_err(|_| format!("header_env.{name}: the environment variable {variable} is not set"))?;
+        let value = secret(variable)
+            .ok_or_else(|| format!("header_env.{name}: the environment variable {variable} is not set"))?;
         Ok((name.clone(), value))
     };
     header_env.iter().map(read).collect()
