@@ -10,7 +10,7 @@ use redrive_operate::results::Asked;
 use redrive_operate::runs::{self, Begin, List};
 use redrive_operate::sources::SourceName;
 use redrive_operate::submit::{self, Given};
-use redrive_operate::{Error, Result, Role};
+use redrive_operate::{Error, Result, Role, whole};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -105,7 +105,7 @@ struct NewRun {
     items: Option<Vec<Box<RawValue>>>,
     #[serde(default)]
     category: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole::optional")]
     priority: Option<i32>,
     #[serde(default)]
     new: bool,
