@@ -29,6 +29,7 @@ pub mod pool;
 pub mod reading;
 pub mod redact;
 pub mod schedule;
+pub mod secret;
 pub mod status;
 pub mod tally;
 pub mod time;

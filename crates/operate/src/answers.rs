@@ -53,6 +53,9 @@ pub enum Fate {
     Taken,
     /// The attempt had ended already. Nothing was changed.
     Late,
+    /// Its item changed all the time, so that it could not be written. Nothing was changed, and the answer is awaited as
+    /// before: it has to be brought again.
+    Busy,
     /// There is no item that the token names. Nothing was changed.
     Unknown,
     /// It is no answer that could be taken. Nothing was changed.
@@ -82,14 +85,22 @@ pub struct AnswersTaken {
 /// Takes one answer.
 ///
 /// # Errors
-/// As [`take`]; and when the token names no item, or the result is none.
+/// As [`take`]; and when the token names no item, its item changes all the time, or the result is none.
 pub async fn take_one(floor: &Floor, token: String, result: Box<RawValue>) -> Result<AnswerView> {
     let taken = take(floor, Answers { answers: vec![Answer { token, result }] }).await?;
     let Some(view) = taken.answers.into_iter().next() else {
         return Err(Error::internal("an answer was lost"));
     };
+    alone(view)
+}
+
+/// What is answered to whoever brought one answer: what cannot be used, and what has to be brought again, is an error.
+fn alone(view: AnswerView) -> Result<AnswerView> {
     match view.fate {
         Fate::Taken | Fate::Late => Ok(view),
+        Fate::Busy => {
+            Err(Error::refused(view.message).hint("send the same answer again; it is awaited as before"))
+        }
         Fate::Unknown => Err(Error::not_found(view.message).code(Code::ItemNotFound)),
         Fate::Wrong => {
             Err(Error::wrong(view.message).hint("nothing was changed; the answer is awaited as before"))
@@ -252,5 +263,24 @@ fn late(token: &AnswerToken, item: &Item) -> String {
 
 fn busy(answer: &Answer) -> AnswerView {
     let message = "its item changes all the time; bring it again. Nothing was changed".to_owned();
-    AnswerView { token: answer.token.clone(), fate: Fate::Late, item: None, message }
+    let item = answer.token.parse::<AnswerToken>().ok().map(|token| token.item);
+    AnswerView { token: answer.token.clone(), fate: Fate::Busy, item, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[test]
+    fn an_answer_that_could_not_be_written_is_to_be_brought_again_and_not_late() {
+        let result = RawValue::from_string("{}".to_owned()).expect("JSON");
+        let view = busy(&Answer { token: "x".to_owned(), result });
+        assert_eq!((view.fate, view.item), (Fate::Busy, None));
+        assert_eq!(serde_json::to_value(view.fate).expect("a word"), "busy");
+        let error = alone(view.clone()).expect_err("it was not taken");
+        assert_eq!(error.kind, Kind::Refused);
+        assert!(error.hint.is_some_and(|hint| hint.contains("again")));
+        assert!(alone(AnswerView { fate: Fate::Late, ..view }).is_ok(), "nobody has to bring it again");
+    }
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::{Code, Error, Result};
-use crate::{Floor, Role};
+use crate::{Floor, Role, whole};
 
 /// Most items of one claim.
 pub const MOST_ITEMS: usize = 10_000;
@@ -36,10 +36,13 @@ pub struct Claim {
     /// Only work of these stages; empty: of any.
     pub stages: Vec<String>,
     /// At most so many items.
+    #[serde(deserialize_with = "whole::number")]
     pub max_items: usize,
     /// How long to wait for some, in milliseconds.
+    #[serde(deserialize_with = "whole::number")]
     pub wait_ms: u64,
     /// How long they are held without a sign of life, in milliseconds.
+    #[serde(deserialize_with = "whole::number")]
     pub lease_ms: u64,
     /// The worker's name, for people.
     pub worker: Option<String>,
@@ -89,7 +92,7 @@ pub struct Heartbeat {
     /// The lease.
     pub lease: String,
     /// How long the batch is held from now on, in milliseconds; as long as was asked for with the claim otherwise.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole::optional")]
     pub lease_ms: Option<u64>,
 }
 

@@ -72,6 +72,7 @@ pub mod sources;
 pub mod submit;
 pub mod telemetry;
 pub mod tryout;
+pub mod whole;
 mod wiring;
 pub mod work;
 

@@ -1,5 +1,7 @@
 //! Pipelines: read a file, take its text apart, and make a definition ready to run.
 
+mod sent;
+
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::sync::Arc;
 use redrive_engine::handler::Handler;
 use redrive_engine::recipe::{GateWork, Recipe, StageWork};
 use redrive_index::ParseHandler;
-use redrive_pipeline::{Definition, MailStep, Outbound, Problem, RetentionDef, StageDef, StageKind};
+use redrive_pipeline::{Definition, MailStep, Problem, StageDef, StageKind};
 use redrive_store::{NewRun, RunRow};
 
 use crate::error::{Code, Error, Result};
@@ -48,65 +50,12 @@ impl Pipeline {
         refuse_own_name(&text, &definition, &name)?;
         Ok(Self { text, definition, folder, file: name })
     }
-}
-
-impl Pipeline {
-    /// Takes a text that somebody sent for a pipeline whose relative paths start from `folder`. Its stages call public
-    /// addresses only: the text says so from then on, so that it holds in every process that works on its runs.
-    ///
-    /// # Errors
-    /// With every problem in it, or when a stage names an address that it may not call.
-    pub fn sent(wiring: &dyn Wiring, text: &str, folder: PathBuf) -> Result<Self> {
-        let file = "the pipeline".to_owned();
-        let said = text.trim_start_matches('\u{feff}');
-        let (definition, text) = match parse(said, &file)?.outbound {
-            Some(Outbound::Any) => {
-                let error = Error::forbidden("a pipeline that is sent may not call any address");
-                return Err(
-                    error.hint("leave `outbound` out, or put the pipeline into the folder of --pipelines")
-                );
-            }
-            Some(Outbound::Public) => (parse(said, &file)?, said.to_owned()),
-            None => {
-                let guarded = format!("outbound = \"public\"\n{said}");
-                (parse(&guarded, &file)?, guarded)
-            }
-        };
-        // Lines are counted in what was sent.
-        refuse_own_name(said, &definition, &file)?;
-        refuse_standing_orders(said, &definition, &file)?;
-        for stage in definition.all_stages() {
-            wiring.check_outbound(stage).map_err(|why| {
-                Error::forbidden(format!("stage {} names {why}", stage.name))
-                    .hint("put the pipeline into the folder of --pipelines, or start the server with --allow-outbound")
-            })?;
-        }
-        Ok(Self { text, definition, folder, file })
-    }
 
     /// A pipeline that Redrive itself has written.
     pub(crate) fn internal(text: String, folder: PathBuf) -> Result<Self> {
         let file = "the pipeline".to_owned();
         let definition = parse(&text, &file)?;
         Ok(Self { text, definition, folder, file })
-    }
-
-    /// Refuses stages that start programs.
-    ///
-    /// # Errors
-    /// When there is one.
-    pub fn refuse_commands(&self) -> Result<()> {
-        let command = |stage: &&StageDef| matches!(stage.kind, StageKind::Command { .. });
-        match self.definition.all_stages().find(command) {
-            None => Ok(()),
-            Some(stage) => Err(Error::forbidden(format!(
-                "stage {} starts a program, which a pipeline that is sent may not do here",
-                stage.name
-            ))
-            .hint(
-                "put the pipeline into the folder of --pipelines, or start the server with --allow-commands",
-            )),
-        }
     }
 }
 
@@ -121,29 +70,6 @@ fn refuse_own_name(text: &str, definition: &Definition, file: &str) -> Result<()
     let message = format!("names that begin with {own} are Redrive's own");
     let hint = Some("choose another name".to_owned());
     Err(problems_in(file, vec![Problem { file: file.to_owned(), line, key, message, hint }]))
-}
-
-/// Refuses what a daemon does by itself for pipelines of its folder, and never for one that is sent: nothing would come of it.
-fn refuse_standing_orders(text: &str, definition: &Definition, file: &str) -> Result<()> {
-    let Definition { notify, schedule, retention, source, .. } = definition;
-    let orders = [
-        ("notify", !notify.is_empty(), "tells somebody"),
-        ("schedule", schedule.is_some(), "begins by itself"),
-        ("retention", *retention != RetentionDef::default(), "is forgotten by itself"),
-        ("source.queue", source.queue.is_some(), "takes items from a queue"),
-    ];
-    let problem = |(key, _, what): &(&str, bool, &str)| Problem {
-        file: file.to_owned(),
-        line: Lines::of(text).first(key).or_else(|| Lines::of(text).line(key)).unwrap_or(1),
-        key: (*key).to_owned(),
-        message: format!("only a pipeline of the folder {what}, and this one is sent"),
-        hint: Some(format!("leave `{key}` out, or put the pipeline into the folder of --pipelines")),
-    };
-    let problems: Vec<Problem> = orders.iter().filter(|(_, given, _)| *given).map(problem).collect();
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(problems_in(file, problems)),
-    }
 }
 
 /// What is wrong with the expressions of a pipeline, which only whoever wires it can read, and with its time zone, which

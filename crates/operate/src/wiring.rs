@@ -8,7 +8,7 @@ use redrive_core::event::ItemReply;
 use redrive_engine::external::Board;
 use redrive_engine::handler::{Handler, Input};
 use redrive_engine::tap::Tap;
-use redrive_pipeline::{ModelDef, StageDef};
+use redrive_pipeline::{ModelDef, StageDef, StageKind};
 use serde_json::value::RawValue;
 
 use crate::index::{IndexTarget, ServiceModel};
@@ -61,6 +61,17 @@ pub trait Wiring: Send + Sync {
     /// Why it may not, in words.
     fn check_outbound(&self, _stage: &StageDef) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Looks whether a stage may start the program that is written in it; where it leads is looked at again with every start.
+    ///
+    /// # Errors
+    /// Why it may not, in words.
+    fn check_command(&self, stage: &StageDef) -> Result<(), String> {
+        match stage.kind {
+            StageKind::Command { .. } => Err("nobody here says which programs may be started".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     /// Makes a handler that embeds the text at `/text` by a service's model and answers with the bare vector.

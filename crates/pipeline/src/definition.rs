@@ -34,6 +34,8 @@ pub struct Definition {
     pub deadline: Option<Duration>,
     /// Whom its stages may call; none where the file does not say, which is anybody.
     pub outbound: Option<Outbound>,
+    /// Which programs its stages may start; none where the file does not say, which is any.
+    pub commands: Option<Commands>,
     /// Where items come from.
     pub source: SourceDef,
     /// From which success rate on a run counts as what.
@@ -91,6 +93,30 @@ impl Outbound {
         match name {
             "any" => Some(Self::Any),
             "public" => Some(Self::Public),
+            _ => None,
+        }
+    }
+}
+
+/// Which programs stages may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Commands {
+    /// Any.
+    #[default]
+    Any,
+    /// Only those of the folders that the process which works was given.
+    Allowed,
+}
+
+impl Commands {
+    /// Both, by the names used in pipeline files.
+    pub(crate) const NAMES: [&str; 2] = ["any", "allowed"];
+
+    /// The one of that name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "any" => Some(Self::Any),
+            "allowed" => Some(Self::Allowed),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use redrive_core::order::Order;
 use redrive_core::status::Thresholds;
 use toml::de::DeTable;
 
-use crate::definition::{Definition, Outbound, SourceDef, StageDef, StageKind};
+use crate::definition::{Commands, Definition, Outbound, SourceDef, StageDef, StageKind};
 use crate::problem::{Problem, Report};
 use crate::reader::{Node, Table};
 use crate::run::RunDef;
@@ -62,6 +62,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let retry_share = top.take("retry_share").and_then(|node| share(&node, order, report));
     let deadline = top.take("deadline").map_or(Some(DEADLINE), |node| deadline(&node, report));
     let outbound = top.take("outbound").and_then(|node| outbound(&node, report));
+    let commands = top.take("commands").and_then(|node| commands(&node, report));
     let source = match top.take("source") {
         Some(node) => source::read(&node, report),
         None => Some(SourceDef::default()),
@@ -70,7 +71,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
     let retention = top.take("retention").map(|node| retention::read(&node, report)).unwrap_or_default();
     let notify = top.take("notify").map(|node| notify::read(&node, report)).unwrap_or_default();
     let RunDef { thresholds, budget, max_dead } = run::read(top.take("run").as_ref(), report);
-    let mut reader = Stages::new(deadline, outbound.unwrap_or_default());
+    let mut reader = Stages::new(deadline, outbound.unwrap_or_default(), commands.unwrap_or_default());
     let mut stages = match top.take("stage") {
         Some(node) => reader.list(&node, report),
         None => {
@@ -95,6 +96,7 @@ fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definit
         retry_share: retry_share.unwrap_or(Order::DEFAULT_SHARE),
         deadline,
         outbound,
+        commands,
         source: source.unwrap_or_default(),
         // A file whose passages are not all there is not in the index as it should be.
         thresholds: Thresholds { whole: indexes(&stages), ..thresholds },
@@ -144,6 +146,16 @@ fn outbound(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Outbound> {
         node.fail_with(report, message, suggest::hint(word, &Outbound::NAMES));
     }
     outbound
+}
+
+fn commands(node: &Node<'_, '_>, report: &mut Report<'_>) -> Option<Commands> {
+    let word = node.string(report)?;
+    let commands = Commands::from_name(word);
+    if commands.is_none() {
+        let message = format!("unknown word {word:?}; known are {}", Commands::NAMES.join(", "));
+        node.fail_with(report, message, suggest::hint(word, &Commands::NAMES));
+    }
+    commands
 }
 
 fn share(node: &Node<'_, '_>, order: Order, report: &mut Report<'_>) -> Option<f64> {

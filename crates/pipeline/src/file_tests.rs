@@ -154,6 +154,11 @@ fn mistakes_at_the_top_are_told_with_line_and_key() {
         ("deadline = 30", "p.toml:1: deadline: expected a duration, found an integer (write a string"),
         ("deadline = \"30\"", "p.toml:1: deadline: \"30\" has no unit"),
         ("priority = 99999999999", "p.toml:1: priority: 99999999999 is not between"),
+        ("commands = \"none\"", "p.toml:1: commands: unknown word \"none\"; known are any, allowed"),
+        (
+            "commands = \"alowed\"",
+            "p.toml:1: commands: unknown word \"alowed\"; known are any, allowed (did you",
+        ),
         ("retry_share = nan", "p.toml:1: retry_share: NaN is not between 0 and 1"),
         ("[stage]", "p.toml:1: stage: expected an array, found a table (write [[stage]]"),
         ("stage = []", "p.toml:1: stage: needs at least one stage"),

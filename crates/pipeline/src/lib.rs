@@ -42,8 +42,9 @@ mod stage;
 mod suggest;
 
 pub use definition::{
-    Body, DeferDef, Definition, FilesDef, LineFormat, MailStep, ModelDef, NotifyDef, NotifyOn, NotifyTarget,
-    Outbound, PollDef, PriceDef, RetentionDef, RuleDef, SourceDef, SourceKind, StageDef, StageKind, When,
+    Body, Commands, DeferDef, Definition, FilesDef, LineFormat, MailStep, ModelDef, NotifyDef, NotifyOn,
+    NotifyTarget, Outbound, PollDef, PriceDef, RetentionDef, RuleDef, SourceDef, SourceKind, StageDef,
+    StageKind, When,
 };
 pub use file::parse;
 pub use own::{own_policy, said_policy};

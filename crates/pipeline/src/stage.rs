@@ -6,7 +6,7 @@ use std::time::Duration;
 use redrive_core::plan::ChildFailure;
 use redrive_core::policy::{LintContext, Policy, lint};
 
-use crate::definition::{Body, MailStep, Outbound, StageDef, StageKind};
+use crate::definition::{Body, Commands, MailStep, Outbound, StageDef, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table, join};
 use crate::{defer, document, kind, model, retry, scalar, suggest};
@@ -32,13 +32,14 @@ pub(crate) struct Stages {
     names: BTreeMap<String, usize>,
     deadline: Option<Duration>,
     outbound: Outbound,
+    commands: Commands,
     depth: usize,
     count: usize,
 }
 
 impl Stages {
-    pub(crate) fn new(deadline: Option<Duration>, outbound: Outbound) -> Self {
-        Self { names: BTreeMap::new(), deadline, outbound, depth: 0, count: 0 }
+    pub(crate) fn new(deadline: Option<Duration>, outbound: Outbound, commands: Commands) -> Self {
+        Self { names: BTreeMap::new(), deadline, outbound, commands, depth: 0, count: 0 }
     }
 
     /// Tells whether every stage that is written was understood.
@@ -132,6 +133,7 @@ impl Stages {
             on_child_failure: on_child_failure.unwrap_or_default(),
             reuse,
             outbound: self.outbound,
+            commands: self.commands,
             verdict,
             defer,
         })

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use lapin::uri::{AMQPScheme, AMQPUri};
+use redrive_core::secret::Secret;
 
 /// What an address looks like.
 const FORM: &str = "an address looks like amqp://USER:PASSWORD@HOST:5672/VHOST";
@@ -11,12 +12,22 @@ const FORM: &str = "an address looks like amqp://USER:PASSWORD@HOST:5672/VHOST";
 /// The address of a broker. Its password is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
+    /// Everything but the password.
     uri: AMQPUri,
+    password: Secret,
 }
 
 impl Address {
-    pub(crate) fn uri(&self) -> AMQPUri {
-        self.uri.clone()
+    /// What a connection is opened with, the password in it.
+    pub(crate) fn with_password(&self) -> AMQPUri {
+        let mut uri = self.uri.clone();
+        self.password.expose().clone_into(&mut uri.authority.userinfo.password);
+        uri
+    }
+
+    /// The virtual host.
+    pub(crate) fn vhost(&self) -> &str {
+        &self.uri.vhost
     }
 
     /// The machine.
@@ -33,7 +44,7 @@ impl Address {
 
     /// A text without the password, in whatever spelling it is there.
     pub(crate) fn redacted(&self, text: &str) -> String {
-        let password = &self.uri.authority.userinfo.password;
+        let password = self.password.expose();
         // One that is usual hides nothing, and is a word.
         if password.len() < 4 || password == "guest" {
             text.to_owned()
@@ -73,7 +84,8 @@ impl FromStr for Address {
         if uri.vhost.is_empty() {
             uri.vhost = "/".to_owned();
         }
-        Ok(Self { uri })
+        let password = Secret::from(std::mem::take(&mut uri.authority.userinfo.password));
+        Ok(Self { uri, password })
     }
 }
 
@@ -110,9 +122,10 @@ mod tests {
         let address = read("amqp://me:s3cret%21@bus.example:5673/jobs").expect("valid");
         assert_eq!(address.to_string(), "amqp://bus.example:5673/jobs");
         assert_eq!(format!("{address:?}"), "Address(amqp://bus.example:5673/jobs)");
+        assert_eq!(address.with_password().authority.userinfo.password, "s3cret!");
         assert_eq!(address.redacted("login s3cret! refused"), "login *** refused");
         assert_eq!(read("amqp://h").expect("valid").to_string(), "amqp://h:5672");
-        assert_eq!(read("amqp://h/").expect("valid").uri().vhost, "/");
+        assert_eq!(read("amqp://h/").expect("valid").vhost(), "/");
         assert_eq!(read("amqp://[::1]:5673").expect("valid").host(), "::1");
     }
 

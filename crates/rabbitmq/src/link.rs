@@ -30,7 +30,7 @@ impl Link {
     pub(crate) async fn open(address: &Address, env: &Env, part: &str) -> Result<Self> {
         let name = format!("{}: {part}", names::CONNECTION);
         let properties = ConnectionProperties::default().with_connection_name(name.into());
-        let opening = Connection::connect_uri(address.uri(), properties);
+        let opening = Connection::connect_uri(address.with_password(), properties);
         let connection = within(env, ANSWER_WITHIN, opening).await;
         let connection = connection.and_then(|opened| opened.map_err(|error| error.to_string()));
         let connection = connection.map_err(|why| format!("{address}: {}", address.redacted(&why)))?;

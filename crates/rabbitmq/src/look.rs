@@ -83,7 +83,7 @@ pub async fn look(address: &Address, env: &Env, queues: &[String]) -> Vec<Findin
 
 /// What to tell the broker, once, by somebody who administers it.
 fn policies(version: &str, address: &Address) -> Vec<String> {
-    let vhost = address.uri().vhost;
+    let vhost = address.vhost();
     let set = |name: &str, pattern: &str, body: &str, to: &str, why: &str| {
         format!("rabbitmqctl set_policy -p {vhost} {name} '{pattern}' '{body}' --apply-to {to}   # {why}")
     };

@@ -129,7 +129,7 @@ impl Judge {
         if let Some(down) = self.outage(plan, answer) {
             return (down, false);
         }
-        if plan.api_key.as_ref().is_some_and(|expected| key != Some(expected.0.as_str())) {
+        if plan.api_key.as_ref().is_some_and(|expected| key != Some(expected.expose())) {
             return (refuse(401, "invalid_api_key", "Incorrect API key provided"), false);
         }
         let call = match call {

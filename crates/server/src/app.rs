@@ -25,8 +25,6 @@ pub struct App {
     pub tokens: Tokens,
     /// The names that mean this server.
     pub hosts: Hosts,
-    /// Whether pipelines that are sent may start programs.
-    pub allow_commands: bool,
     /// The document that describes the routes.
     pub document: Value,
     /// Carries operations on.

@@ -48,8 +48,6 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// The folder of pipelines.
     pub pipelines: Option<PathBuf>,
-    /// Whether pipelines that are sent may start programs.
-    pub allow_commands: bool,
     /// What is worked on; `None`: nothing.
     pub work: Option<Serve>,
     /// How the retry job goes.
@@ -123,7 +121,6 @@ impl Daemon {
             catalog,
             tokens,
             hosts: Hosts::of(address, &settings.hosts),
-            allow_commands: settings.allow_commands,
             document: openapi::document(&routes)?,
             carrier: Carrier::default(),
             events: Events::new(process),

@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use redrive_core::secret::Secret;
 use redrive_engine::env::{Env, secret};
 use redrive_operate::{Asker, Code, Error, Result, Role};
 use serde::{Deserialize, Serialize};
@@ -78,7 +79,7 @@ pub struct NewToken {
 }
 
 /// A token that was made. It cannot be read anywhere again.
-#[derive(Serialize)]
+#[derive(Debug)]
 pub struct Made {
     /// Whose it is.
     pub name: String,
@@ -87,7 +88,7 @@ pub struct Made {
     /// Whether contents of items are kept from that one.
     pub payloads_hidden: bool,
     /// The token.
-    pub token: String,
+    pub token: Secret,
 }
 
 /// The tokens there are.
@@ -115,10 +116,10 @@ impl Tokens {
     ///
     /// # Errors
     /// When there is a file that cannot be read.
-    pub fn beside(store: &Path, given: Option<&str>) -> Result<Self> {
+    pub fn beside(store: &Path, given: Option<&Secret>) -> Result<Self> {
         let tokens = Self {
             file: store.with_file_name("tokens.json"),
-            given: given.map(hash),
+            given: given.map(|token| hash(token.expose())),
             known: Mutex::default(),
         };
         tokens.refresh()?;
@@ -206,7 +207,7 @@ impl Tokens {
             name: new.name.clone(),
             role: new.role,
             payloads_hidden: new.payloads_hidden,
-            hash: hex(&hash(&token)),
+            hash: hex(&hash(token.expose())),
             created_at: env.clock.now().to_string(),
         });
         tokens.sort_by(|a, b| a.name.cmp(&b.name));
@@ -222,7 +223,7 @@ impl Tokens {
         let mut tokens = self.refresh()?;
         let found = tokens.iter_mut().find(|token| token.name == name).ok_or_else(|| unknown(name))?;
         let token = make()?;
-        (found.hash, found.created_at) = (hex(&hash(&token)), env.clock.now().to_string());
+        (found.hash, found.created_at) = (hex(&hash(token.expose())), env.clock.now().to_string());
         let (role, payloads_hidden) = (found.role, found.payloads_hidden);
         self.write(tokens)?;
         Ok(Made { name: name.to_owned(), role, payloads_hidden, token })
@@ -327,10 +328,10 @@ fn unknown(name: &str) -> Error {
     Error::not_found(format!("there is no token of {name:?}")).hint("`redrive token list` lists them")
 }
 
-fn make() -> Result<String> {
+fn make() -> Result<Secret> {
     let bits =
         secret().map_err(|error| Error::internal(format!("the system gives no random bits: {error}")))?;
-    Ok(format!("{BEGINNING}{}", hex(&bits)))
+    Ok(Secret::from(format!("{BEGINNING}{}", hex(&bits))))
 }
 
 fn hash(token: &str) -> [u8; 32] {
@@ -373,10 +374,10 @@ mod tests {
         let first = tokens.first(&env).expect("made").expect("the first");
         assert!(tokens.first(&env).expect("looked").is_none(), "only once");
         let text = std::fs::read_to_string(folder.path().join("tokens.json")).expect("written");
-        assert!(!text.contains(&first.token) && text.contains("\"admin\""), "{text}");
+        assert!(!text.contains(first.token.expose()) && text.contains("\"admin\""), "{text}");
         let mode = std::fs::metadata(folder.path().join("tokens.json")).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(tokens.asker(&first.token), Some(Asker::admin("admin")));
+        assert_eq!(tokens.asker(first.token.expose()), Some(Asker::admin("admin")));
         assert_eq!((tokens.asker("rdv_0"), tokens.asker("")), (None, None));
     }
 
@@ -388,19 +389,20 @@ mod tests {
         let serving = Tokens::beside(&store, None).expect("none yet");
         let other = Tokens::beside(&store, None).expect("none yet");
         let made = other.create(new("ann", Role::Viewer), &env).expect("made");
-        assert_eq!(serving.asker(&made.token).map(|asker| asker.role), Some(Role::Viewer));
+        assert_eq!(serving.asker(made.token.expose()).map(|asker| asker.role), Some(Role::Viewer));
         let rotated = other.rotate("ann", &env).expect("rotated");
-        assert_eq!(serving.asker(&made.token), None);
-        assert!(serving.asker(&rotated.token).is_some());
+        assert_eq!(serving.asker(made.token.expose()), None);
+        assert!(serving.asker(rotated.token.expose()).is_some());
         other.revoke("ann").expect("revoked");
-        assert_eq!(serving.asker(&rotated.token), None);
+        assert_eq!(serving.asker(rotated.token.expose()), None);
         assert!(other.revoke("ann").is_err() && other.create(new("a b", Role::Admin), &env).is_err());
     }
 
     #[test]
     fn the_environment_gives_one_to_an_administrator() {
         let folder = tempfile::tempdir().expect("a folder");
-        let tokens = Tokens::beside(&folder.path().join("state.db"), Some("from outside")).expect("none yet");
+        let tokens = Tokens::beside(&folder.path().join("state.db"), Some(&Secret::from("from outside")))
+            .expect("none yet");
         assert!(tokens.first(&Env::system()).expect("looked").is_none());
         assert_eq!(tokens.asker("from outside").map(|asker| asker.role), Some(Role::Admin));
         assert!(!folder.path().join("tokens.json").exists());

@@ -9,6 +9,7 @@
 //!
 //! A program that only ever dies is not started over and over: see [`RestartBudget`].
 
+mod folders;
 mod process;
 mod restarts;
 mod room;
@@ -17,6 +18,7 @@ mod stderr;
 mod sys;
 mod worker;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
@@ -28,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use async_trait::async_trait;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::item::Payload;
+use redrive_core::secret::Secret;
 use redrive_engine::handler::{self, Answer, Handler, Reply, Request};
 use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
 use tokio::sync::Semaphore;
@@ -37,6 +40,7 @@ use crate::secrets::Secrets;
 use crate::service::Now;
 use crate::shortage::is_shortage;
 use crate::usage;
+pub use folders::{Folders, Found};
 use process::{Group, Launch};
 pub use restarts::RestartBudget;
 use restarts::Restarts;
@@ -59,8 +63,10 @@ pub struct CommandSpec {
     pub argv: Vec<String>,
     /// Where it runs; `None`: where this process runs.
     pub cwd: Option<PathBuf>,
+    /// The folders whose programs alone may be started, each in its folder; `cwd` does not count then. `None`: any program.
+    pub only: Option<Arc<Folders>>,
     /// Variables it sees besides [`INHERITED`].
-    pub env: Vec<(String, String)>,
+    pub env: Vec<(String, Secret)>,
     /// Most bytes of an answer.
     pub max_answer: usize,
     /// Most children at once.
@@ -83,6 +89,7 @@ impl CommandSpec {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
             cwd: None,
+            only: None,
             env: Vec::new(),
             max_answer: 16 << 20,
             processes: 1,
@@ -98,6 +105,7 @@ impl CommandSpec {
 /// Asks child processes.
 pub struct CommandHandler {
     launch: Launch,
+    only: Option<Arc<Folders>>,
     max_answer: usize,
     decoder: Decoder,
     recycle_after: Option<u64>,
@@ -122,7 +130,13 @@ impl CommandHandler {
         if program.is_empty() {
             return Err("the program's name is empty".to_owned());
         }
-        if spec.argv.iter().chain(spec.env.iter().map(|(_, value)| value)).any(|text| text.contains('\0')) {
+        if spec
+            .argv
+            .iter()
+            .map(String::as_str)
+            .chain(spec.env.iter().map(|(_, value)| value.expose()))
+            .any(|text| text.contains('\0'))
+        {
             return Err("the command contains a zero byte".to_owned());
         }
         if let Some((name, _)) =
@@ -132,16 +146,21 @@ impl CommandHandler {
         }
         let inherited =
             INHERITED.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
-        let listed = spec.env.iter().map(|(name, value)| (name.into(), value.into()));
-        let secrets = spec.env.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.as_str());
-        let script = Script::of(&spec.argv, spec.cwd.as_deref());
+        let listed = spec.env.iter().map(|(name, value)| (name.into(), value.expose().into()));
+        let secrets = spec.env.iter().filter(|(name, _)| is_secret(name)).map(|(_, value)| value.expose());
+        let script = match &spec.only {
+            None => Script::of(&spec.argv, spec.cwd.as_deref()),
+            Some(only) => Script::held(only.find(program).ok().map(|found| found.program)),
+        };
         Ok(Self {
             launch: Launch {
                 program: program.clone(),
+                file: None,
                 arguments: arguments.to_vec(),
                 env: inherited.chain(listed).collect(),
-                cwd: spec.cwd,
+                cwd: spec.cwd.filter(|_| spec.only.is_none()),
             },
+            only: spec.only,
             max_answer: spec.max_answer,
             decoder: Decoder {
                 secrets: Secrets::new(secrets),
@@ -193,13 +212,26 @@ impl CommandHandler {
         }
         // Read before it starts: a change in between is noticed at the next call.
         let version = self.script.version();
-        let mut worker = Worker::start(&self.launch).await.map_err(|error| self.not_started(&error))?;
+        let launch = self.launch_now()?;
+        let mut worker = Worker::start(&launch).await.map_err(|error| self.not_started(&error))?;
         worker.version = version;
         self.starts.fetch_add(1, Ordering::Relaxed);
         let mut groups = lock(&self.groups);
         groups.retain(|group| group.strong_count() > 0);
         groups.push(Arc::downgrade(&worker.process.group));
         Ok(worker)
+    }
+
+    /// How a child is started at this moment: a link may lead elsewhere than a moment ago, so where the program is looked
+    /// for in folders, what they have now is what is started, by the path that no link is in.
+    fn launch_now(&self) -> Result<Cow<'_, Launch>, Failure> {
+        let Some(only) = &self.only else { return Ok(Cow::Borrowed(&self.launch)) };
+        let found = only.find(&self.launch.program).map_err(|why| {
+            let text = format!("cannot start {}: {why}", self.launch.program);
+            self.decoder.failure(Class::Final, Kind::Process, text)
+        })?;
+        let Found { program, folder } = found;
+        Ok(Cow::Owned(Launch { file: Some(program), cwd: Some(folder), ..self.launch.clone() }))
     }
 
     fn pop(&self) -> Option<Worker> {

@@ -13,6 +13,7 @@ use redrive_core::classify;
 use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::Payload;
+use redrive_core::secret::Secret;
 use redrive_engine::handler::{Answer, Handler, Input, Reply, Request};
 use redrive_engine::tap::Tap;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -55,9 +56,9 @@ pub struct HttpSpec {
     /// Headers of every request.
     pub headers: Vec<(String, String)>,
     /// Headers whose values are secret, already read from where they are kept.
-    pub secret_headers: Vec<(String, String)>,
+    pub secret_headers: Vec<(String, Secret)>,
     /// What webhooks are signed with, as Standard Webhooks writes it; `None`: they are not.
-    pub signing_secret: Option<String>,
+    pub signing_secret: Option<Secret>,
     /// Most bytes of an answer.
     pub max_answer: usize,
     /// Where in the payload the output is put: a JSON pointer. `None`: in place of the payload.
@@ -119,7 +120,7 @@ impl HttpHandler {
             url,
             headers: &spec.headers,
             secret_headers: &spec.secret_headers,
-            secret: spec.signing_secret.as_deref(),
+            secret: spec.signing_secret.as_ref(),
             max_answer: spec.max_answer,
             output: spec.output.clone(),
             verdict: spec.verdict.clone(),
@@ -129,7 +130,7 @@ impl HttpHandler {
             reach: spec.reach.clone(),
             tap: spec.tap.clone(),
         };
-        let signer = spec.signing_secret.as_deref().map(Signer::new).transpose()?;
+        let signer = spec.signing_secret.as_ref().map(Signer::new).transpose()?;
         let asked = service(service::address("url", &spec.url)?);
         let poll = spec.poll.as_deref().map(|template| {
             let host = Service::new(service(poll::address(template, "0", "0")?), now.clone())?;

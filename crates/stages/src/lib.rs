@@ -32,7 +32,7 @@ mod shortage;
 mod usage;
 mod webhook;
 
-pub use command::{CommandHandler, CommandSpec, RestartBudget};
+pub use command::{CommandHandler, CommandSpec, Folders, RestartBudget};
 pub use event::EventHandler;
 pub use external::{ExternalHandler, WorkBoard};
 pub use filter::FilterHandler;

@@ -27,6 +27,7 @@ mod vector;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redrive_core::secret::Secret;
 use redrive_engine::tap::Tap;
 
 use crate::outbound::Reach;
@@ -49,11 +50,11 @@ pub struct ModelSpec {
     /// The model's name, as the service knows it.
     pub model: String,
     /// The key, already read from where it is kept; sent as `Authorization: Bearer`. `None`: no such header.
-    pub api_key: Option<String>,
+    pub api_key: Option<Secret>,
     /// Headers of every request.
     pub headers: Vec<(String, String)>,
     /// Headers whose values are secret.
-    pub secret_headers: Vec<(String, String)>,
+    pub secret_headers: Vec<(String, Secret)>,
     /// Most bytes of an answer.
     pub max_answer: usize,
     /// Most tokens of one item, as they are estimated; a longer one is refused without a call. `None`: no such limit.

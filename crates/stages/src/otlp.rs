@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redrive_core::secret::Secret;
 use redrive_engine::collector::{Collector, Sent, Signal};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
@@ -29,7 +30,7 @@ pub struct Target {
     /// The whole address.
     pub url: String,
     /// Headers of every request; their values are secret.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Secret)>,
     /// How long a request may take, with its answer.
     pub timeout: Duration,
 }
@@ -101,7 +102,7 @@ impl Endpoint {
         for (name, value) in &target.headers {
             let name = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| "a header has no name that can be sent".to_owned())?;
-            let mut value = HeaderValue::from_str(value)
+            let mut value = HeaderValue::from_str(value.expose())
                 .map_err(|_| format!("the value of header {name} cannot be sent"))?;
             value.set_sensitive(true);
             headers.insert(name, value);

@@ -14,6 +14,7 @@ use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::Limits;
 use redrive_core::id::ContentHash;
 use redrive_core::redact::REDACTED;
+use redrive_core::secret::Secret;
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::Input;
 use redrive_engine::tap::{Came, MOST_SHOWN, Tap, Wire};
@@ -53,9 +54,9 @@ pub(crate) fn address(key: &str, text: &str) -> Result<Url, String> {
 pub(crate) struct ServiceSpec<'a> {
     pub(crate) url: Url,
     pub(crate) headers: &'a [(String, String)],
-    pub(crate) secret_headers: &'a [(String, String)],
+    pub(crate) secret_headers: &'a [(String, Secret)],
     /// What must not be seen in messages besides the secret headers.
-    pub(crate) secret: Option<&'a str>,
+    pub(crate) secret: Option<&'a Secret>,
     pub(crate) max_answer: usize,
     pub(crate) output: Option<String>,
     pub(crate) verdict: Option<String>,
@@ -123,8 +124,9 @@ impl Service {
     pub(crate) fn new(spec: ServiceSpec<'_>, now: Now) -> Result<Self, String> {
         install_tls();
         let url = spec.url.clone();
-        let values = spec.secret_headers.iter().map(|(_, value)| value.as_str());
-        let secrets = Secrets::new(values.chain(url.password()).chain(spec.secret));
+        let values = spec.secret_headers.iter().map(|(_, value)| value);
+        let values = values.chain(spec.secret).map(Secret::expose);
+        let secrets = Secrets::new(values.chain(url.password()));
         let mut target = url.clone();
         let _ = target.set_username("");
         let _ = target.set_password(None);
@@ -302,9 +304,9 @@ fn client(spec: &ServiceSpec<'_>) -> Result<Client, String> {
 fn header_map(spec: &ServiceSpec<'_>) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let plain = spec.headers.iter().map(|header| (header, false));
-    let secret = spec.secret_headers.iter().map(|header| (header, true));
-    for ((name, value), secret) in plain.chain(secret) {
+    let plain = spec.headers.iter().map(|(name, value)| (name, value.as_str(), false));
+    let secret = spec.secret_headers.iter().map(|(name, value)| (name, value.expose(), true));
+    for (name, value, secret) in plain.chain(secret) {
         let parsed =
             HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("{name:?} is no header name"))?;
         let mut value =

@@ -5,6 +5,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use redrive_core::secret::Secret;
 use redrive_core::time::Timestamp;
 use redrive_engine::handler::Input;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -26,8 +27,8 @@ impl Signer {
     ///
     /// # Errors
     /// When it is not so; the secret is not repeated.
-    pub(crate) fn new(secret: &str) -> Result<Self, String> {
-        let key = secret.trim().strip_prefix(PREFIX).and_then(|key| STANDARD.decode(key).ok());
+    pub(crate) fn new(secret: &Secret) -> Result<Self, String> {
+        let key = secret.expose().trim().strip_prefix(PREFIX).and_then(|key| STANDARD.decode(key).ok());
         let key = key.filter(|key| key.len() >= SHORTEST).ok_or_else(|| {
             format!("the signing secret is not {PREFIX} followed by {SHORTEST} bytes or more in base64")
         })?;
@@ -58,7 +59,7 @@ mod tests {
     #[test]
     fn a_signature_is_that_of_the_published_example() {
         // The example of the specification.
-        let signer = Signer::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a secret");
+        let signer = Signer::new(&"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".into()).expect("a secret");
         let body = br#"{"test": 2432232314}"#;
         let signed = signer.signature("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", body);
         assert_eq!(signed, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
@@ -67,7 +68,7 @@ mod tests {
     #[test]
     fn what_is_no_secret_is_refused_and_not_repeated() {
         for secret in ["", "whsec_", "hunter2-hunter2-hunter2", "whsec_AAAA", "whsec_%%%%"] {
-            let refused = Signer::new(secret).map(|_| ()).expect_err("no secret");
+            let refused = Signer::new(&secret.into()).map(|_| ()).expect_err("no secret");
             assert!(refused.contains("whsec_ followed by 16 bytes"), "{refused}");
             assert!(!refused.contains("hunter2"), "{refused}");
         }

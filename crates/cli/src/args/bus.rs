@@ -3,21 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
+use redrive_core::secret::Secret;
 use redrive_operate::Error;
 use redrive_rabbitmq::Address;
 
 /// Where the bus is. It is a text until it is used: what is wrong with it has to be told without repeating it.
-#[derive(Clone, ClapArgs)]
+#[derive(Debug, Clone, ClapArgs)]
 pub struct BusArgs {
     /// A RabbitMQ broker to pass facts on to and take items from: amqp://USER:PASSWORD@HOST:5672/VHOST
     #[arg(long, env = "REDRIVE_BUS", hide_env_values = true, value_name = "URL", help_heading = "Bus")]
-    bus: Option<String>,
-}
-
-impl std::fmt::Debug for BusArgs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BusArgs").field("bus", &self.bus.as_ref().map(|_| "…")).finish()
-    }
+    bus: Option<Secret>,
 }
 
 impl BusArgs {
@@ -26,7 +21,7 @@ impl BusArgs {
     /// # Errors
     /// When it is none.
     pub fn address(&self) -> Result<Option<Address>, Error> {
-        let said = self.bus.as_deref().filter(|text| !text.is_empty());
+        let said = self.bus.as_ref().map(Secret::expose).filter(|text| !text.is_empty());
         said.map(|text| text.parse().map_err(|why| Error::wrong(format!("--bus: {why}")))).transpose()
     }
 

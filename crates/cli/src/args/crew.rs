@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use redrive_operate::work::Serve;
 
-use super::{EndArgs, OutboundArgs, duration, lease, name};
+use super::{CommandsArgs, EndArgs, OutboundArgs, duration, lease, name};
 
 /// Options of `work`.
 #[derive(Debug, ClapArgs)]
@@ -28,6 +28,9 @@ pub struct CrewArgs {
     /// Most runs that are worked on at a time
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub runs_at_once: u16,
+    /// What stages may start
+    #[command(flatten)]
+    pub commands: CommandsArgs,
     /// Whom stages may call
     #[command(flatten)]
     pub outbound: OutboundArgs,

@@ -9,7 +9,7 @@ use redrive_operate::work::Serve;
 use redrive_operate::{Role, retry_job};
 use redrive_server::{Certificate, NewToken, Settings};
 
-use super::{BusArgs, EndArgs, OutboundArgs, lease, name};
+use super::{BusArgs, CommandsArgs, EndArgs, OutboundArgs, lease, name};
 
 /// Options of `serve`.
 #[derive(Debug, ClapArgs)]
@@ -32,9 +32,9 @@ pub struct ServeArgs {
     /// How long work is held without a sign of life before others may take it over
     #[arg(long, value_parser = lease, default_value = "30s", value_name = "SPAN")]
     pub lease: Duration,
-    /// Let pipelines that are sent start programs, as `command` stages do
-    #[arg(long)]
-    pub allow_commands: bool,
+    /// What stages may start
+    #[command(flatten)]
+    pub commands: CommandsArgs,
     /// Whom stages may call
     #[command(flatten)]
     pub outbound: OutboundArgs,
@@ -78,7 +78,6 @@ impl ServeArgs {
             insecure_http: self.insecure_http,
             hosts: self.host.clone(),
             pipelines: self.pipelines.clone(),
-            allow_commands: self.allow_commands,
             work: (!self.no_work).then_some(work),
             retry_job,
         }

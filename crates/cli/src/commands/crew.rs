@@ -20,7 +20,8 @@ use crate::wiring::Handlers;
 pub async fn work(context: &Context, args: CrewArgs) -> Answer {
     // A worker that waits for work may come up before anybody handed something over.
     let floor = if args.until_idle { context.floor()? } else { context.floor_to_make()? };
-    let floor = Floor { wiring: Arc::new(Handlers::calling(args.outbound.settings())), ..floor };
+    let handlers = Handlers::held_to(args.outbound.settings(), args.commands.folders()?);
+    let floor = Floor { wiring: Arc::new(handlers), ..floor };
     let on_end = OnEnd::of(context, args.end.on_end.as_deref());
     let watching = Arc::new(Watching::of(context).with_end(on_end));
     let served = serve(&floor, args.serve(), watching.clone()).await;

@@ -37,14 +37,15 @@ struct Listening {
 pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
     let bus = args.bus.address()?;
     let floor = context.floor_to_make()?;
-    let floor = Floor { wiring: Arc::new(Handlers::calling(args.outbound.settings())), ..floor };
-    let given = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
-    if given.as_ref().is_some_and(|token| token.len() < SHORT) {
+    let handlers = Handlers::held_to(args.outbound.settings(), args.commands.folders()?);
+    let floor = Floor { wiring: Arc::new(handlers), ..floor };
+    let given = wiring::secret(TOKEN).filter(|token| !token.expose().is_empty());
+    if given.as_ref().is_some_and(|token| token.expose().len() < SHORT) {
         note(&format!(
             "warning: {TOKEN} has fewer than {SHORT} characters; a token that short can be guessed"
         ));
     }
-    let tokens = Tokens::beside(&wiring::store_path(&context.global.store)?, given.as_deref())?;
+    let tokens = Tokens::beside(&wiring::store_path(&context.global.store)?, given.as_ref())?;
     let settings = args.settings(super::retry_job::settings()?);
     // Whoever waits for the first line may say to stop right after it.
     let signals = Signals::listen()?;
@@ -90,7 +91,7 @@ pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
 
 /// Shows a token where people look, and data does not go.
 fn shown_once(made: &Made) {
-    note(&format!("the token of {}, shown this once: {}", made.name, made.token));
+    note(&format!("the token of {}, shown this once: {}", made.name, made.token.expose()));
     note(&format!(
         "hint: send it as `Authorization: Bearer TOKEN`; `redrive token rotate {}` makes another",
         made.name

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
+use redrive_operate::Role;
 use redrive_server::{Made, TokenList, Tokens};
+use serde::Serialize;
 
 use super::{Answer, Context};
 use crate::args::TokenCommand;
@@ -56,11 +58,27 @@ fn listed(tokens: &TokenList, screen: &Screen) -> String {
     table.on(screen)
 }
 
+/// A token as it is shown to whoever had it made.
+#[derive(Serialize)]
+struct ShownOnce<'a> {
+    name: &'a str,
+    role: Role,
+    payloads_hidden: bool,
+    token: &'a str,
+}
+
+impl<'a> ShownOnce<'a> {
+    fn of(made: &'a Made) -> Self {
+        let Made { name, role, payloads_hidden, token } = made;
+        Self { name, role: *role, payloads_hidden: *payloads_hidden, token: token.expose() }
+    }
+}
+
 /// The token alone is the answer, so that it can be put into a variable.
 fn made(context: &Context, made: &Made) -> Answer {
     match context.global.json {
-        true => json(made)?,
-        false => lines(&made.token)?,
+        true => json(&ShownOnce::of(made))?,
+        false => lines(made.token.expose())?,
     }
     context.hint("it is shown this once; a server that runs knows it already");
     Ok(ExitCode::SUCCESS)

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use redrive_core::event::ItemReply;
-use redrive_engine::env::{SystemClock, secret, system_now};
+use redrive_core::secret::Secret;
+use redrive_engine::env::{self, SystemClock, system_now};
 use redrive_engine::external::Board;
 use redrive_engine::handler::{Handler, Input};
 use redrive_engine::tap::Tap;
@@ -14,16 +15,17 @@ use redrive_index::mail;
 use redrive_index::{IndexEmbed, ParseHandler, PublishHandler, UpsertHandler};
 use redrive_operate::Wiring;
 use redrive_operate::index::{IndexTarget, ServiceModel};
-use redrive_pipeline::{Body, DeferDef, MailStep, ModelDef, StageDef, StageKind};
+use redrive_pipeline::{Body, Commands, DeferDef, MailStep, ModelDef, StageDef, StageKind};
 use redrive_stages::protocol::{Decoder, Defer};
 use redrive_stages::secrets::Secrets;
 use redrive_stages::{
-    BodyForm, CommandHandler, CommandSpec, EventHandler, ExternalHandler, FilterHandler, HttpHandler,
-    HttpSpec, Outbound, PassHandler, Reach, RestartBudget, WorkBoard,
+    BodyForm, CommandHandler, CommandSpec, EventHandler, ExternalHandler, FilterHandler, Folders,
+    HttpHandler, HttpSpec, Outbound, PassHandler, Reach, RestartBudget, WorkBoard,
 };
 use serde_json::value::RawValue;
 
 use super::program::{command_folder, find_program};
+use super::secret::secret;
 use super::{EmbedSettings, MailSettings, ParseSettings};
 
 /// A child that dies this often without one answer is not started again at once.
@@ -32,6 +34,8 @@ const DEATHS: u32 = 10;
 /// Makes handlers for the stages of pipelines.
 pub struct Handlers {
     outbound: Arc<Outbound>,
+    /// Where the programs are that pipelines which are sent may start.
+    folders: Arc<Folders>,
     /// Where the work of external stages is put, or why there is no such place.
     board: Result<Arc<WorkBoard>, String>,
 }
@@ -39,15 +43,15 @@ pub struct Handlers {
 impl Handlers {
     /// Makes ready for services that are reached by TLS, and for external workers.
     pub fn new() -> Self {
-        Self::calling(Outbound::default())
+        Self::held_to(Outbound::default(), Folders::default())
     }
 
-    /// The same, with a word on who may be called.
-    pub fn calling(outbound: Outbound) -> Self {
+    /// The same, with a word on who may be called and what may be started.
+    pub fn held_to(outbound: Outbound, folders: Folders) -> Self {
         redrive_stages::install_tls();
-        let key = secret().map_err(|error| format!("the system gives no random bits: {error}"));
+        let key = env::secret().map_err(|error| format!("the system gives no random bits: {error}"));
         let board = key.map(|key| Arc::new(WorkBoard::new(Arc::new(SystemClock), key)));
-        Self { outbound: Arc::new(outbound), board }
+        Self { outbound: Arc::new(outbound), folders: Arc::new(folders), board }
     }
 
     /// Whom a stage may call.
@@ -57,7 +61,8 @@ impl Handlers {
 
     fn making<'a>(&'a self, def: &'a StageDef, folder: &'a Path) -> Making<'a> {
         let reach = self.reach(def.outbound);
-        Making { def, folder, target: None, reach, tap: None, board: &self.board }
+        let only = (def.commands == Commands::Allowed).then(|| self.folders.clone());
+        Making { def, folder, target: None, reach, only, tap: None, board: &self.board }
     }
 }
 
@@ -94,6 +99,12 @@ impl Wiring for Handlers {
         all.try_for_each(|url| self.reach(stage.outbound).check_url(url))
     }
 
+    fn check_command(&self, stage: &StageDef) -> Result<(), String> {
+        let StageKind::Command { command, cwd, .. } = &stage.kind else { return Ok(()) };
+        held_in_folder(cwd.as_deref())?;
+        self.folders.find(command.first().map(String::as_str).unwrap_or_default()).map(drop)
+    }
+
     fn read_answer(&self, stage: &StageDef, item: &Input, result: &RawValue) -> Result<ItemReply, String> {
         let output = match &stage.kind {
             StageKind::Http { output, .. }
@@ -105,7 +116,7 @@ impl Wiring for Handlers {
             StageKind::Http { header_env, .. } => secret_headers(header_env).unwrap_or_default(),
             _ => Vec::new(),
         };
-        let secrets = Secrets::new(secrets.iter().map(|(_, value)| value.as_str()));
+        let secrets = Secrets::new(secrets.iter().map(|(_, value)| value.expose()));
         Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_result(result, item)
     }
 
@@ -143,6 +154,8 @@ struct Making<'a> {
     target: Option<&'a IndexTarget>,
     /// Whom it may call.
     reach: Reach,
+    /// The folders whose programs alone it may start; `None`: any program.
+    only: Option<Arc<Folders>>,
     /// Where somebody looks on.
     tap: Option<Arc<Tap>>,
     board: &'a Result<Arc<WorkBoard>, String>,
@@ -239,10 +252,17 @@ impl Making<'_> {
             return Err(other_kind());
         };
         let place = command_folder(cwd.as_deref(), self.folder);
-        find_program(command.first().map(String::as_str).unwrap_or_default(), &place)?;
-        let given = env.iter().filter_map(|name| std::env::var(name).ok().map(|value| (name.clone(), value)));
+        match &self.only {
+            // Its program is looked for with every start, so that an item says what keeps it.
+            Some(_) => held_in_folder(cwd.as_deref())?,
+            None => {
+                find_program(command.first().map(String::as_str).unwrap_or_default(), &place)?;
+            }
+        }
+        let given = env.iter().filter_map(|name| Some((name.clone(), secret(name)?)));
         let spec = CommandSpec {
             cwd: Some(place),
+            only: self.only.clone(),
             env: given.collect(),
             max_answer: usize::try_from(*max_answer).unwrap_or(usize::MAX),
             processes: self.concurrency(),
@@ -371,6 +391,14 @@ impl Making<'_> {
     }
 }
 
+/// A program of an allowed folder runs there and nowhere else.
+fn held_in_folder(cwd: Option<&str>) -> Result<(), String> {
+    match cwd {
+        None => Ok(()),
+        Some(_) => Err("a program of an allowed folder runs in that folder; leave `cwd` out".to_owned()),
+    }
+}
+
 fn other_kind() -> String {
     "it is of another kind".to_owned()
 }
@@ -419,7 +447,7 @@ impl Access<'_> {
     /// A model at this address, with its key read from the environment.
     fn model(&self, base_url: &str, model: &str) -> Result<redrive_stages::ModelSpec, String> {
         let key = self.api_key_env.map(|variable| {
-            let key = std::env::var(variable).ok().filter(|key| !key.trim().is_empty());
+            let key = secret(variable).filter(|key| !key.is_blank());
             key.ok_or_else(|| format!("api_key_env: the environment variable {variable} is not set"))
         });
         Ok(redrive_stages::ModelSpec {
@@ -449,15 +477,15 @@ fn model(def: &ModelDef, concurrency: usize) -> Result<redrive_stages::ModelSpec
     })
 }
 
-/// Headers with their values read from the environment.
-fn signing_secret(variable: &str) -> Result<String, String> {
-    std::env::var(variable).map_err(|_| format!("secret_env: the environment variable {variable} is not set"))
+fn signing_secret(variable: &str) -> Result<Secret, String> {
+    secret(variable).ok_or_else(|| format!("secret_env: the environment variable {variable} is not set"))
 }
 
-fn secret_headers(header_env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, String> {
+/// Headers with their values read from the environment.
+fn secret_headers(header_env: &BTreeMap<String, String>) -> Result<Vec<(String, Secret)>, String> {
     let read = |(name, variable): (&String, &String)| {
-        let value = std::env::var(variable)
-            .map_err(|_| format!("header_env.{name}: the environment variable {variable} is not set"))?;
+        let value = secret(variable)
+            .ok_or_else(|| format!("header_env.{name}: the environment variable {variable} is not set"))?;
         Ok((name.clone(), value))
     };
     header_env.iter().map(read).collect()

@@ -4,6 +4,7 @@ mod children;
 mod collector;
 mod handlers;
 mod program;
+mod secret;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ pub use collector::collector;
 pub use handlers::Handlers;
 pub use program::{command_folder, find_program};
 pub use redrive_stages::Pushgateway;
+pub use secret::secret;
 
 /// How a store is opened.
 fn options() -> Options {

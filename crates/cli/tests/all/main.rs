@@ -80,6 +80,7 @@ mod serve;
 mod serve_attempts;
 mod serve_audit;
 mod serve_blind;
+mod serve_commands;
 mod serve_connections;
 mod serve_edges;
 mod serve_external;

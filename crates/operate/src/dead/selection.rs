@@ -7,11 +7,11 @@ use redrive_core::time::Timestamp;
 use redrive_store::{ItemFilter, RunFilter};
 use serde::{Deserialize, Serialize};
 
-use crate::Floor;
 use crate::error::{Code, Error, Result};
 use crate::items::{self, ItemName};
 use crate::pipelines;
 use crate::runs::Runs;
+use crate::{Floor, whole};
 
 /// Most characters of a word that says which: it is kept with the operation, and looked for in every item.
 const WORD: usize = 2_000;
@@ -35,6 +35,7 @@ pub struct Which {
     /// Whose key or last failure contains this text.
     pub text: Option<String>,
     /// That died within so many milliseconds.
+    #[serde(deserialize_with = "whole::optional")]
     pub within_ms: Option<i64>,
     /// This one: its id, the beginning of its id, or its key.
     pub item: Option<String>,

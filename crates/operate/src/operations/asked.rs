@@ -9,6 +9,7 @@ use super::start::{MOST, NAMED};
 use crate::again::{Rerun, Retry};
 use crate::dead::{Redrive, Selection, Which};
 use crate::error::{Error, Result};
+use crate::whole;
 
 /// How long what is to be removed can be undone at most.
 const MOST_UNDO_MS: i64 = 30 * 24 * 3_600_000;
@@ -42,13 +43,13 @@ pub struct Start {
     #[serde(default)]
     pub all: bool,
     /// At most so many are sent back.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole::optional")]
     pub limit: Option<u64>,
     /// So many a second are sent back.
     #[serde(default)]
     pub rate_per_second: Option<f64>,
     /// So many are sent back first, and the others only when all of these have passed.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole::optional")]
     pub canary: Option<u64>,
     /// Nothing more is sent back when more than this share of those that ended has failed again.
     #[serde(default)]
@@ -61,10 +62,10 @@ pub struct Start {
     #[serde(default)]
     pub retry: Option<Value>,
     /// Nothing is removed for so many milliseconds, and stopping the operation undoes all of it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole::number")]
     pub undo_ms: i64,
     /// Waiting items go in so many milliseconds; 0: now.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole::number")]
     pub in_ms: i64,
     /// Only items with these keys are done again; empty: all of them.
     #[serde(default)]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use redrive_core::secret::Secret;
 use redrive_core::trace::Sampler;
 
 use crate::error::{Error, Result};
@@ -48,7 +49,7 @@ pub struct Endpoint {
     /// The whole address.
     pub url: String,
     /// Headers, whose values are secret.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Secret)>,
     /// How long a request may take.
     pub timeout: Duration,
 }
@@ -168,6 +169,7 @@ impl Given {
         let timeout = self.millis(&timeout, 10_000, 1);
         let headers = of(self, "HEADERS");
         let headers = self.pairs(&headers, true);
+        let headers = headers.into_iter().map(|(name, value)| (name, Secret::from(value))).collect();
         Some(Endpoint { url, headers, timeout })
     }
 
@@ -353,9 +355,9 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "250"),
         ]);
         let traces = settings.traces.expect("traces");
-        assert_eq!(traces.headers[0], ("authorization".to_owned(), "Bearer abc".to_owned()));
+        assert_eq!(traces.headers[0], ("authorization".to_owned(), Secret::from("Bearer abc")));
         assert_eq!(traces.timeout, Duration::from_millis(250));
-        assert_eq!(settings.metrics.expect("metrics").headers, [("x-b".to_owned(), "2".to_owned())]);
+        assert_eq!(settings.metrics.expect("metrics").headers, [("x-b".to_owned(), Secret::from("2"))]);
         assert!(!format!("{traces:?}").contains("abc"));
     }
 

@@ -94,6 +94,10 @@ impl Wiring for SharedHandlers {
         self.inner.check_outbound(stage)
     }
 
+    fn check_command(&self, stage: &StageDef) -> Result<(), String> {
+        self.inner.check_command(stage)
+    }
+
     fn query_embedder(&self, model: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
         self.inner.query_embedder(model)
     }

@@ -7,7 +7,7 @@ use redrive_core::plan::ChildFailure;
 use redrive_core::policy::Policy;
 use serde::Serialize;
 
-use super::Outbound;
+use super::{Commands, Outbound};
 use crate::scalar;
 
 /// One stage.
@@ -37,6 +37,8 @@ pub struct StageDef {
     pub reuse: bool,
     /// Whom it may call, as the whole pipeline does.
     pub outbound: Outbound,
+    /// Which programs it may start, as the whole pipeline does.
+    pub commands: Commands,
     /// JSON pointer to the verdict in the stage's output; none where the output has none.
     pub verdict: Option<String>,
     /// How it waits for answers that come later; none when every call answers for its items.

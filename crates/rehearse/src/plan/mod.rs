@@ -10,7 +10,6 @@ mod problem;
 mod span;
 mod told;
 
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +18,8 @@ pub(crate) use check::default_code;
 pub(crate) use fault::{Fault, FaultKind, How};
 pub use problem::{PlanError, Problem};
 pub(crate) use told::Told;
+
+use redrive_core::secret::Secret;
 
 use crate::meter::Rate;
 
@@ -123,16 +124,6 @@ impl Plan {
 #[must_use]
 pub fn tokens(text: &str) -> u64 {
     (text.chars().count() as u64).div_ceil(4).max(1)
-}
-
-/// A text that is not shown.
-#[derive(Clone)]
-pub(crate) struct Secret(pub String);
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
 }
 
 /// How much it lets through.

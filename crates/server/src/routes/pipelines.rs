@@ -4,7 +4,7 @@ use redrive_engine::report::PauseView;
 use redrive_operate::pauses::{self, Which};
 use redrive_operate::schedules;
 use redrive_operate::submit::{self, HandIn, Inbox};
-use redrive_operate::{Error, Result};
+use redrive_operate::{Error, Result, whole};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -111,7 +111,7 @@ struct NewItems {
     items: Vec<Box<RawValue>>,
     #[serde(default)]
     category: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole::optional")]
     priority: Option<i32>,
 }
 

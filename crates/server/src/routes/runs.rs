@@ -10,7 +10,7 @@ use redrive_operate::results::Asked;
 use redrive_operate::runs::{self, Begin, List};
 use redrive_operate::sources::SourceName;
 use redrive_operate::submit::{self, Given};
-use redrive_operate::{Error, Result, Role};
+use redrive_operate::{Error, Result, Role, whole};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -105,7 +105,7 @@ struct NewRun {
     items: Option<Vec<Box<RawValue>>>,
     #[serde(default)]
     category: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole::optional")]
     priority: Option<i32>,
     #[serde(default)]
     new: bool,
@@ -177,11 +177,7 @@ fn pipeline_of(call: &Call, named: String) -> Result<Pipeline> {
         Some(folder) => folder.to_owned(),
         None => std::env::current_dir()?,
     };
-    let pipeline = Pipeline::sent(&*call.floor.wiring, &named, std::fs::canonicalize(folder)?)?;
-    if !call.app.allow_commands {
-        pipeline.refuse_commands()?;
-    }
-    Ok(pipeline)
+    Pipeline::sent(&*call.floor.wiring, &named, std::fs::canonicalize(folder)?)
 }
 
 /// What whoever is no administrator has read is in the folder of pipelines: the daemon may be able to read much more. What

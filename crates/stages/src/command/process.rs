@@ -3,7 +3,7 @@
 //! The kernel sends the parent-death signal when the *thread* that forked ends, and threads of a runtime come and go.
 //! So all children are started by one thread that lives as long as the process.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -18,7 +18,10 @@ use super::sys;
 /// How a child is started.
 #[derive(Debug, Clone)]
 pub(super) struct Launch {
+    /// The program as it is named.
     pub(super) program: String,
+    /// The file that is started; `None`: what the name leads to.
+    pub(super) file: Option<PathBuf>,
     pub(super) arguments: Vec<String>,
     pub(super) cwd: Option<PathBuf>,
     /// The whole environment.
@@ -95,7 +98,8 @@ fn is_ending(stat: &str) -> bool {
 }
 
 fn command(launch: &Launch) -> Command {
-    let mut command = Command::new(&launch.program);
+    let named = OsStr::new(&launch.program);
+    let mut command = Command::new(launch.file.as_ref().map_or(named, |file| file.as_os_str()));
     command
         .args(&launch.arguments)
         .env_clear()

@@ -24,6 +24,11 @@ impl Script {
         Self(named.map(|(_, word)| path(word)).find(|path| path.is_file()))
     }
 
+    /// The file of a program that was found.
+    pub(super) fn held(file: Option<PathBuf>) -> Self {
+        Self(file)
+    }
+
     /// The version that is there; `None` where there is no file, or none that can be read now.
     pub(super) fn version(&self) -> Option<Version> {
         let known = std::fs::metadata(self.0.as_ref()?).ok()?;

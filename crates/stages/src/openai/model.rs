@@ -2,6 +2,7 @@
 
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::gate::Limits;
+use redrive_core::secret::Secret;
 use redrive_core::usage::Usage;
 use redrive_engine::handler::Input;
 use serde::Deserialize;
@@ -63,14 +64,15 @@ impl Model {
             .pop_if_empty()
             .extend(operation);
         let mut secret_headers = spec.secret_headers;
-        let key = spec.api_key.as_deref().map(str::trim);
-        secret_headers.extend(key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}"))));
+        let key = spec.api_key.map(|key| Secret::from(key.expose().trim()));
+        let bearer = key.as_ref().map(|key| Secret::from(format!("Bearer {}", key.expose())));
+        secret_headers.extend(bearer.map(|bearer| ("Authorization".to_owned(), bearer)));
         let service = ServiceSpec {
             defer: None,
             url,
             headers: &spec.headers,
             secret_headers: &secret_headers,
-            secret: key,
+            secret: key.as_ref(),
             max_answer: spec.max_answer,
             output: Some(output.to_owned()),
             verdict,

@@ -274,6 +274,6 @@ fn a_specification_that_cannot_be_used_is_refused() {
     assert!(refused(CommandSpec::new([""])).contains("empty"));
     assert!(refused(CommandSpec::new(["sh", "a\0b"])).contains("zero byte"));
     let mut spec = sh("");
-    spec.env = vec![("A=B".into(), String::new())];
+    spec.env = vec![("A=B".into(), "".into())];
     assert!(refused(spec).contains("no name of a variable"));
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use redrive_operate::pipelines;
 use redrive_operate::sources::SourceName;
-use redrive_pipeline::{Definition, SourceKind, StageKind};
+use redrive_pipeline::{Commands, Definition, SourceKind, StageKind};
 
 use super::{Finding, bad, good};
 use crate::output::text::things;
@@ -73,6 +73,10 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
             StageKind::Embed { model, .. } | StageKind::Chat { model, .. } => {
                 findings.push(reach(&what, &model.base_url));
                 findings.extend(unset(&what, model.header_env.values().chain(&model.api_key_env)));
+            }
+            StageKind::Command { command, .. } if stage.commands == Commands::Allowed => {
+                let program = command.first().map(String::as_str).unwrap_or_default();
+                findings.push(good(&what, format!("{program}, from a folder of --allow-commands")));
             }
             StageKind::Command { command, cwd, .. } => {
                 let place = wiring::command_folder(cwd.as_deref(), folder);

@@ -5,8 +5,10 @@ mod limit;
 
 use std::time::Duration;
 
+use redrive_core::secret::Secret;
+
 use super::file::{LatencyFile, PlanFile, SizeFile};
-use super::{Latency, Plan, PlanError, Poison, Problem, Quota, Secret, Size};
+use super::{Latency, Plan, PlanError, Poison, Problem, Quota, Size};
 
 /// Collects problems under their keys.
 struct Checker<'a> {
@@ -63,7 +65,7 @@ pub(crate) fn check(file: PlanFile, name: &str) -> Result<Plan, PlanError> {
         name: name.to_owned(),
         summary: file.summary,
         seed: file.seed.unwrap_or(1),
-        api_key: file.api_key.map(Secret),
+        api_key: file.api_key.map(Secret::from),
         dimensions: usize::try_from(dimensions).unwrap_or(64),
         tokens_per_text: file.tokens_per_text,
         limit: limit::limit(&mut checker, &file.limit),
