@@ -22,7 +22,8 @@ use crate::{Floor, Role};
 
 /// Most answers of one call.
 pub const MOST_ANSWERS: usize = 1_000;
-/// How often an answer is decided anew because its item changed between reading and writing: it is handed over, or looked after.
+/// How often in a row answers are decided anew because their items changed between reading and writing: they are handed over, or
+/// looked after.
 const TRIES: usize = 10;
 /// Most bytes of contents that are read at a time.
 const CONTENTS: usize = 64 << 20;
@@ -57,6 +58,8 @@ pub enum Fate {
     Unknown,
     /// It is no answer that could be taken. Nothing was changed.
     Wrong,
+    /// Its item changed all the time. Nothing was changed by it: it is to be brought again.
+    Busy,
 }
 
 /// What became of one answer.
@@ -94,6 +97,7 @@ pub async fn take_one(floor: &Floor, token: String, result: Box<RawValue>) -> Re
         Fate::Wrong => {
             Err(Error::wrong(view.message).hint("nothing was changed; the answer is awaited as before"))
         }
+        Fate::Busy => Err(Error::busy(view.message)),
     }
 }
 
@@ -113,11 +117,12 @@ pub async fn take(floor: &Floor, request: Answers) -> Result<AnswersTaken> {
     let runs = Runs::of(&*floor.store);
     let mut views: Vec<Option<AnswerView>> = all.iter().map(|_| None).collect();
     let mut open: Vec<usize> = (0..all.len()).collect();
-    for _ in 0..TRIES {
+    let mut tries = 0;
+    while !open.is_empty() && tries < TRIES {
+        let before = open.len();
         open = round(floor, &runs, &all, open, &mut views).await?;
-        if open.is_empty() {
-            break;
-        }
+        // Where some were told of, the others have all their tries anew: there may be many.
+        tries = if open.len() < before { 0 } else { tries + 1 };
     }
     for place in open {
         views[place] = Some(busy(&all[place]));
@@ -252,5 +257,5 @@ fn late(token: &AnswerToken, item: &Item) -> String {
 
 fn busy(answer: &Answer) -> AnswerView {
     let message = "its item changes all the time; bring it again. Nothing was changed".to_owned();
-    AnswerView { token: answer.token.clone(), fate: Fate::Late, item: None, message }
+    AnswerView { token: answer.token.clone(), fate: Fate::Busy, item: None, message }
 }

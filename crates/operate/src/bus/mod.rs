@@ -18,5 +18,5 @@ mod waves;
 
 pub use intake::{Intake, Taken, Taker, Wire, queues_of_runs};
 pub use letter::Letter;
-pub use replies::Replies;
 pub use relay::{Failed, Held, Post, Relay, Round, Sent, stop_telling, told_of};
+pub use replies::Replies;
