@@ -10,6 +10,7 @@ mod bus_answers;
 mod bus_faults;
 mod bus_kill;
 mod bus_queues;
+mod bus_service;
 mod care;
 mod children;
 mod clock;

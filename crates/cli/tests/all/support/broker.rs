@@ -301,6 +301,19 @@ impl Client {
         });
     }
 
+    /// Puts messages into a queue as they came before, as a broker does that delivers twice.
+    pub fn put_again(&self, queue: &str, messages: &[Message]) {
+        self.runtime.block_on(async {
+            for Message { properties, body, .. } in messages {
+                let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+                let put =
+                    self.channel.basic_publish("".into(), queue.into(), options, body, properties.clone());
+                let confirm = put.await.expect("published").await.expect("confirmed");
+                assert!(confirm.is_ack() && confirm.take_message().is_none(), "{queue} is there");
+            }
+        });
+    }
+
     /// Takes so many messages out of a queue, in their order.
     pub fn take(&self, queue: &str, messages: usize) -> Vec<Message> {
         let taking = async {
