@@ -11,6 +11,7 @@ mod bus_faults;
 mod bus_kill;
 mod bus_queues;
 mod bus_service;
+mod bus_tls;
 mod care;
 mod children;
 mod clock;

@@ -76,12 +76,17 @@ pub struct Broker {
 impl Broker {
     /// Starts one, and waits until it listens.
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same with further settings.
+    pub fn start_with(settings: &str) -> Self {
         needed_for(&format!("test -x {SERVER} && command -v epmd"), "rabbitmq-server");
         let folder = tempfile::tempdir().expect("a folder");
         let (port, names, dist) = (free_port(), free_port(), free_port());
         let path = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(folder.path().join("plugins"), "[].\n").expect("written");
-        std::fs::write(folder.path().join("rabbitmq.conf"), CONFIG).expect("written");
+        std::fs::write(folder.path().join("rabbitmq.conf"), format!("{CONFIG}{settings}")).expect("written");
         let env = [
             ("HOME", folder.path().display().to_string()),
             ("ERL_EPMD_PORT", names.to_string()),
