@@ -101,6 +101,8 @@ enum Command {
     Latency(Common),
     /// Many small runs in one worker beside one large run
     Runs(Common),
+    /// What tracing costs, from nothing configured to everything sent, taking turns
+    Trace(Common),
     /// What an operator waits for with 200,000 dead items: groups, export, check, purge, cancel, beside bare SQL
     Triage(Common),
     /// What the daemon takes: pages of a million dead items, a scrape, redrive, export, followers, doing nothing, external workers
@@ -154,6 +156,7 @@ fn main() -> ExitCode {
         Command::Restart(common) => measure::restart::run(&common),
         Command::Latency(common) => measure::latency::run(&common),
         Command::Runs(common) => measure::runs::run(&common),
+        Command::Trace(common) => measure::trace::run(&common),
         Command::Triage(common) => measure::triage::run(&common),
         Command::Serve(common) => measure::serve::run(&common),
         Command::Flow { common, options } => measure::flow::run(&common, &options),

@@ -15,6 +15,7 @@ pub mod relay;
 pub mod restart;
 pub mod runs;
 pub mod serve;
+pub mod trace;
 pub mod triage;
 mod verdict;
 

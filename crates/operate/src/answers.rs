@@ -22,7 +22,8 @@ use crate::{Floor, Role};
 
 /// Most answers of one call.
 pub const MOST_ANSWERS: usize = 1_000;
-/// How often an answer is decided anew because its item changed between reading and writing: it is handed over, or looked after.
+/// How often in a row answers are decided anew because their items changed between reading and writing: they are handed over, or
+/// looked after.
 const TRIES: usize = 10;
 /// Most bytes of contents that are read at a time.
 const CONTENTS: usize = 64 << 20;
@@ -124,11 +125,12 @@ pub async fn take(floor: &Floor, request: Answers) -> Result<AnswersTaken> {
     let runs = Runs::of(&*floor.store);
     let mut views: Vec<Option<AnswerView>> = all.iter().map(|_| None).collect();
     let mut open: Vec<usize> = (0..all.len()).collect();
-    for _ in 0..TRIES {
+    let mut tries = 0;
+    while !open.is_empty() && tries < TRIES {
+        let before = open.len();
         open = round(floor, &runs, &all, open, &mut views).await?;
-        if open.is_empty() {
-            break;
-        }
+        // Where some were told of, the others have all their tries anew: there may be many.
+        tries = if open.len() < before { 0 } else { tries + 1 };
     }
     for place in open {
         views[place] = Some(busy(&all[place]));

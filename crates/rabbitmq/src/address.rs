@@ -1,13 +1,16 @@
 //! Where the broker is, and who we are to it.
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 use lapin::uri::{AMQPScheme, AMQPUri};
 use redrive_core::secret::Secret;
 
+use crate::tls::{self, Authorities};
+
 /// What an address looks like.
-const FORM: &str = "an address looks like amqp://USER:PASSWORD@HOST:5672/VHOST";
+const FORM: &str = "an address looks like amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps://… for TLS";
 
 /// The address of a broker. Its password is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -15,6 +18,7 @@ pub struct Address {
     /// Everything but the password.
     uri: AMQPUri,
     password: Secret,
+    authorities: Option<Authorities>,
 }
 
 impl Address {
@@ -28,6 +32,21 @@ impl Address {
     /// The virtual host.
     pub(crate) fn vhost(&self) -> &str {
         &self.uri.vhost
+    }
+
+    /// The same, trusted by the authorities whose certificates are in a file (PEM), in place of the system's.
+    ///
+    /// # Errors
+    /// When the file cannot be used, or nothing would be encrypted all the same.
+    pub fn trusting(self, file: &Path) -> Result<Self, String> {
+        match self.uri.scheme {
+            AMQPScheme::AMQP => Err("amqp:// is not encrypted; say amqps://".to_owned()),
+            AMQPScheme::AMQPS => Ok(Self { authorities: Some(tls::authorities(file)?), ..self }),
+        }
+    }
+
+    pub(crate) fn authorities(&self) -> Option<&Authorities> {
+        self.authorities.as_ref()
     }
 
     /// The machine.
@@ -60,16 +79,8 @@ impl FromStr for Address {
     /// Reads an address. What is wrong is said without repeating it: it holds a password.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let Some((scheme, rest)) = text.split_once("://") else { return Err(FORM.to_owned()) };
-        match scheme {
-            "amqp" => {}
-            // Without a library for it, the one that speaks AMQP would go on in the clear.
-            "amqps" => {
-                return Err(
-                    "amqps:// cannot be spoken here yet; lead amqp:// through a tunnel that encrypts"
-                        .to_owned(),
-                );
-            }
-            _ => return Err(FORM.to_owned()),
+        if !matches!(scheme, "amqp" | "amqps") {
+            return Err(FORM.to_owned());
         }
         let mut uri: AMQPUri = text.parse().map_err(|_| FORM.to_owned())?;
         let host = rest.split(['/', '?']).next().unwrap_or_default().rsplit('@').next().unwrap_or_default();
@@ -85,7 +96,7 @@ impl FromStr for Address {
             uri.vhost = "/".to_owned();
         }
         let password = Secret::from(std::mem::take(&mut uri.authority.userinfo.password));
-        Ok(Self { uri, password })
+        Ok(Self { uri, password, authorities: None })
     }
 }
 
@@ -127,6 +138,17 @@ mod tests {
         assert_eq!(read("amqp://h").expect("valid").to_string(), "amqp://h:5672");
         assert_eq!(read("amqp://h/").expect("valid").vhost(), "/");
         assert_eq!(read("amqp://[::1]:5673").expect("valid").host(), "::1");
+        assert_eq!(read("amqps://me:s3cret@h").expect("valid").to_string(), "amqps://h:5671");
+    }
+
+    #[test]
+    fn an_authority_is_named_only_where_something_is_encrypted() {
+        let file = Path::new("/no/such/file");
+        assert!(
+            read("amqp://h").expect("valid").trusting(file).expect_err("in the clear").contains("amqps://")
+        );
+        let told = read("amqps://h").expect("valid").trusting(file).expect_err("no file");
+        assert!(told.contains("/no/such/file"), "{told}");
     }
 
     #[test]
@@ -144,6 +166,5 @@ mod tests {
                 "{text}: {told}"
             );
         }
-        assert!(read("amqps://h").expect_err("no TLS").contains("tunnel"));
     }
 }

@@ -18,6 +18,7 @@ mod post;
 mod publish;
 mod queues;
 mod serve;
+mod tls;
 
 pub use address::Address;
 pub use consume::consume;

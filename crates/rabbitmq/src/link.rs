@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use lapin::options::{ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
+use lapin::uri::AMQPScheme;
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind, ExchangeKind, Queue};
 use redrive_engine::env::Env;
 
 use crate::address::Address;
-use crate::names;
+use crate::{names, tls};
 
 /// How long the broker may take to let us in, and for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -30,9 +31,16 @@ impl Link {
     pub(crate) async fn open(address: &Address, env: &Env, part: &str) -> Result<Self> {
         let name = format!("{}: {part}", names::CONNECTION);
         let properties = ConnectionProperties::default().with_connection_name(name.into());
-        let opening = Connection::connect_uri(address.with_password(), properties);
-        let connection = within(env, ANSWER_WITHIN, opening).await;
-        let connection = connection.and_then(|opened| opened.map_err(|error| error.to_string()));
+        let uri = address.with_password();
+        let opening = async {
+            match uri.scheme {
+                AMQPScheme::AMQP => {
+                    Connection::connect_uri(uri, properties).await.map_err(|error| error.to_string())
+                }
+                AMQPScheme::AMQPS => tls::connect(uri, address.authorities(), properties).await,
+            }
+        };
+        let connection = within(env, ANSWER_WITHIN, opening).await.and_then(|opened| opened);
         let connection = connection.map_err(|why| format!("{address}: {}", address.redacted(&why)))?;
         Ok(Self { connection, address: address.clone(), env: env.clone() })
     }

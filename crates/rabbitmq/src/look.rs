@@ -5,14 +5,15 @@ use std::time::Duration;
 use lapin::BasicProperties;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::FieldTable;
+use lapin::uri::AMQPScheme;
 use redrive_engine::env::Env;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::address::Address;
 use crate::link::{Link, Result, within};
-use crate::names;
 use crate::publish::{Parcel, publish};
+use crate::{names, tls};
 
 /// The first bytes of a conversation.
 const GREETING: &[u8] = b"AMQP\x00\x00\x09\x01";
@@ -134,9 +135,22 @@ async fn takes(link: &Link, env: &Env) -> Result<()> {
 
 /// Asks the broker who it is, which it says to anybody.
 async fn greeted(address: &Address) -> Result<String> {
-    let words = |error: std::io::Error| error.to_string();
-    let mut stream = TcpStream::connect((address.host(), address.port())).await.map_err(words)?;
-    stream.write_all(GREETING).await.map_err(words)?;
+    let uri = address.with_password();
+    match uri.scheme {
+        AMQPScheme::AMQP => {
+            let stream = TcpStream::connect((address.host(), address.port())).await;
+            greet(stream.map_err(|error| error.to_string())?).await
+        }
+        AMQPScheme::AMQPS => greet(tls::open(&uri, address.authorities()).await?).await,
+    }
+}
+
+async fn greet(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<String> {
+    let greeted = async {
+        stream.write_all(GREETING).await?;
+        stream.flush().await
+    };
+    greeted.await.map_err(|error: std::io::Error| error.to_string())?;
     let mut head = [0; 7];
     stream.read_exact(&mut head).await.map_err(|_| foreign())?;
     let [kind, _, _, sizes @ ..] = head;

@@ -1,6 +1,7 @@
 //! What can be said of the bus, and typed after `relay` and `queues`.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
 use redrive_core::secret::Secret;
@@ -10,9 +11,34 @@ use redrive_rabbitmq::Address;
 /// Where the bus is. It is a text until it is used: what is wrong with it has to be told without repeating it.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct BusArgs {
-    /// A RabbitMQ broker to pass facts on to and take items from: amqp://USER:PASSWORD@HOST:5672/VHOST
+    /// A RabbitMQ broker to pass facts on to and take items from: amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps://… for TLS
     #[arg(long, env = "REDRIVE_BUS", hide_env_values = true, value_name = "URL", help_heading = "Bus")]
     bus: Option<Secret>,
+    /// Whom to trust
+    #[command(flatten)]
+    ca: BusCaArgs,
+}
+
+/// Whom to trust on the bus.
+#[derive(Debug, Clone, ClapArgs)]
+pub struct BusCaArgs {
+    /// Certificates of authorities (PEM) that a broker at amqps:// is believed by, in place of the system's
+    #[arg(long, env = "REDRIVE_BUS_CA", value_name = "FILE", help_heading = "Bus")]
+    bus_ca: Option<OsString>,
+}
+
+impl BusCaArgs {
+    /// Reads an address, and whom to trust there.
+    ///
+    /// # Errors
+    /// What is wrong with either.
+    pub fn address(&self, text: &str) -> Result<Address, String> {
+        let address: Address = text.parse()?;
+        match self.bus_ca.as_deref().filter(|file| !file.is_empty()) {
+            None => Ok(address),
+            Some(file) => address.trusting(Path::new(file)).map_err(|why| format!("--bus-ca: {why}")),
+        }
+    }
 }
 
 impl BusArgs {
@@ -22,7 +48,8 @@ impl BusArgs {
     /// When it is none.
     pub fn address(&self) -> Result<Option<Address>, Error> {
         let said = self.bus.as_ref().map(Secret::expose).filter(|text| !text.is_empty());
-        said.map(|text| text.parse().map_err(|why| Error::wrong(format!("--bus: {why}")))).transpose()
+        let read = |text| self.ca.address(text).map_err(|why| Error::wrong(format!("--bus: {why}")));
+        said.map(read).transpose()
     }
 
     /// The address that was said.

@@ -36,7 +36,7 @@ use redrive_operate::work::WorkSettings;
 
 pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
 pub use asked::{Asked, usage_error};
-pub use bus::{BusArgs, QueuesCommand, RelayArgs};
+pub use bus::{BusArgs, BusCaArgs, QueuesCommand, RelayArgs};
 pub use care::BackupArgs;
 pub use commands::CommandsArgs;
 pub use crew::CrewArgs;
@@ -271,6 +271,9 @@ pub enum Command {
     Doctor {
         /// A pipeline file to look at as well, or a RabbitMQ broker: amqp://…
         pipeline: Option<PathBuf>,
+        /// Whom to trust there
+        #[command(flatten)]
+        ca: BusCaArgs,
     },
     /// Parse files for the process that started this one
     #[command(hide = true)]

@@ -10,12 +10,13 @@ use redrive_core::id::RunId;
 use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
 use redrive_operate::{Error, bus};
-use redrive_rabbitmq::{Address, names};
+use redrive_rabbitmq::names;
 use redrive_store::RunFilter;
 use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::{Answer, Context};
+use crate::args::BusCaArgs;
 use crate::exit;
 use crate::output::screen::Screen;
 use crate::output::text::{KEY, safe, short, span};
@@ -43,7 +44,7 @@ struct Report {
 }
 
 /// Looks whether everything is in order here. Exit code 1 when something is not.
-pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
+pub async fn doctor(context: &Context, pipeline: Option<PathBuf>, ca: &BusCaArgs) -> Answer {
     let mut findings = vec![Finding {
         what: "version".to_owned(),
         ok: true,
@@ -53,7 +54,7 @@ pub async fn doctor(context: &Context, pipeline: Option<PathBuf>) -> Answer {
     if let Some(file) = pipeline {
         match broker(&file) {
             None => findings.extend(pipeline::look_at(&file)),
-            Some(address) => findings.extend(look_at_bus(context, address).await),
+            Some(address) => findings.extend(look_at_bus(context, address, ca).await),
         }
     }
     let ok = findings.iter().all(|finding| finding.ok);
@@ -70,8 +71,8 @@ fn broker(said: &Path) -> Option<&str> {
     said.to_str().filter(|said| said.starts_with("amqp://") || said.starts_with("amqps://"))
 }
 
-async fn look_at_bus(context: &Context, address: &str) -> Vec<Finding> {
-    let address: Address = match address.parse() {
+async fn look_at_bus(context: &Context, address: &str, ca: &BusCaArgs) -> Vec<Finding> {
+    let address = match ca.address(address) {
         Ok(address) => address,
         Err(why) => return vec![bad("bus", why)],
     };

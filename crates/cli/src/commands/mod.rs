@@ -125,7 +125,7 @@ async fn asked(context: &Context, command: Command) -> Answer {
         }
         Command::Compact => care::compact(context).await,
         Command::Backup(args) => care::backup(context, args).await,
-        Command::Doctor { pipeline } => doctor::doctor(context, pipeline).await,
+        Command::Doctor { pipeline, ca } => doctor::doctor(context, pipeline, &ca).await,
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::MailWorker { settings } => children::mail(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),

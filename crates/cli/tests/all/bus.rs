@@ -99,7 +99,9 @@ fn a_broker_that_is_not_there_is_told_without_its_password() {
         (&["relay", "--once", "--bus", &url][..], 1, shown.as_str()),
         (&["queues", "list", "x.failed", "--bus", &url], 1, &shown),
         (&["doctor", &url], 1, &shown),
-        (&["relay", "--once", "--bus", &url.replace("amqp", "amqps")], 2, "tunnel"),
+        (&["relay", "--once", "--bus", &url.replace("amqp", "amqps")], 1, &shown.replace("amqp", "amqps")),
+        (&["relay", "--once", "--bus", &url, "--bus-ca", "no.pem"], 2, "amqps://"),
+        (&["relay", "--once", "--bus", &url.replace("amqp", "amqps"), "--bus-ca", "no.pem"], 2, "no.pem"),
         (
             &["relay", "--once", "--bus", &url.replace("amqp", "http")],
             2,

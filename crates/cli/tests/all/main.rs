@@ -10,6 +10,8 @@ mod bus_answers;
 mod bus_faults;
 mod bus_kill;
 mod bus_queues;
+mod bus_service;
+mod bus_tls;
 mod care;
 mod children;
 mod clock;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Place, Server, array, count, one_stage, quick_retry, samples, text};
+use crate::support::{
+    Answer, Place, Server, array, count, one_stage, python_with, quick_retry, samples, text,
+};
 
 /// A client of one server.
 pub struct Client {
@@ -341,22 +342,9 @@ fn the_skill_file_is_printed() {
     assert!(skill.starts_with("---\nname: redrive\n") && skill.contains("--json"), "{skill}");
 }
 
-/// The Python of the environment that `./check test` makes.
-fn python() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
-    let fixed = || cache.unwrap_or_else(home).join("redrive/mcp-2.3.0/bin/python");
-    std::env::var_os("REDRIVE_MCP_PYTHON").map_or_else(fixed, PathBuf::from)
-}
-
 #[test]
 fn a_public_client_shakes_hands_and_calls() {
-    let python = python();
-    assert!(
-        python.exists(),
-        "the public client is not at {}: `./check test` installs it, or name a Python that has `mcp` with REDRIVE_MCP_PYTHON",
-        python.display()
-    );
+    let python = python_with("mcp", "2.3.0", "REDRIVE_MCP_PYTHON");
     let (_server, place) = place();
     place.write("client.py", include_str!("mcp_client.py"));
     let ran = Command::new(python)

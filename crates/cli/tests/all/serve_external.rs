@@ -1,12 +1,12 @@
 //! External workers: they ask `redrive serve` for work over HTTP, and say what became of it.
 
 use std::collections::BTreeMap;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::support::{
-    Daemon, Names, Place, Reply, array, count, key, keys, names, quick_retry, results, text, wait,
+    Daemon, Names, Place, Reply, Script, array, count, key, keys, names, quick_retry, results, text, wait,
 };
 
 /// A place with a pipeline whose one stage external workers do.
@@ -169,24 +169,9 @@ fn workers_that_race_do_every_item_once() {
 }
 
 /// A worker of another language.
-struct Python(Child);
-
-impl Python {
-    fn start(file: &std::path::Path, daemon: &Daemon, token: &str) -> Self {
-        let mut python = Command::new("python3");
-        python
-            .arg(file)
-            .env("REDRIVE_URL", format!("http://{}", daemon.address()))
-            .env("REDRIVE_TOKEN", token);
-        Self(python.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("python3 starts"))
-    }
-}
-
-impl Drop for Python {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn python(file: &Path, daemon: &Daemon, token: &str) -> Script {
+    let url = format!("http://{}", daemon.address());
+    Script::start(Path::new("python3"), file, &[("REDRIVE_URL", &url), ("REDRIVE_TOKEN", token)])
 }
 
 /// Claims with a short lease, says so in a file, and never answers.
@@ -209,7 +194,7 @@ fn a_worker_that_is_killed_with_a_batch_in_hand_counts_a_crash_and_others_do_it(
     let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
     place.write("victim.py", CLAIMS_AND_HANGS);
     hand_in(&daemon, 30);
-    let victim = Python::start(&place.path("victim.py"), &daemon, &token);
+    let victim = python(&place.path("victim.py"), &daemon, &token);
     let mut held = Value::Null;
     wait::until("the victim holds a batch", || {
         let text = std::fs::read_to_string(place.path("claimed.json")).unwrap_or_default();
@@ -239,7 +224,7 @@ fn a_worker_that_is_killed_with_a_batch_in_hand_counts_a_crash_and_others_do_it(
 
 #[test]
 fn the_example_in_python_does_the_work() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let example = root.join("examples/external");
     let place = Place::new();
     std::fs::create_dir(place.path("pipelines")).expect("made");
@@ -247,7 +232,7 @@ fn the_example_in_python_does_the_work() {
     let token =
         place.run(&["token", "create", "wanda", "--role", "worker"]).expect(0).stdout.trim().to_owned();
     let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
-    let worker = Python::start(&example.join("worker.py"), &daemon, &token);
+    let worker = python(&example.join("worker.py"), &daemon, &token);
     let mut items: Vec<Value> = (0..150)
         .map(|n| json!({"payload": {"id": key(n), "text": if n % 2 == 0 { "Great!" } else { "Meh." }}}))
         .collect();

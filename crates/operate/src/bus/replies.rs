@@ -38,6 +38,7 @@ fn fate(view: AnswerView) -> Taken {
     match view.fate {
         Fate::Taken | Fate::Late => Taken::Done,
         Fate::Unknown | Fate::Wrong => Taken::Poison(view.message),
+        Fate::Busy => Taken::Later(view.message),
     }
 }
 

@@ -76,12 +76,17 @@ pub struct Broker {
 impl Broker {
     /// Starts one, and waits until it listens.
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same with further settings.
+    pub fn start_with(settings: &str) -> Self {
         needed_for(&format!("test -x {SERVER} && command -v epmd"), "rabbitmq-server");
         let folder = tempfile::tempdir().expect("a folder");
         let (port, names, dist) = (free_port(), free_port(), free_port());
         let path = |name: &str| folder.path().join(name).display().to_string();
         std::fs::write(folder.path().join("plugins"), "[].\n").expect("written");
-        std::fs::write(folder.path().join("rabbitmq.conf"), CONFIG).expect("written");
+        std::fs::write(folder.path().join("rabbitmq.conf"), format!("{CONFIG}{settings}")).expect("written");
         let env = [
             ("HOME", folder.path().display().to_string()),
             ("ERL_EPMD_PORT", names.to_string()),
@@ -295,6 +300,19 @@ impl Client {
                 let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
                 let put =
                     self.channel.basic_publish("".into(), queue.into(), options, body.as_bytes(), properties);
+                let confirm = put.await.expect("published").await.expect("confirmed");
+                assert!(confirm.is_ack() && confirm.take_message().is_none(), "{queue} is there");
+            }
+        });
+    }
+
+    /// Puts messages into a queue as they came before, as a broker does that delivers twice.
+    pub fn put_again(&self, queue: &str, messages: &[Message]) {
+        self.runtime.block_on(async {
+            for Message { properties, body, .. } in messages {
+                let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+                let put =
+                    self.channel.basic_publish("".into(), queue.into(), options, body, properties.clone());
                 let confirm = put.await.expect("published").await.expect("confirmed");
                 assert!(confirm.is_ack() && confirm.take_message().is_none(), "{queue} is there");
             }

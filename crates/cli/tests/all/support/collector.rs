@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use super::wait;
+use super::{python_with, wait};
 
 /// A request as it came in.
 #[derive(Debug, Clone)]
@@ -83,7 +82,7 @@ impl OtelCollector {
     pub fn read(&self) -> Told {
         let bodies: Vec<Value> =
             self.bodies().iter().map(|body| json!({ "path": body.path, "body": body.body })).collect();
-        let mut child = Command::new(python())
+        let mut child = Command::new(python_with("opentelemetry-proto", "1.45.2", "REDRIVE_OTLP_PYTHON"))
             .args(["-c", include_str!("../otlp_reader.py")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -108,20 +107,6 @@ pub struct Told {
     pub spans: Vec<Value>,
     /// Values of metrics, in the order in which they came.
     pub points: Vec<Value>,
-}
-
-/// The Python of the environment that `./check test` makes.
-fn python() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache");
-    let fixed = || cache.unwrap_or_else(home).join("redrive/opentelemetry-proto-1.45.2/bin/python");
-    let python = std::env::var_os("REDRIVE_OTLP_PYTHON").map_or_else(fixed, PathBuf::from);
-    assert!(
-        python.exists(),
-        "the messages of OTLP are not at {}: `./check test` installs them, or name a Python that has `opentelemetry-proto` with REDRIVE_OTLP_PYTHON",
-        python.display()
-    );
-    python
 }
 
 fn serve(stream: &TcpStream, plan: &Plan, kept: &Mutex<Vec<Body>>) {

@@ -7,6 +7,7 @@ pub mod guest;
 pub mod index;
 pub mod ledger;
 pub mod place;
+pub mod python;
 pub mod rehearsal;
 pub mod server;
 pub mod shifted;
@@ -18,6 +19,7 @@ pub use collector::OtelCollector;
 pub use daemon::{Daemon, Reply};
 pub use ledger::Ledger;
 pub use place::{Place, Ran, Started};
+pub use python::{Script, python_with};
 pub use rehearsal::Rehearsal;
 pub use server::{Answer, Call, Server};
 
