@@ -102,6 +102,7 @@ fn a_broker_is_told_over_tls_only_when_its_certificate_is_believed() {
     certificate(folder, "0");
     broker.stop();
     broker.begin();
+    place.run(&["run", "p.toml", "--new", "--quiet"]).expect(0);
     let ran = relay(&url, &own).expect(1);
     assert!(ran.stderr.contains("has expired") && !ran.stderr.contains(PASSWORD), "{}", ran.stderr);
     place.check();
