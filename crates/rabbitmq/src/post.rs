@@ -1,5 +1,7 @@
 //! Carries letters to the exchange of facts.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use lapin::{BasicProperties, Channel};
 use redrive_engine::env::Env;
@@ -17,16 +19,54 @@ pub struct RabbitPost {
     link: Option<Link>,
     /// A channel on which nothing is under way.
     channel: Option<Channel>,
+    /// Whether what is handed over gets a queue where it leads to none.
+    makes_queues: bool,
 }
 
 impl RabbitPost {
     /// One that publishes to this broker. Nothing is opened yet.
     #[must_use]
     pub fn to(address: Address, env: Env) -> Self {
-        Self { address, env, link: None, channel: None }
+        Self { address, env, link: None, channel: None, makes_queues: false }
     }
 
+    /// Has a queue made for the work of an event that leads to none, so that whoever comes later finds it.
+    #[must_use]
+    pub fn making_queues(self) -> Self {
+        Self { makes_queues: true, ..self }
+    }
+
+    /// Sees to it that what is handed over and led to no queue leads to one when it is tried again.
+    async fn make_queues(&self, letters: &[Letter], sent: &[Sent]) -> Result<BTreeSet<String>> {
+        let mut made = BTreeSet::new();
+        let Some(link) = self.link.as_ref().filter(|_| self.makes_queues) else { return Ok(made) };
+        for (letter, sent) in letters.iter().zip(sent) {
+            let is_lost = letter.answered && *sent == Sent::Unroutable;
+            if is_lost && !made.contains(&letter.event) {
+                link.need_work_queue(&letter.event).await?;
+                made.insert(letter.event.clone());
+            }
+        }
+        Ok(made)
+    }
+
+    /// Publishes letters, and once more those for which a queue had to be made.
     async fn publish(&mut self, letters: &[Letter]) -> Result<Vec<Sent>> {
+        let mut sent = self.publish_once(letters).await?;
+        let made = self.make_queues(letters, &sent).await?;
+        if made.is_empty() {
+            return Ok(sent);
+        }
+        let is_again = |at: &usize| letters[*at].answered && made.contains(&letters[*at].event);
+        let again: Vec<usize> = (0..letters.len()).filter(|at| sent[*at] == Sent::Unroutable).filter(is_again).collect();
+        let anew: Vec<Letter> = again.iter().map(|at| letters[*at].clone()).collect();
+        for (at, anew) in again.into_iter().zip(self.publish_once(&anew).await?) {
+            sent[at] = anew;
+        }
+        Ok(sent)
+    }
+
+    async fn publish_once(&mut self, letters: &[Letter]) -> Result<Vec<Sent>> {
         let env = self.env.clone();
         let (link, channel) = self.ready().await?;
         let parcels = letters.iter().map(parcel).collect();

@@ -9,7 +9,7 @@ use redrive_rabbitmq::Address;
 /// Where the bus is. It is a text until it is used: what is wrong with it has to be told without repeating it.
 #[derive(Clone, ClapArgs)]
 pub struct BusArgs {
-    /// A RabbitMQ broker to pass facts on to and take items from: amqp://USER:PASSWORD@HOST:5672/VHOST
+    /// A RabbitMQ broker to tell and to hear: amqp://USER:PASSWORD@HOST:5672/VHOST
     #[arg(long, env = "REDRIVE_BUS", hide_env_values = true, value_name = "URL", help_heading = "Bus")]
     bus: Option<String>,
 }
