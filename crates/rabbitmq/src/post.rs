@@ -19,56 +19,33 @@ pub struct RabbitPost {
     link: Option<Link>,
     /// A channel on which nothing is under way.
     channel: Option<Channel>,
-    /// Whether what is handed over gets a queue where it leads to none.
-    makes_queues: bool,
+    /// Events whose work has a queue, as far as is known of this connection.
+    queues: BTreeSet<String>,
 }
 
 impl RabbitPost {
     /// One that publishes to this broker. Nothing is opened yet.
     #[must_use]
     pub fn to(address: Address, env: Env) -> Self {
-        Self { address, env, link: None, channel: None, makes_queues: false }
+        Self { address, env, link: None, channel: None, queues: BTreeSet::new() }
     }
 
-    /// Has a queue made for the work of an event that leads to none, so that whoever comes later finds it.
-    #[must_use]
-    pub fn making_queues(self) -> Self {
-        Self { makes_queues: true, ..self }
-    }
-
-    /// Sees to it that what is handed over and led to no queue leads to one when it is tried again.
-    async fn make_queues(&self, letters: &[Letter], sent: &[Sent]) -> Result<BTreeSet<String>> {
-        let mut made = BTreeSet::new();
-        let Some(link) = self.link.as_ref().filter(|_| self.makes_queues) else { return Ok(made) };
-        for (letter, sent) in letters.iter().zip(sent) {
-            let is_lost = letter.answered && *sent == Sent::Unroutable;
-            if is_lost && !made.contains(&letter.event) {
+    /// Sees to it that work leads to its queue before it is told: others who listen would have it forgotten before anybody does it.
+    async fn make_queues(&mut self, letters: &[Letter]) -> Result<()> {
+        for letter in letters.iter().filter(|letter| letter.is_work) {
+            if let Some(link) = self.link.as_ref().filter(|_| !self.queues.contains(&letter.event)) {
                 link.need_work_queue(&letter.event).await?;
-                made.insert(letter.event.clone());
+                self.queues.insert(letter.event.clone());
             }
         }
-        Ok(made)
+        Ok(())
     }
 
-    /// Publishes letters, and once more those for which a queue had to be made.
     async fn publish(&mut self, letters: &[Letter]) -> Result<Vec<Sent>> {
-        let mut sent = self.publish_once(letters).await?;
-        let made = self.make_queues(letters, &sent).await?;
-        if made.is_empty() {
-            return Ok(sent);
-        }
-        let is_again = |at: &usize| letters[*at].answered && made.contains(&letters[*at].event);
-        let again: Vec<usize> = (0..letters.len()).filter(|at| sent[*at] == Sent::Unroutable).filter(is_again).collect();
-        let anew: Vec<Letter> = again.iter().map(|at| letters[*at].clone()).collect();
-        for (at, anew) in again.into_iter().zip(self.publish_once(&anew).await?) {
-            sent[at] = anew;
-        }
-        Ok(sent)
-    }
-
-    async fn publish_once(&mut self, letters: &[Letter]) -> Result<Vec<Sent>> {
         let env = self.env.clone();
-        let (link, channel) = self.ready().await?;
+        let channel = self.ready().await?;
+        self.make_queues(letters).await?;
+        let Some(link) = &self.link else { return Err("the connection is gone".to_owned()) };
         let parcels = letters.iter().map(parcel).collect();
         let confirmed = publish(link, &channel, parcels, &env).await?;
         let sent = letters.iter().zip(&confirmed.acked).map(|(letter, acked)| match acked {
@@ -76,15 +53,22 @@ impl RabbitPost {
             true => Sent::Taken,
             false => Sent::Refused,
         });
-        let sent = sent.collect();
+        let sent: Vec<Sent> = sent.collect();
+        if letters.iter().zip(&sent).any(|(letter, sent)| letter.is_work && *sent == Sent::Unroutable) {
+            // Somebody has removed its queue.
+            self.queues.clear();
+        }
         self.channel = Some(channel);
         Ok(sent)
     }
 
-    /// The connection, and the channel, which is taken out until what is published on it is confirmed.
-    async fn ready(&mut self) -> Result<(&Link, Channel)> {
+    /// Sees to it that there is a connection; the channel, which is taken out until what is published on it is confirmed.
+    async fn ready(&mut self) -> Result<Channel> {
         if self.link.as_ref().is_some_and(|link| !link.is_open()) {
             (self.link, self.channel) = (None, None);
+        }
+        if self.link.is_none() {
+            self.queues.clear();
         }
         let link = match &mut self.link {
             Some(link) => link,
@@ -95,11 +79,11 @@ impl RabbitPost {
             return Err(link.is_short());
         }
         match self.channel.take() {
-            Some(channel) if channel.status().connected() => Ok((link, channel)),
+            Some(channel) if channel.status().connected() => Ok(channel),
             Some(_) | None => {
                 let channel = link.confirmed_channel().await?;
                 link.declare_exchange(&channel).await?;
-                Ok((link, channel))
+                Ok(channel)
             }
         }
     }

@@ -40,7 +40,7 @@ pub async fn answers(floor: Floor, address: Address, stop: watch::Receiver<bool>
 }
 
 /// Stands by work on pipelines whose stages are told as events: passes facts on and takes answers until it is told to stop, and passes on
-/// what there is then. Facts of these pipelines that lead to no queue are dropped; what is handed over gets a queue instead.
+/// what there is then. Facts of these pipelines that lead to no queue are dropped, but not what is handed over.
 pub async fn stand_by(floor: Floor, pipelines: &[&str], address: Address, stop: watch::Receiver<bool>) {
     tokio::join!(
         pass_on(floor.clone(), pipelines, address.clone(), stop.clone()),
@@ -77,9 +77,6 @@ async fn pass_on(floor: Floor, casual: &[&str], address: Address, mut stop: watc
         }
     };
     let mut post = RabbitPost::to(address.clone(), env.clone());
-    if !casual.is_empty() {
-        post = post.making_queues();
-    }
     let mut down = false;
     while !*stop.borrow() {
         let stamp = relay.stamp().await;

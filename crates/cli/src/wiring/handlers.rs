@@ -102,16 +102,10 @@ impl Wiring for Handlers {
             _ => Vec::new(),
         };
         let secrets = Secrets::new(secrets.iter().map(|(_, value)| value.as_str()));
-        let decoder = Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None };
-        let reply = decoder.read_result(result, item)?;
-        match (&stage.kind, &reply) {
-            (StageKind::Mail { .. }, ItemReply::Output(Some(thread))) => {
-                let read = mail::MailPayload::read(thread);
-                read.map_err(|error| format!("the summary is no text: {error}"))?;
-            }
-            _ => {}
+        if matches!(stage.kind, StageKind::Chat { json: false, .. } | StageKind::Mail { .. }) {
+            is_text(result)?;
         }
-        Ok(reply)
+        Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_result(result, item)
     }
 
     fn query_embedder(&self, def: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
@@ -139,6 +133,18 @@ impl Wiring for Handlers {
     fn standard_input(&self) -> Option<Box<dyn Read + Send>> {
         Some(Box::new(std::io::stdin()))
     }
+}
+
+/// Sees to it that the output of an answer, where it has one, is a text.
+fn is_text(result: &RawValue) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct Output {
+        #[serde(default)]
+        #[expect(dead_code, reason = "only its form is looked at")]
+        output: Option<String>,
+    }
+    let read = serde_json::from_str::<Output>(result.get());
+    read.map(drop).map_err(|error| format!("the output is no text: {error}"))
 }
 
 /// Where the output of an answer that comes later is put into the payload; `None` replaces the payload.

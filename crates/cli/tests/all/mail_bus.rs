@@ -57,11 +57,11 @@ fn services_make_of_mail_what_one_process_does_and_whoever_comes_late_finds_the_
     mail(&alone, &["list.mbox"], 0);
     let (client, place) = (broker.client(), bus(&broker));
     place.write("list.mbox", EXAMPLE);
-    // No queue is bound and nobody is there: the archive waits, and so does the word of it.
+    client.bind("all", &["#"], &[]);
+    // Nobody is there to do it: the archive waits, and so does the word of it, whoever else hears it.
     let first = mail(&place, &["list.mbox", "--max-wait", "1s"], 3);
     assert_eq!((count(&first["awaited"]), &first["status"]), (1, &"partially_completed".into()), "{first:#}");
     assert_eq!(client.count("redrive.work.archive.ingested"), 1);
-    client.bind("all", &["#"], &[]);
     let services = services(&place);
     let second = mail(&place, &["list.mbox"], 0);
     assert_eq!(threads(&place), threads(&alone));
@@ -159,17 +159,17 @@ fn a_message_that_no_service_can_read_is_dead_with_its_reason_and_that_is_told()
 
 #[test]
 fn summaries_may_come_from_services_of_others() {
+    const ASKED: &str = "redrive.work.summarization.requested";
     let broker = Broker::start();
     let client = broker.client();
-    client.bind("summariser", &["summarization.requested"], &[]);
     for (more, by) in [(&[] as &[&str], "service"), (&["--chat", "http://127.0.0.1:9", "--chat-model", "m"], "m")] {
         let place = bus(&broker);
         place.write("list.mbox", archive());
         let ours: Vec<Started> = EVENTS[..3].iter().map(|event| service(&place, event)).collect();
         let args: Vec<&str> = ["mail", "list.mbox", "--json"].iter().chain(more).copied().collect();
         let mailer = place.start(&args);
-        wait::until("threads are handed over", || client.count("summariser") == 3);
-        let asked = client.drain("summariser");
+        wait::until("threads are handed over", || client.has(ASKED) && client.count(ASKED) == 3);
+        let asked = client.drain(ASKED);
         let answer = |message: &Message, said: Value| {
             json!({"token": message.json()["token"], "result": {"output": said}}).to_string()
         };

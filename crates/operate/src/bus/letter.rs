@@ -34,6 +34,8 @@ pub struct Letter {
     pub body: Vec<u8>,
     /// Whether whoever hears it is asked for an answer.
     pub answered: bool,
+    /// Whether it is the work of an event that a stage is told as, for which there has to be a queue.
+    pub is_work: bool,
     /// What it is about.
     pub(super) subject: Subject,
     /// The pipeline, while its run is known.
@@ -144,8 +146,9 @@ fn letter(store: StoreId, kept: &KeptFact, names: Option<&Names>) -> Result<Lett
     let subject = Subject::of(&kept.fact);
     let event = event.to_owned();
     let (answered, pipeline) = (token.is_some(), pipeline.map(str::to_owned));
+    let is_work = answered && names.is_some_and(|names| names.told.contains(&event));
     let id = kept.message_id(store);
-    Ok(Letter { fact: kept.id, id, event, at: *at, body, answered, subject, pipeline })
+    Ok(Letter { fact: kept.id, id, event, at: *at, body, answered, is_work, subject, pipeline })
 }
 
 #[cfg(test)]
