@@ -124,8 +124,9 @@ pub(crate) async fn take_replies(
     replies: Vec<(AnswerToken, ItemReply, Option<Usage>)>,
 ) -> Result<AnswersTaken> {
     floor.require(Role::Worker)?;
-    let all = replies.into_iter().map(|(token, reply, usage)| {
-        Brought { token: token.to_string(), said: Said::Reply(Box::new(reply), usage) }
+    let all = replies.into_iter().map(|(token, reply, usage)| Brought {
+        token: token.to_string(),
+        said: Said::Reply(Box::new(reply), usage),
     });
     settle(floor, all.collect()).await
 }

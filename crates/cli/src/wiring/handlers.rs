@@ -154,9 +154,8 @@ fn answered_at(stage: &StageDef) -> Result<Option<String>, String> {
         | StageKind::Command { output, .. }
         | StageKind::Event { output, .. } => Ok(output.clone()),
         StageKind::Chat { output, .. } => Ok(Some(output.clone())),
-        StageKind::Embed { output, index: false, .. } | StageKind::EmbedBuiltin { output, index: false, .. } => {
-            Ok(Some(output.clone()))
-        }
+        StageKind::Embed { output, index: false, .. }
+        | StageKind::EmbedBuiltin { output, index: false, .. } => Ok(Some(output.clone())),
         StageKind::Mail { step: MailStep::Summarise } => Ok(Some("/answer".to_owned())),
         _ if stage.event.is_some() => {
             let message = "what it makes goes into the index; `redrive work --event` does it";

@@ -58,7 +58,8 @@ fn a_stage_over_the_bus_is_told_by_its_name_and_answered_by_a_queue_once() {
     let failed = json!({"error": {"class": "retryable", "message": "no dictionary"}});
     client.put(ANSWERS, &[&answer(first, &failed)], &[]);
     let done = |message: &Message| answer(message, &json!({"output": {"said": message.json()["key"]}}));
-    let answers: Vec<String> = messages[1..].iter().flat_map(|message| [done(message), done(message)]).collect();
+    let answers: Vec<String> =
+        messages[1..].iter().flat_map(|message| [done(message), done(message)]).collect();
     client.put(ANSWERS, &answers.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
     let again = told(&client, 1);
     assert_eq!((again.len(), &again[0].json()["key"]), (1, &body["key"]));
@@ -67,7 +68,8 @@ fn a_stage_over_the_bus_is_told_by_its_name_and_answered_by_a_queue_once() {
     daemon.kill();
     client.put(ANSWERS, &[&answer(first, &json!({"output": "late"})), &done(&again[0])], &[]);
     let nobody = messages[1].json()["token"].to_string().replace(|c: char| c.is_ascii_digit(), "0");
-    let poison = ["no JSON", "{\"token\":\"x\"}", &format!("{{\"token\":{nobody},\"result\":{{\"output\":1}}}}")];
+    let poison =
+        ["no JSON", "{\"token\":\"x\"}", &format!("{{\"token\":{nobody},\"result\":{{\"output\":1}}}}")];
     client.put(ANSWERS, &poison, &[]);
     daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
     let report = daemon.until("/v1/runs/r1", |report| count(&report["counts"]["succeeded"]) == 40);

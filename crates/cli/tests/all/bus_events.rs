@@ -1,10 +1,10 @@
 //! Any stage can be told as an event, and a process of its own does its work.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::support::server::{Answer, failed, passed};
+use crate::support::server::{Answer, Item, failed, passed};
 use crate::support::{Broker, Daemon, Place, Server, count, key, quick_retry, results, wait};
 
 const ITEMS: usize = 60;
@@ -25,16 +25,21 @@ fn place(url: &str, stage: &str) -> Place {
 fn a_service_calls_for_what_it_hears_and_what_is_turned_away_or_fails_goes_on_under_the_policy() {
     let broker = Broker::start();
     broker.client().bind("others", &["#"], &[]);
-    let calls = AtomicUsize::new(0);
+    let (calls, failed_once) = (AtomicUsize::new(0), AtomicBool::new(false));
     // The first call is turned away as a whole; later one item fails once, another for good, and one makes its whole batch fail.
     let server = Server::start(move |call| match calls.fetch_add(1, Ordering::SeqCst) {
         0 => Answer::Http(429, vec![("Retry-After", "1".to_owned())], String::new()),
         _ if call.items.iter().any(|item| item.key == key(9)) => Answer::status(422, "poison"),
-        _ => Answer::results(&call.items.iter().map(|item| match item.attempt {
-            _ if item.key == key(3) => failed(item, "final", "never"),
-            1 if item.key == key(5) => failed(item, "retryable", "not now"),
-            _ => passed(item),
-        }).collect::<Vec<Value>>()),
+        _ => {
+            let result = |item| match item {
+                Item { key: name, .. } if *name == key(3) => failed(item, "final", "never"),
+                Item { key: name, .. } if *name == key(5) && !failed_once.swap(true, Ordering::SeqCst) => {
+                    failed(item, "retryable", "not now")
+                }
+                _ => passed(item),
+            };
+            Answer::results(&call.items.iter().map(result).collect::<Vec<Value>>())
+        }
     });
     let stage = format!("{}\nbatch = 16\nconcurrency = 2\nevent = \"call.wanted\"", server.stage());
     let place = place(&broker.url(), &stage);
@@ -70,7 +75,10 @@ fn what_has_no_meaning_with_an_event_is_refused() {
         ("kind = \"http\"\nurl = \"http://a.example\"\nevent = \"A b\"", "event"),
         ("kind = \"http\"\nurl = \"http://a.example\"\nevent = \"a.b\"\ndefer = true", "defer"),
     ] {
-        place.write("p.toml", format!("name = \"p\"\n[source]\npath = \"in.jsonl\"\n[[stage]]\nname = \"s\"\n{stage}\n"));
+        place.write(
+            "p.toml",
+            format!("name = \"p\"\n[source]\npath = \"in.jsonl\"\n[[stage]]\nname = \"s\"\n{stage}\n"),
+        );
         place.write("in.jsonl", "");
         let ran = place.run(&["run", "p.toml"]).expect(2);
         assert!(ran.stderr.contains(&format!("stage.s.{key}")), "{stage}: {}", ran.stderr);

@@ -47,7 +47,10 @@ fn told(client: &Client, queue: &str) -> BTreeMap<String, Vec<Message>> {
 }
 
 fn attempts(place: &Place) -> u64 {
-    array(&place.json(&["runs"])["runs"]).iter().map(|run| count(&place.json(&["show", &text(&run["run"])])["attempts"]["total"])).sum()
+    array(&place.json(&["runs"])["runs"])
+        .iter()
+        .map(|run| count(&place.json(&["show", &text(&run["run"])])["attempts"]["total"]))
+        .sum()
 }
 
 #[test]
@@ -89,7 +92,11 @@ fn services_make_of_mail_what_one_process_does_and_whoever_comes_late_finds_the_
         wait::until("the rest is done with", || client.count(&queue) == 0);
     }
     let third = mail(&place, &["list.mbox"], 0);
-    assert_eq!((count(&third["attempts"]["total"]), &third["mail"]["summaries"]), (0, &Value::Null), "{third:#}");
+    assert_eq!(
+        (count(&third["attempts"]["total"]), &third["mail"]["summaries"]),
+        (0, &Value::Null),
+        "{third:#}"
+    );
     assert_eq!(attempts(&place), before);
     end(services);
     place.check();
@@ -147,10 +154,18 @@ fn a_message_that_no_service_can_read_is_dead_with_its_reason_and_that_is_told()
     place.write("only.mbox", poison.replace("only text", "only another text"));
     let services = services(&place);
     let report = mail(&place, &["list.mbox", "only.mbox"], 3);
-    assert_eq!((count(&report["mail"]["taken_in"]), count(&report["mail"]["failed_messages"])), (5, 2), "{report:#}");
+    assert_eq!(
+        (count(&report["mail"]["taken_in"]), count(&report["mail"]["failed_messages"])),
+        (5, 2),
+        "{report:#}"
+    );
     let dead = place.dead();
     let of_messages: Vec<&Value> = dead.iter().filter(|dead| dead["stage"] == "message").collect();
-    assert!(of_messages.len() == 2 && of_messages.iter().all(|dead| text(&dead["message"]).contains("no headers")), "{dead:#?}");
+    assert!(
+        of_messages.len() == 2
+            && of_messages.iter().all(|dead| text(&dead["message"]).contains("no headers")),
+        "{dead:#?}"
+    );
     wait::until("all are told", || client.count("failed") >= 3);
     let told = told(&client, "failed");
     let told: BTreeMap<&str, usize> = told.iter().map(|(name, all)| (name.as_str(), all.len())).collect();
@@ -164,7 +179,9 @@ fn summaries_may_come_from_services_of_others() {
     const ASKED: &str = "redrive.work.summarization.requested";
     let broker = Broker::start();
     let client = broker.client();
-    for (more, by) in [(&[] as &[&str], "service"), (&["--chat", "http://127.0.0.1:9", "--chat-model", "m"], "m")] {
+    for (more, by) in
+        [(&[] as &[&str], "service"), (&["--chat", "http://127.0.0.1:9", "--chat-model", "m"], "m")]
+    {
         let place = bus(&broker);
         place.write("list.mbox", archive());
         let ours: Vec<Started> = EVENTS[..3].iter().map(|event| service(&place, event)).collect();
@@ -196,7 +213,9 @@ fn a_growing_archive_is_followed_with_services() {
     place.write("list.mbox", archive());
     let mut watching = place.start(&["mail", "list.mbox", "--watch"]);
     let services = services(&place);
-    place.until_json(&["runs"], |runs| array(&runs["runs"]).iter().any(|run| run["pipeline"] == "mail-threads"));
+    place.until_json(&["runs"], |runs| {
+        array(&runs["runs"]).iter().any(|run| run["pipeline"] == "mail-threads")
+    });
     wait::until("it is summarised", || by_first(&place).len() == 3);
     let more = message("a3", &["a2"], "Re: The walrus leaks", 10, "The walrus is bounded now.");
     place.write("list.mbox", archive() + &more);

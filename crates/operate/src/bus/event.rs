@@ -147,7 +147,7 @@ mod tests {
             event(Some("mail-threads"), Some("summarise"), FactKind::Redriven, &[]),
             "summarization.requested"
         );
-        assert_eq!(event(Some("mail-threads"), Some("keep"), FactKind::Succeeded), "summary.complete");
+        assert_eq!(event(Some("mail-threads"), Some("keep"), FactKind::Succeeded, &[]), "summary.complete");
     }
 
     #[test]
@@ -161,8 +161,7 @@ mod tests {
         };
         let (mail, threads) = settings.definitions(&["a.mbox".to_owned()]).expect("valid");
         for definition in [&mail, &threads] {
-            let told: Vec<String> =
-                definition.all_stages().filter_map(|stage| stage.event.clone()).collect();
+            let told: Vec<String> = definition.all_stages().filter_map(|stage| stage.event.clone()).collect();
             for stage in stages(definition) {
                 let named = |kind| event(Some(&definition.name), Some(stage), kind, &told);
                 assert_eq!(named(FactKind::Admitted), "item.admitted", "{stage}");

@@ -123,9 +123,9 @@ fn letter(store: StoreId, kept: &KeptFact, names: Option<&Names>) -> Result<Lett
     let pipeline = names.map(|names| names.pipeline.as_str());
     let stage = names.zip(*stage).and_then(|(names, stage)| names.stages.get(stage.index()));
     let stage = stage.map(String::as_str);
-    let event = route.as_deref().unwrap_or_else(|| {
-        event(pipeline, stage, *kind, names.map_or(&[], |names| names.told.as_slice()))
-    });
+    let event = route
+        .as_deref()
+        .unwrap_or_else(|| event(pipeline, stage, *kind, names.map_or(&[], |names| names.told.as_slice())));
     let body = Body {
         event,
         fact: *kind,
@@ -176,8 +176,12 @@ mod tests {
             route: None,
         };
         let kept = KeptFact { id: FactId(9), fact };
-        let names =
-            Names { edition: 0, pipeline: "p".to_owned(), stages: vec!["a".to_owned(), "b".to_owned()], told: vec![] };
+        let names = Names {
+            edition: 0,
+            pipeline: "p".to_owned(),
+            stages: vec!["a".to_owned(), "b".to_owned()],
+            told: vec![],
+        };
         let told = letter(StoreId(1), &kept, Some(&names)).expect("written");
         assert_eq!((told.id.as_str(), told.event.as_str()), ("0000000000000001-9", "item.dead"));
         let body: Value = serde_json::from_slice(&told.body).expect("JSON");

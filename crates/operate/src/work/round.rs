@@ -64,7 +64,8 @@ impl Round<'_> {
         });
         let passing_on = tokio::spawn(pass_on(self.stopped.clone(), closer.clone()));
         let WorkSettings { lease, max_wait, answers_within, full_disk } = self.settings;
-        let settings = Settings { lease, max_wait, answers_within, full_disk, looks_again, ..Settings::default() };
+        let settings =
+            Settings { lease, max_wait, answers_within, full_disk, looks_again, ..Settings::default() };
         let session = Session {
             store: self.store.clone(),
             recipe: self.recipe.clone(),
