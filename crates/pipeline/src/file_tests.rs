@@ -218,11 +218,16 @@ fn mistakes_in_a_stage_are_told_with_line_and_key() {
     let table = [
         (
             "kind = \"htpp\"",
-            "p.toml:4: stage.s.kind: unknown kind \"htpp\"; available are http, command, external, embed, chat, filter, pass",
+            "p.toml:4: stage.s.kind: unknown kind \"htpp\"; available are http, command, external, event, embed, chat, filter, pass",
+        ),
+        ("kind = \"event\"\nqueue = \"q\"", "p.toml:2: stage.s.event: missing"),
+        (
+            "kind = \"pass\"\nevent = \"a.b\"",
+            "p.toml:5: stage.s.event: a stage of kind \"pass\" is not handed over as an event",
         ),
         (
-            "kind = \"event\"\nqueue = \"q\"",
-            "p.toml:4: stage.s.kind: \"event\" is not available in this version",
+            "kind = \"command\"\ncommand = [\"x\"]\nevent = \"A\"",
+            "p.toml:6: stage.s.event: \"A\" is no name of an event",
         ),
         ("", "p.toml:2: stage.s.kind: missing"),
         ("kin = \"pass\"", "p.toml:4: stage.s.kin: unknown key (did you mean \"kind\"?)"),

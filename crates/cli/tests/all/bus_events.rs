@@ -31,12 +31,12 @@ fn a_service_calls_for_what_it_hears_and_what_is_turned_away_or_fails_goes_on_un
         0 => Answer::Http(429, vec![("Retry-After", "1".to_owned())], String::new()),
         _ if call.items.iter().any(|item| item.key == key(9)) => Answer::status(422, "poison"),
         _ => {
-            let result = |item| match item {
-                Item { key: name, .. } if *name == key(3) => failed(item, "final", "never"),
-                Item { key: name, .. } if *name == key(5) && !failed_once.swap(true, Ordering::SeqCst) => {
+            let result = |item: &Item| match () {
+                () if item.key == key(3) => failed(item, "final", "never"),
+                () if item.key == key(5) && !failed_once.swap(true, Ordering::SeqCst) => {
                     failed(item, "retryable", "not now")
                 }
-                _ => passed(item),
+                () => passed(item),
             };
             Answer::results(&call.items.iter().map(result).collect::<Vec<Value>>())
         }
