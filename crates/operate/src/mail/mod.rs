@@ -11,7 +11,7 @@ mod threads;
 
 pub use mailer::{MailPass, Mailer};
 pub use report::{MailFigures, MailReport, ThreadRun};
-pub use settings::{Chat, EVENTS, MailSettings, PIPELINE, THREADS_PIPELINE};
+pub use settings::{Chat, MailSettings, PIPELINE, THREADS_PIPELINE};
 pub use threads::{
     ThreadList, ThreadMessage, ThreadRequest, ThreadSummary, ThreadView, ThreadsRequest, thread, threads,
 };

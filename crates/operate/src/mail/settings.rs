@@ -14,9 +14,6 @@ pub const PIPELINE: &str = "mail";
 /// The name of the pipeline of threads.
 pub const THREADS_PIPELINE: &str = "mail-threads";
 
-/// The events that stages are told as, where services of their own do them.
-pub const EVENTS: [&str; 4] = [ARCHIVE_INGESTED, JSON_PARSED, CHUNKS_PREPARED, SUMMARIZATION_REQUESTED];
-
 /// What a chat model is told.
 const PROMPT: &str = "Summarise this mail thread in at most five sentences: what it is about, what was found, what was decided. Say only what is in the \
 messages. After each sentence, name the messages that it rests on by their numbers in brackets, for example [2].\n\n{/text}";
