@@ -9,6 +9,7 @@ use redrive_core::answer::AnswerToken;
 use redrive_core::event::ItemReply;
 use redrive_core::id::{ContentHash, ItemId, RunId, StageNo};
 use redrive_core::item::{Item, Payload};
+use redrive_core::usage::Usage;
 use redrive_engine::admin::{self, AnswerRules, Answered};
 use redrive_engine::handler::Input;
 use redrive_pipeline::StageDef;
@@ -26,7 +27,7 @@ pub const MOST_ANSWERS: usize = 1_000;
 /// looked after.
 const TRIES: usize = 10;
 /// Most bytes of contents that are read at a time.
-const CONTENTS: usize = 64 << 20;
+pub(crate) const CONTENTS: usize = 64 << 20;
 
 /// An answer.
 #[derive(Debug, Deserialize)]
@@ -122,6 +123,41 @@ pub async fn take(floor: &Floor, request: Answers) -> Result<AnswersTaken> {
             all.len()
         )));
     }
+    let all = all.into_iter().map(|Answer { token, result }| Brought { token, said: Said::Result(result) });
+    settle(floor, all.collect()).await
+}
+
+/// Takes replies of handlers that somebody called for items that were handed over; what became of each, in their order.
+///
+/// # Errors
+/// When whoever asks may not work, or the store fails.
+pub(crate) async fn take_replies(
+    floor: &Floor,
+    replies: Vec<(AnswerToken, ItemReply, Option<Usage>)>,
+) -> Result<AnswersTaken> {
+    floor.require(Role::Worker)?;
+    let all = replies.into_iter().map(|(token, reply, usage)| Brought {
+        token: token.to_string(),
+        said: Said::Reply(Box::new(reply), usage),
+    });
+    settle(floor, all.collect()).await
+}
+
+/// An answer, as somebody brings it.
+struct Brought {
+    token: String,
+    said: Said,
+}
+
+/// What an answer says.
+enum Said {
+    /// A result in the words of the handler protocol.
+    Result(Box<RawValue>),
+    /// What a handler of this program replied, and what that took.
+    Reply(Box<ItemReply>, Option<Usage>),
+}
+
+async fn settle(floor: &Floor, all: Vec<Brought>) -> Result<AnswersTaken> {
     let runs = Runs::of(&*floor.store);
     let mut views: Vec<Option<AnswerView>> = all.iter().map(|_| None).collect();
     let mut open: Vec<usize> = (0..all.len()).collect();
@@ -142,7 +178,7 @@ pub async fn take(floor: &Floor, request: Answers) -> Result<AnswersTaken> {
 async fn round(
     floor: &Floor,
     runs: &Runs<'_>,
-    all: &[Answer],
+    all: &[Brought],
     open: Vec<usize>,
     views: &mut [Option<AnswerView>],
 ) -> Result<Vec<usize>> {
@@ -199,7 +235,7 @@ enum Read {
 }
 
 /// Reads what an answer is for and what it says.
-async fn read(floor: &Floor, runs: &Runs<'_>, answer: &Answer) -> Result<Read> {
+async fn read(floor: &Floor, runs: &Runs<'_>, answer: &Brought) -> Result<Read> {
     let view = |fate, item, message: String| {
         let token = answer.token.chars().take(200).collect();
         Ok(Read::Told(AnswerView { token, fate, item, message }))
@@ -227,17 +263,23 @@ async fn read(floor: &Floor, runs: &Runs<'_>, answer: &Answer) -> Result<Read> {
         },
         _ => return Ok(Read::Again),
     };
-    let input = Input {
-        attempt: item.attempt,
-        token,
-        handed: item.handed.clone(),
-        ..Input::new(item.id, item.key.clone(), payload.clone(), work(&item, &stage.name, &payload))
+    let (said, usage) = match &answer.said {
+        Said::Reply(reply, usage) => (Ok((**reply).clone()), *usage),
+        Said::Result(result) => {
+            let input = Input {
+                attempt: item.attempt,
+                token,
+                handed: item.handed.clone(),
+                ..Input::new(item.id, item.key.clone(), payload.clone(), work(&item, &stage.name, &payload))
+            };
+            (floor.wiring.read_answer(stage, &input, result), None)
+        }
     };
-    match floor.wiring.read_answer(stage, &input, &answer.result) {
+    match said {
         Ok(ItemReply::HandedOver(_) | ItemReply::TurnedAway { .. }) => {
             view(Fate::Wrong, Some(item.id), "an answer does not defer its item again".to_owned())
         }
-        Ok(reply) => Ok(Read::Answer(Box::new(Answered { item, payload, reply }))),
+        Ok(reply) => Ok(Read::Answer(Box::new(Answered { item, payload, reply, usage }))),
         Err(wrong) => view(Fate::Wrong, Some(item.id), wrong),
     }
 }
@@ -247,7 +289,7 @@ fn work(item: &Item, stage: &str, payload: &Payload) -> String {
     ContentHash::of(&[&item.id.0, stage.as_bytes(), payload]).to_string()
 }
 
-async fn find(floor: &Floor, id: ItemId) -> Result<Option<Item>> {
+pub(crate) async fn find(floor: &Floor, id: ItemId) -> Result<Option<Item>> {
     let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };
     Ok(floor.store.items(ItemQuery { filter, after: None, limit: 1 }).await?.into_iter().next())
 }
@@ -263,7 +305,7 @@ fn late(token: &AnswerToken, item: &Item) -> String {
     format!("{what}; the item is {now} now. Nothing was changed")
 }
 
-fn busy(answer: &Answer) -> AnswerView {
+fn busy(answer: &Brought) -> AnswerView {
     let message = "its item changes all the time; bring it again. Nothing was changed".to_owned();
     let item = answer.token.parse::<AnswerToken>().ok().map(|token| token.item);
     AnswerView { token: answer.token.clone(), fate: Fate::Busy, item, message }

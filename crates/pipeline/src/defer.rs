@@ -1,4 +1,4 @@
-//! How a stage waits for answers that come later: `defer` and `stuck_after`.
+//! How a stage waits for answers that come later: `event`, `defer` and `stuck_after`.
 
 use std::time::Duration;
 
@@ -12,16 +12,45 @@ const STUCK_AFTER_MAX: Duration = Duration::from_secs(365 * 24 * 3_600);
 const EVERY: Duration = Duration::from_secs(5);
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
-/// Reads how a stage of this kind waits; none where every call answers for its items.
-pub(crate) fn read(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Option<DeferDef> {
-    if let StageKind::Event { .. } = kind {
+/// Reads the name of the event by which others do what a stage of this kind does; none where it is done by whoever works on the run.
+pub(crate) fn event(kind: &StageKind, table: &mut Table<'_, '_>, report: &mut Report<'_>) -> Option<String> {
+    match kind {
+        StageKind::Http { .. }
+        | StageKind::Command { .. }
+        | StageKind::Embed { .. }
+        | StageKind::EmbedBuiltin { .. }
+        | StageKind::Chat { .. }
+        | StageKind::Parse { .. }
+        | StageKind::Mail { .. } => table.take("event").and_then(|node| node.parsed(report, scalar::event)),
+        // It has read the key already.
+        StageKind::Event { .. } => None,
+        StageKind::External { .. }
+        | StageKind::Filter { .. }
+        | StageKind::Pass
+        | StageKind::Upsert
+        | StageKind::Publish => {
+            let message = format!("a stage of kind {:?} is not handed over as an event", kind.name());
+            table.refuse(&["event"], &message, "leave it out", report);
+            None
+        }
+    }
+}
+
+/// Reads how a stage of this kind waits; none where every call answers for its items. `told`: it is handed over as an event.
+pub(crate) fn read(
+    kind: &StageKind,
+    told: bool,
+    table: &mut Table<'_, '_>,
+    report: &mut Report<'_>,
+) -> Option<DeferDef> {
+    if told || matches!(kind, StageKind::Event { .. }) {
         table.refuse(&["defer"], "an event is answered later in any case", "leave it out", report);
         return Some(DeferDef { stuck_after: stuck_after(table, report), callback: None, poll: None });
     }
     let node = table.take("defer");
     let asked = node.as_ref().and_then(|node| asked(kind, node, report));
     if asked.is_none() {
-        let remedy = "answers come later only with defer = true, or with kind = \"event\"";
+        let remedy = "answers come later only with defer = true, event = \"…\", or kind = \"event\"";
         table.refuse(&["stuck_after"], "unknown key", remedy, report);
         return None;
     }

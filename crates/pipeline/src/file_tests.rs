@@ -225,6 +225,14 @@ fn mistakes_in_a_stage_are_told_with_line_and_key() {
             "kind = \"htpp\"",
             "p.toml:4: stage.s.kind: unknown kind \"htpp\"; available are http, command, external, event, embed, chat, filter, pass",
         ),
+        (
+            "kind = \"pass\"\nevent = \"a.b\"",
+            "p.toml:5: stage.s.event: a stage of kind \"pass\" is not handed over as an event",
+        ),
+        (
+            "kind = \"command\"\ncommand = [\"x\"]\nevent = \"A\"",
+            "p.toml:6: stage.s.event: \"A\" is no name of an event",
+        ),
         ("kind = \"event\"", "p.toml:2: stage.s.event: missing"),
         ("", "p.toml:2: stage.s.kind: missing"),
         ("kin = \"pass\"", "p.toml:4: stage.s.kin: unknown key (did you mean \"kind\"?)"),

@@ -114,7 +114,9 @@ impl Stages {
         }
         let reuse = table.take("reuse").and_then(|node| node.boolean(report)).unwrap_or(false);
         let verdict = kind.as_ref().and_then(|kind| verdict(kind, &mut table, report));
-        let defer = kind.as_ref().and_then(|kind| defer::read(kind, &mut table, report));
+        let event = kind.as_ref().and_then(|kind| defer::event(kind, &mut table, report));
+        let told = event.is_some();
+        let defer = kind.as_ref().and_then(|kind| defer::read(kind, told, &mut table, report));
         match kind.is_some() {
             true => table.finish(report),
             // Without a kind it is not known which keys belong to it.
@@ -135,6 +137,7 @@ impl Stages {
             outbound: self.outbound,
             commands: self.commands,
             verdict,
+            event,
             defer,
         })
     }

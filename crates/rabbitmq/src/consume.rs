@@ -19,8 +19,6 @@ use crate::bury::{Grave, header};
 use crate::link::{Link, Result};
 use crate::names;
 
-/// Most messages that are in hand at a time.
-const PREFETCH: u16 = 256;
 /// Bytes that are handed on together, where they are many.
 const BATCH_BYTES: usize = 16 << 20;
 
@@ -40,6 +38,7 @@ pub async fn consume(address: Address, env: Env, taker: Arc<dyn Taker>, mut stop
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }
+    taker.close().await;
 }
 
 /// One connection's life.
@@ -59,9 +58,13 @@ impl Session<'_> {
     async fn run(&self, stop: &mut watch::Receiver<bool>, backoff: &mut Backoff) -> Result<()> {
         let queue = self.taker.queue();
         let link = Link::open(self.address, self.env, queue).await?;
-        link.need_queue(queue).await?;
+        match self.taker.hears() {
+            Some(event) => link.need_work_queue(event).await?,
+            None => link.need_queue(queue).await?,
+        }
+        let most = self.taker.in_hand();
         let channel = link.channel().await?;
-        link.ask(channel.basic_qos(PREFETCH, BasicQosOptions::default())).await?;
+        link.ask(channel.basic_qos(most, BasicQosOptions::default())).await?;
         let options = BasicConsumeOptions::default();
         let mut consumer =
             link.ask(channel.basic_consume(queue.into(), "".into(), options, FieldTable::default())).await?;
@@ -69,7 +72,7 @@ impl Session<'_> {
         let mut grave = Grave::of(queue);
         loop {
             let some = tokio::select! {
-                some = gather(&mut consumer) => some.map_err(|error| link.words(&error))?,
+                some = gather(&mut consumer, usize::from(most)) => some.map_err(|error| link.words(&error))?,
                 _ = stop.wait_for(|stop| *stop) => return Ok(()),
             };
             if some.is_empty() {
@@ -128,11 +131,11 @@ impl Session<'_> {
 }
 
 /// The next message, and those that are there already; none at the end.
-async fn gather(consumer: &mut Consumer) -> lapin::Result<Vec<InHand>> {
+async fn gather(consumer: &mut Consumer, most: usize) -> lapin::Result<Vec<InHand>> {
     let Some(first) = consumer.next().await else { return Ok(Vec::new()) };
     let mut some = vec![InHand::of(first?)];
     let mut bytes = some[0].wire.body.len();
-    while some.len() < usize::from(PREFETCH) && bytes < BATCH_BYTES {
+    while some.len() < most && bytes < BATCH_BYTES {
         let Some(Some(next)) = consumer.next().now_or_never() else { break };
         let next = InHand::of(next?);
         bytes += next.wire.body.len();

@@ -25,7 +25,7 @@ pub use consume::consume;
 pub use look::{Finding, look};
 pub use post::RabbitPost;
 pub use queues::{Export, Exported, QueueView, Queues, Requeued};
-pub use serve::{answers, relay, serve};
+pub use serve::{answers, relay, serve, stand_by, work};
 
 /// The target of what is logged.
 const LOG: &str = "redrive::bus";

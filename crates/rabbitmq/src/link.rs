@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lapin::options::{ConfirmSelectOptions, ExchangeDeclareOptions, QueueDeclareOptions};
+use lapin::options::{ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::uri::AMQPScheme;
 use lapin::{Channel, Connection, ConnectionProperties, ErrorKind, ExchangeKind, Queue};
@@ -116,6 +116,19 @@ impl Link {
         let options = QueueDeclareOptions::durable();
         self.ask(channel.queue_declare(name.into(), options, FieldTable::default())).await?;
         Ok(())
+    }
+}
+
+impl Link {
+    /// Sees to it that there is a queue for the work of an event, and that the event leads to it.
+    pub(crate) async fn need_work_queue(&self, event: &str) -> Result<()> {
+        let queue = names::work_of(event);
+        self.need_queue(&queue).await?;
+        let channel = self.channel().await?;
+        self.declare_exchange(&channel).await?;
+        let (options, table) = (QueueBindOptions::default(), FieldTable::default());
+        let exchange = names::EXCHANGE.into();
+        self.ask(channel.queue_bind(queue.into(), exchange, event.into(), options, table)).await
     }
 }
 

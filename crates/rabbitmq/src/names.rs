@@ -4,6 +4,8 @@
 pub const EXCHANGE: &str = "redrive.events";
 /// The queue that answers of services are taken from.
 pub const ANSWERS: &str = "redrive.answers";
+/// What the name of a queue begins with whose messages are the work of an event.
+const WORK: &str = "redrive.work.";
 /// What the name of a queue of failed messages ends with.
 pub const FAILED: &str = ".failed";
 /// The header with the key of an item that is handed in.
@@ -18,6 +20,12 @@ pub const QUEUE: &str = "redrive-queue";
 pub const FAILED_AT: &str = "redrive-failed-at";
 /// The name by which the broker knows the program, as in the list of connections.
 pub const CONNECTION: &str = "redrive";
+
+/// The queue of the work of an event.
+#[must_use]
+pub fn work_of(event: &str) -> String {
+    format!("{WORK}{event}")
+}
 
 /// The queue of the failed messages of a queue.
 #[must_use]

@@ -1,5 +1,7 @@
 //! Carries letters to the exchange of facts.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use lapin::{BasicProperties, Channel};
 use redrive_engine::env::Env;
@@ -17,18 +19,33 @@ pub struct RabbitPost {
     link: Option<Link>,
     /// A channel on which nothing is under way.
     channel: Option<Channel>,
+    /// Events whose work has a queue, as far as is known of this connection.
+    queues: BTreeSet<String>,
 }
 
 impl RabbitPost {
     /// One that publishes to this broker. Nothing is opened yet.
     #[must_use]
     pub fn to(address: Address, env: Env) -> Self {
-        Self { address, env, link: None, channel: None }
+        Self { address, env, link: None, channel: None, queues: BTreeSet::new() }
+    }
+
+    /// Sees to it that work leads to its queue before it is told: others who listen would have it forgotten before anybody does it.
+    async fn make_queues(&mut self, letters: &[Letter]) -> Result<()> {
+        for letter in letters.iter().filter(|letter| letter.is_work) {
+            if let Some(link) = self.link.as_ref().filter(|_| !self.queues.contains(&letter.event)) {
+                link.need_work_queue(&letter.event).await?;
+                self.queues.insert(letter.event.clone());
+            }
+        }
+        Ok(())
     }
 
     async fn publish(&mut self, letters: &[Letter]) -> Result<Vec<Sent>> {
         let env = self.env.clone();
-        let (link, channel) = self.ready().await?;
+        let channel = self.ready().await?;
+        self.make_queues(letters).await?;
+        let Some(link) = &self.link else { return Err("the connection is gone".to_owned()) };
         let parcels = letters.iter().map(parcel).collect();
         let confirmed = publish(link, &channel, parcels, &env).await?;
         let sent = letters.iter().zip(&confirmed.acked).map(|(letter, acked)| match acked {
@@ -36,15 +53,22 @@ impl RabbitPost {
             true => Sent::Taken,
             false => Sent::Refused,
         });
-        let sent = sent.collect();
+        let sent: Vec<Sent> = sent.collect();
+        if letters.iter().zip(&sent).any(|(letter, sent)| letter.is_work && *sent == Sent::Unroutable) {
+            // Somebody has removed its queue.
+            self.queues.clear();
+        }
         self.channel = Some(channel);
         Ok(sent)
     }
 
-    /// The connection, and the channel, which is taken out until what is published on it is confirmed.
-    async fn ready(&mut self) -> Result<(&Link, Channel)> {
+    /// Sees to it that there is a connection; the channel, which is taken out until what is published on it is confirmed.
+    async fn ready(&mut self) -> Result<Channel> {
         if self.link.as_ref().is_some_and(|link| !link.is_open()) {
             (self.link, self.channel) = (None, None);
+        }
+        if self.link.is_none() {
+            self.queues.clear();
         }
         let link = match &mut self.link {
             Some(link) => link,
@@ -55,11 +79,11 @@ impl RabbitPost {
             return Err(link.is_short());
         }
         match self.channel.take() {
-            Some(channel) if channel.status().connected() => Ok((link, channel)),
+            Some(channel) if channel.status().connected() => Ok(channel),
             Some(_) | None => {
                 let channel = link.confirmed_channel().await?;
                 link.declare_exchange(&channel).await?;
-                Ok((link, channel))
+                Ok(channel)
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_operate::bus::{Held, Intake, Relay, Replies, Round, Sent, Taker};
+use redrive_operate::bus::{Held, Intake, Relay, Replies, Round, Sent, Taker, services};
 use redrive_operate::catalog::Catalog;
 use redrive_operate::{Asker, Floor};
 use tokio::sync::watch;
@@ -39,14 +39,35 @@ pub async fn answers(floor: Floor, address: Address, stop: watch::Receiver<bool>
     consume(address, env, Arc::new(Replies::of(&floor, names::ANSWERS)), stop).await;
 }
 
+/// Stands by work on pipelines whose stages are told as events: passes facts on and takes answers until it is told to stop, and passes on
+/// what there is then. Facts of these pipelines that lead to no queue are dropped, but not what is handed over.
+pub async fn stand_by(floor: Floor, pipelines: &[&str], address: Address, stop: watch::Receiver<bool>) {
+    tokio::join!(
+        pass_on(floor.clone(), pipelines, address.clone(), stop.clone()),
+        answers(floor, address, stop),
+    );
+}
+
+/// Does the work of these events until it is told to stop; what is in hand then is finished.
+pub async fn work(floor: Floor, events: &[String], address: Address, stop: watch::Receiver<bool>) {
+    let takers = services(&floor, events, names::work_of).into_iter();
+    let env = &floor.env;
+    let takers = takers.map(|taker| consume(address.clone(), env.clone(), taker, stop.clone()));
+    futures_util::future::join_all(takers).await;
+}
+
 /// Passes facts on until it is told to stop.
-pub async fn relay(floor: Floor, address: Address, mut stop: watch::Receiver<bool>) {
+pub async fn relay(floor: Floor, address: Address, stop: watch::Receiver<bool>) {
+    pass_on(floor, &[], address, stop).await;
+}
+
+async fn pass_on(floor: Floor, casual: &[&str], address: Address, mut stop: watch::Receiver<bool>) {
     let env = floor.env.clone();
     let floor = Floor { asker: Asker::admin(NAME), ..floor };
     let mut backoff = Backoff::default();
     let mut relay = loop {
         match Relay::open(floor.clone()).await {
-            Ok(relay) => break relay,
+            Ok(relay) => break relay.casual_about(casual),
             Err(error) => tracing::warn!(target: LOG, %error, "facts cannot be kept now"),
         }
         let wait = backoff.next(&env);
@@ -88,6 +109,11 @@ pub async fn relay(floor: Floor, address: Address, mut stop: watch::Receiver<boo
             () = env.clock.sleep(wait) => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
+    }
+    if !casual.is_empty()
+        && let Err(error) = relay.round(&mut post).await
+    {
+        tracing::warn!(target: LOG, %error, "the last facts stay in the store");
     }
     if let Err(error) = relay.close().await {
         tracing::warn!(target: LOG, %error, "the next relay has to wait for the end of this one's turn");

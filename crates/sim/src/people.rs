@@ -140,7 +140,7 @@ impl Operator {
         for ItemContent { item, content } in found {
             if let Content::Whole(payload) = content {
                 let reply = self.script.answers(&item, payload.clone());
-                answers.push(Answered { item, payload, reply });
+                answers.push(Answered { item, payload, reply, usage: None });
             }
         }
         let fresh = answers.len();

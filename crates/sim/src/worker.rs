@@ -92,6 +92,7 @@ impl Worker {
             patience: span(self.pace.patience),
             full_disk: span(self.pace.patience * 4),
             max_wait: self.pace.max_wait.map(span),
+            answers_within: None,
             page: 5,
             looks_again: false,
         }

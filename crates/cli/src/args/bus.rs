@@ -11,7 +11,7 @@ use redrive_rabbitmq::Address;
 /// Where the bus is. It is a text until it is used: what is wrong with it has to be told without repeating it.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct BusArgs {
-    /// A RabbitMQ broker to pass facts on to and take items from: amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps://… for TLS
+    /// A RabbitMQ broker to tell and to hear: amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps://… for TLS
     #[arg(long, env = "REDRIVE_BUS", hide_env_values = true, value_name = "URL", help_heading = "Bus")]
     bus: Option<Secret>,
     /// Whom to trust

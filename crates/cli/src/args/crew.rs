@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args as ClapArgs;
 use redrive_operate::work::Serve;
 
-use super::{CommandsArgs, EndArgs, OutboundArgs, duration, lease, name};
+use super::{BusArgs, CommandsArgs, EndArgs, OutboundArgs, duration, lease, name};
 
 /// Options of `work`.
 #[derive(Debug, ClapArgs)]
@@ -28,6 +28,17 @@ pub struct CrewArgs {
     /// Most runs that are worked on at a time
     #[arg(long, default_value_t = 256, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub runs_at_once: u16,
+    /// Instead of runs, do the work of stages that are told as this event, for whoever works on their runs; can be repeated
+    #[arg(
+        long = "event",
+        value_name = "NAME",
+        help_heading = "Bus",
+        conflicts_with_all = ["categories", "pipelines", "until_idle", "max_wait", "lease", "runs_at_once", "on_end"]
+    )]
+    pub events: Vec<String>,
+    /// Where events are heard
+    #[command(flatten)]
+    pub bus: BusArgs,
     /// What stages may start
     #[command(flatten)]
     pub commands: CommandsArgs,

@@ -10,7 +10,7 @@ use redrive_operate::mail::{Chat, MailSettings, ThreadsRequest};
 use redrive_operate::work::WorkSettings;
 
 use super::index::Embedder;
-use super::{duration, lease};
+use super::{BusArgs, duration, lease};
 
 /// Options of `mail`.
 #[derive(Debug, Clone, ClapArgs)]
@@ -51,19 +51,22 @@ pub struct MailArgs {
     /// Start new runs even if unfinished ones are there
     #[arg(long)]
     pub new: bool,
-    /// End when only retries due later than this remain
+    /// End when only retries due later than this remain; with --bus also when services have answered nothing for so long
     #[arg(long, value_parser = duration, default_value = "30s", value_name = "SPAN")]
     pub max_wait: Duration,
     /// How long work is held without a sign of life before others may take it over
     #[arg(long, value_parser = lease, default_value = "30s", value_name = "SPAN")]
     pub lease: Duration,
+    /// Where services hear of the stages that take long; without it, this process does them
+    #[command(flatten)]
+    pub bus: BusArgs,
 }
 
 impl MailArgs {
     /// How the mail is taken in.
     ///
     /// # Errors
-    /// When an option is missing, or has no meaning with the others.
+    /// When an option is missing, wrong, or has no meaning with the others.
     pub fn settings(&self) -> Result<MailSettings, Error> {
         let chat = self.chat.clone().zip(self.chat_model.clone());
         let chat =
@@ -73,14 +76,17 @@ impl MailArgs {
             chat,
             chunk_tokens: self.chunk_tokens,
             processes: self.processes,
+            services: self.bus.address()?.is_some(),
         })
     }
 
     /// How it is worked on.
-    pub fn work(&self) -> WorkSettings {
+    pub fn work(&self, services: bool) -> WorkSettings {
+        // Services that answer are worth waiting for; those that are not there are not.
+        let answers_within = services.then_some(self.max_wait);
         // Who stays does retries as they fall due.
         let max_wait = Some(if self.watch { Duration::ZERO } else { self.max_wait });
-        WorkSettings { lease: self.lease, max_wait, ..WorkSettings::default() }
+        WorkSettings { lease: self.lease, max_wait, answers_within, ..WorkSettings::default() }
     }
 
     fn embedder(&self) -> Result<index::Embedder, Error> {

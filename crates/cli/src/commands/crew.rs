@@ -8,6 +8,7 @@ use redrive_operate::{Error, Floor};
 use redrive_store::RunFilter;
 
 use super::on_end::OnEnd;
+use super::services::serve_events;
 use super::work::Watching;
 use super::{Answer, Context};
 use crate::args::CrewArgs;
@@ -18,6 +19,9 @@ use crate::wiring::Handlers;
 
 /// Works on every run that has something to do.
 pub async fn work(context: &Context, args: CrewArgs) -> Answer {
+    if !args.events.is_empty() {
+        return serve_events(context, args).await;
+    }
     // A worker that waits for work may come up before anybody handed something over.
     let floor = if args.until_idle { context.floor()? } else { context.floor_to_make()? };
     let handlers = Handlers::held_to(args.outbound.settings(), args.commands.folders()?);

@@ -34,6 +34,7 @@ mod schedules;
 mod schema;
 mod search;
 mod serve;
+mod services;
 mod show;
 mod signals;
 mod skill;

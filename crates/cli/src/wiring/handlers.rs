@@ -82,7 +82,8 @@ impl Wiring for Handlers {
         folder: &Path,
         tap: Arc<Tap>,
     ) -> Result<Arc<dyn Handler>, String> {
-        Making { tap: Some(tap), ..self.making(stage, folder) }.handler()
+        // Whoever looks on wants to see the call, and nobody told of it.
+        Making { tap: Some(tap), ..self.making(&stage.heard(), folder) }.handler()
     }
 
     fn check_filter(&self, keep: &str) -> Result<(), String> {
@@ -106,17 +107,15 @@ impl Wiring for Handlers {
     }
 
     fn read_answer(&self, stage: &StageDef, item: &Input, result: &RawValue) -> Result<ItemReply, String> {
-        let output = match &stage.kind {
-            StageKind::Http { output, .. }
-            | StageKind::Command { output, .. }
-            | StageKind::Event { output, .. } => output.clone(),
-            _ => return Err(format!("stage {} answers at once", stage.name)),
-        };
+        let output = answered_at(stage)?;
         let secrets = match &stage.kind {
             StageKind::Http { header_env, .. } => secret_headers(header_env).unwrap_or_default(),
             _ => Vec::new(),
         };
         let secrets = Secrets::new(secrets.iter().map(|(_, value)| value.expose()));
+        if matches!(stage.kind, StageKind::Chat { json: false, .. } | StageKind::Mail { .. }) {
+            is_text(result)?;
+        }
         Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_result(result, item)
     }
 
@@ -147,6 +146,36 @@ impl Wiring for Handlers {
     }
 }
 
+/// Sees to it that the output of an answer, where it has one, is a text.
+fn is_text(result: &RawValue) -> Result<(), String> {
+    #[derive(serde::Deserialize)]
+    struct Output {
+        #[serde(default)]
+        #[expect(dead_code, reason = "only its form is looked at")]
+        output: Option<String>,
+    }
+    let read = serde_json::from_str::<Output>(result.get());
+    read.map(drop).map_err(|error| format!("the output is no text: {error}"))
+}
+
+/// Where the output of an answer that comes later is put into the payload; `None` replaces the payload.
+fn answered_at(stage: &StageDef) -> Result<Option<String>, String> {
+    match &stage.kind {
+        StageKind::Http { output, .. }
+        | StageKind::Command { output, .. }
+        | StageKind::Event { output, .. } => Ok(output.clone()),
+        StageKind::Chat { output, .. } => Ok(Some(output.clone())),
+        StageKind::Embed { output, index: false, .. }
+        | StageKind::EmbedBuiltin { output, index: false, .. } => Ok(Some(output.clone())),
+        StageKind::Mail { step: MailStep::Summarise } => Ok(Some("/answer".to_owned())),
+        _ if stage.event.is_some() => {
+            let message = "what it makes goes into the index; `redrive work --event` does it";
+            Err(format!("stage {} takes no answers as JSON: {message}", stage.name))
+        }
+        _ => Err(format!("stage {} answers at once", stage.name)),
+    }
+}
+
 /// A stage whose handler is made.
 struct Making<'a> {
     def: &'a StageDef,
@@ -162,7 +191,22 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
+    /// The handler of whoever works on the run.
     fn handler(&self) -> Result<Arc<dyn Handler>, String> {
+        match &self.def.event {
+            Some(event) => self.told(event),
+            None => self.own(),
+        }
+    }
+
+    /// Tells others of each item, but for those that need no call.
+    fn told(&self, event: &str) -> Result<Arc<dyn Handler>, String> {
+        let defer = self.def.defer.as_ref().ok_or_else(other_kind)?;
+        let told = Arc::new(EventHandler::new(event, defer.stuck_after));
+        if self.def.kind.indexes() { Ok(Arc::new(indexed(told, need(self.target)?))) } else { Ok(told) }
+    }
+
+    fn own(&self) -> Result<Arc<dyn Handler>, String> {
         match &self.def.kind {
             StageKind::Http { .. } => self.http(),
             StageKind::Command { .. } => self.command(),

@@ -10,9 +10,9 @@ use crate::support::index::{dice, tell};
 use crate::support::{Place, Rehearsal, array, column, count, names, text, wait};
 
 /// Longer than a test: who waited for the lease of a killed process would hang.
-const LEASE: [&str; 2] = ["--lease", "1h"];
+pub(crate) const LEASE: [&str; 2] = ["--lease", "1h"];
 
-fn message(id: &str, answers: &[&str], subject: &str, hour: u32, body: &str) -> String {
+pub(crate) fn message(id: &str, answers: &[&str], subject: &str, hour: u32, body: &str) -> String {
     let references: Vec<String> = answers.iter().map(|id| format!("<{id}>")).collect();
     format!(
         "From a@x Tue Nov 17 {hour:02}:00:00 2026\nMessage-ID: <{id}>\nReferences: {}\nFrom: Ann <ann@example.org>\nSubject: {subject}\n\
@@ -22,7 +22,7 @@ fn message(id: &str, answers: &[&str], subject: &str, hour: u32, body: &str) -> 
 }
 
 /// Two threads of two messages, and one of one.
-fn archive() -> String {
+pub(crate) fn archive() -> String {
     [
         message(
             "a1",
@@ -57,23 +57,23 @@ fn archive() -> String {
     .concat()
 }
 
-fn mail(place: &Place, more: &[&str], code: i32) -> Value {
+pub(crate) fn mail(place: &Place, more: &[&str], code: i32) -> Value {
     let args: Vec<&str> = ["mail"].iter().chain(more).copied().chain(["--json"]).collect();
     place.run(&args).expect(code).json()
 }
 
-fn threads(place: &Place) -> Value {
+pub(crate) fn threads(place: &Place) -> Value {
     place.json(&["threads", "--limit", "100000"])
 }
 
 /// The threads by the name of their first message.
-fn by_first(place: &Place) -> BTreeMap<String, Value> {
+pub(crate) fn by_first(place: &Place) -> BTreeMap<String, Value> {
     let list = threads(place);
     let view = |thread: &Value| place.json(&["thread", &text(&thread["id"])]);
     array(&list["threads"]).iter().map(view).map(|view| (text(&view["tree"][0]["key"]), view)).collect()
 }
 
-fn write(place: &Place, corpus: &Corpus) {
+pub(crate) fn write(place: &Place, corpus: &Corpus) {
     for file in &corpus.files {
         let path = place.path("mail").join(&file.path);
         std::fs::create_dir_all(path.parent().expect("below")).expect("made");

@@ -10,6 +10,7 @@ use redrive_core::id::{ContentHash, RunId};
 use redrive_core::item::{Item, Payload};
 use redrive_core::plan::Plan;
 use redrive_core::status::Control;
+use redrive_core::usage::Usage;
 use redrive_store::{Applied, Change, Commit, OutputKey, Result, RunChange, RunRow, Store};
 
 use crate::env::Env;
@@ -29,6 +30,8 @@ pub struct Answered {
     pub payload: Payload,
     /// What became of it.
     pub reply: ItemReply,
+    /// What was consumed for it, where that is known.
+    pub usage: Option<Usage>,
 }
 
 /// What answers of a run are judged by.
@@ -84,12 +87,15 @@ pub async fn answer(
 
 /// What is written of an answer; `None` where none is awaited any more.
 fn change(rules: &AnswerRules<'_>, answered: Answered, at: Moment) -> Option<Change> {
-    let Answered { item, payload, reply } = answered;
+    let Answered { item, payload, reply, usage } = answered;
     let stage = item.stage;
     let passes = matches!(reply, ItemReply::Output(Some(_)) | ItemReply::Judged(_, Some(_)));
     let mark = rules.reuse.get(stage.index()).copied().flatten().filter(|_| passes);
     let mut output = mark.map(|config| OutputKey { config, input: ContentHash::of(&[&payload]) });
     let mut transition = decide(&item, Event::Answered(reply), rules.plan, at).ok()?;
+    if let Some(record) = &mut transition.record {
+        record.usage = usage;
+    }
     let goes_on = rules.plan.stage(stage).is_some_and(|stage| stage.next.is_some());
     if transition.children.is_some() && goes_on {
         // What it was expanded from, for when a child that lives again takes it back there.

@@ -10,6 +10,7 @@ mod places;
 mod roster;
 mod run_loop;
 mod session;
+mod stand_in;
 mod tryout;
 
 pub use clock::{ClockWatch, Jumps};
@@ -21,4 +22,5 @@ pub use places::PlaceSet;
 pub use roster::{Host, Roster, RosterSettings};
 pub use run_loop::{Ending, Mates, Settings, Workplace, finish, work};
 pub use session::{Among, Rings, Session};
+pub use stand_in::{StandIn, StoodIn};
 pub use tryout::{TriedCall, Tryout, try_once};

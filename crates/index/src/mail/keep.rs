@@ -16,6 +16,9 @@ use crate::shelve::edition;
 /// People of a thread that are named.
 const PEOPLE: usize = 50;
 
+/// Who wrote a summary that came as an answer of nobody who is known.
+const SERVICE: &str = "service";
+
 /// Publishes archives, messages and threads.
 #[derive(Debug)]
 pub struct KeepHandler {
@@ -26,10 +29,11 @@ pub struct KeepHandler {
 }
 
 impl KeepHandler {
-    /// Publishes into this collection. `mark` tells how it was made; `model` who wrote the summaries, where a model did.
+    /// Publishes into this collection. `mark` tells how it was made; `model` who wrote the summaries, where a model did. Without one, what is not
+    /// extracted was written by a service that somebody else runs.
     #[must_use]
     pub fn new(collection: CollectionNo, mark: i64, model: Option<String>) -> Self {
-        Self { collection, mark, model: model.unwrap_or_default() }
+        Self { collection, mark, model: model.unwrap_or_else(|| SERVICE.to_owned()) }
     }
 
     fn keep(&self, payload: &Payload) -> Result<ItemReply, String> {

@@ -1,8 +1,20 @@
 //! The name that a fact has on the bus.
+//!
+//! What begins work on a document of mail has a name that services wait for. Where a stage is told as an event of that very name, the event is the announcement: it has the
+//! token of the answer, and nothing else is told under its name.
 
 use redrive_core::fact::FactKind;
 
 use crate::mail::{PIPELINE, THREADS_PIPELINE};
+
+/// An archive is there to be taken apart.
+pub(crate) const ARCHIVE_INGESTED: &str = "archive.ingested";
+/// A message of an archive is there to be read.
+pub(crate) const JSON_PARSED: &str = "json.parsed";
+/// A chunk is there to be embedded.
+pub(crate) const CHUNKS_PREPARED: &str = "chunks.prepared";
+/// A thread is there to be summarised.
+pub(crate) const SUMMARIZATION_REQUESTED: &str = "summarization.requested";
 
 /// What goes through the pipelines of mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,10 +26,16 @@ enum Document {
 }
 
 /// The name of what happened to an item of this pipeline at this stage. It is the fact's own name, but for what services
-/// that work on mail wait for.
-pub(super) fn event(pipeline: Option<&str>, stage: Option<&str>, kind: FactKind) -> &'static str {
+/// that work on mail wait for. `told` are the events that stages of its run are told as.
+pub(super) fn event(
+    pipeline: Option<&str>,
+    stage: Option<&str>,
+    kind: FactKind,
+    told: &[String],
+) -> &'static str {
     let document = pipeline.zip(stage).and_then(|(pipeline, stage)| document(pipeline, stage));
-    document.and_then(|document| of_mail(document, kind)).unwrap_or(kind.name())
+    let named = document.and_then(|document| of_mail(document, kind));
+    named.filter(|name| !told.iter().any(|told| told == name)).unwrap_or(kind.name())
 }
 
 fn document(pipeline: &str, stage: &str) -> Option<Document> {
@@ -35,10 +53,10 @@ fn of_mail(document: Document, kind: FactKind) -> Option<&'static str> {
     match kind {
         FactKind::Admitted | FactKind::RetryScheduled | FactKind::Redriven | FactKind::Rerun => {
             Some(match document {
-                Document::Archive => "archive.ingested",
-                Document::Message => "json.parsed",
-                Document::Chunk => "chunks.prepared",
-                Document::Thread => "summarization.requested",
+                Document::Archive => ARCHIVE_INGESTED,
+                Document::Message => JSON_PARSED,
+                Document::Chunk => CHUNKS_PREPARED,
+                Document::Thread => SUMMARIZATION_REQUESTED,
             })
         }
         FactKind::Dead | FactKind::Quarantined => Some(match document {
@@ -89,10 +107,10 @@ mod tests {
     #[test]
     fn facts_have_their_own_names() {
         for kind in FactKind::ALL {
-            assert_eq!(event(Some("classify"), Some("embed"), kind), kind.name());
-            assert_eq!(event(None, None, kind), kind.name());
+            assert_eq!(event(Some("classify"), Some("embed"), kind, &[]), kind.name());
+            assert_eq!(event(None, None, kind, &[]), kind.name());
         }
-        assert_eq!(event(Some("mail"), None, FactKind::RunFinished), "run.finished");
+        assert_eq!(event(Some("mail"), None, FactKind::RunFinished, &[]), "run.finished");
     }
 
     #[test]
@@ -104,13 +122,14 @@ mod tests {
             chat: Some(chat),
             chunk_tokens: 100,
             processes: None,
+            services: false,
         };
         let (mail, threads) = settings.definitions(&["a.mbox".to_owned()]).expect("valid");
         for (definition, stage) in [&mail, &threads]
             .into_iter()
             .flat_map(|one| stages(one).into_iter().map(move |stage| (one, stage)))
         {
-            let named = |kind| event(Some(&definition.name), Some(stage), kind);
+            let named = |kind| event(Some(&definition.name), Some(stage), kind, &[]);
             assert!(!named(FactKind::Admitted).starts_with("item."), "{stage}");
             assert!(named(FactKind::Dead).ends_with(".failed"), "{stage}");
             assert!(!named(FactKind::Succeeded).starts_with("item."), "{stage}");
@@ -121,13 +140,35 @@ mod tests {
             ("message", "json.parsed", "chunking.failed"),
             ("embed", "chunks.prepared", "embedding.generation.failed"),
         ] {
-            assert_eq!(event(Some("mail"), Some(stage), FactKind::RetryScheduled), begins);
-            assert_eq!(event(Some("mail"), Some(stage), FactKind::Quarantined), fails);
+            assert_eq!(event(Some("mail"), Some(stage), FactKind::RetryScheduled, &[]), begins);
+            assert_eq!(event(Some("mail"), Some(stage), FactKind::Quarantined, &[]), fails);
         }
         assert_eq!(
-            event(Some("mail-threads"), Some("summarise"), FactKind::Redriven),
+            event(Some("mail-threads"), Some("summarise"), FactKind::Redriven, &[]),
             "summarization.requested"
         );
-        assert_eq!(event(Some("mail-threads"), Some("keep"), FactKind::Succeeded), "summary.complete");
+        assert_eq!(event(Some("mail-threads"), Some("keep"), FactKind::Succeeded, &[]), "summary.complete");
+    }
+
+    #[test]
+    fn an_event_with_the_token_of_its_answer_is_the_only_announcement() {
+        let settings = MailSettings {
+            embedder: Embedder::Builtin,
+            chat: None,
+            chunk_tokens: 100,
+            processes: None,
+            services: true,
+        };
+        let (mail, threads) = settings.definitions(&["a.mbox".to_owned()]).expect("valid");
+        for definition in [&mail, &threads] {
+            let told: Vec<String> = definition.all_stages().filter_map(|stage| stage.event.clone()).collect();
+            for stage in stages(definition) {
+                let named = |kind| event(Some(&definition.name), Some(stage), kind, &told);
+                assert_eq!(named(FactKind::Admitted), "item.admitted", "{stage}");
+                assert_eq!(named(FactKind::RetryScheduled), "item.retry_scheduled", "{stage}");
+                assert!(named(FactKind::Dead).ends_with(".failed"), "{stage}");
+                assert!(!named(FactKind::Succeeded).starts_with("item."), "{stage}");
+            }
+        }
     }
 }

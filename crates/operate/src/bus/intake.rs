@@ -20,6 +20,9 @@ const NEWEST: usize = 500;
 /// Most bytes of a message.
 const LARGEST: usize = 16 << 20;
 
+/// Messages that are in hand at a time.
+const IN_HAND: u16 = 256;
+
 /// A message, as far as it is looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wire {
@@ -47,9 +50,19 @@ pub enum Taken {
 pub trait Taker: Send + Sync {
     /// The queue.
     fn queue(&self) -> &str;
+    /// The event whose messages the queue gets; `None` where it gets what others put into it.
+    fn hears(&self) -> Option<&str> {
+        None
+    }
+    /// Most messages that are in hand at a time.
+    fn in_hand(&self) -> u16 {
+        IN_HAND
+    }
     /// Takes messages, and says of each, in their order, what became of it. A message may come again that was taken: that
     /// changes nothing.
     async fn take(&self, messages: &[Wire]) -> Vec<Taken>;
+    /// Ends whatever it keeps running. Called once, when no more messages come.
+    async fn close(&self) {}
 }
 
 /// Hands the messages of a queue to the standing runs of the pipeline that names it.

@@ -34,8 +34,12 @@ pub struct Letter {
     pub body: Vec<u8>,
     /// Whether whoever hears it is asked for an answer.
     pub answered: bool,
+    /// Whether it is the work of an event that a stage is told as, for which there has to be a queue.
+    pub is_work: bool,
     /// What it is about.
     pub(super) subject: Subject,
+    /// The pipeline, while its run is known.
+    pub(super) pipeline: Option<String>,
 }
 
 /// What a letter says.
@@ -61,12 +65,13 @@ struct Body<'a> {
     token: Option<&'a str>,
 }
 
-/// The names of a run's pipeline and stages.
+/// The names of a run's pipeline and stages, and of the events that stages are told as.
 #[derive(Debug, PartialEq, Eq)]
 struct Names {
     edition: u32,
     pipeline: String,
     stages: Vec<String>,
+    told: Vec<String>,
 }
 
 /// Writes letters. What a run's stages are called is in its row, and read again with every batch, because it can be edited.
@@ -99,10 +104,11 @@ impl Writer {
         if let Some(known) = self.runs.get(&run).filter(|known| known.edition == row.edition) {
             return Ok(Some(known.clone()));
         }
-        let stages = definition_of(&row)
-            .map(|definition| definition.all_stages().map(|stage| stage.name.clone()).collect())
-            .unwrap_or_default();
-        let names = Arc::new(Names { edition: row.edition, pipeline: row.spec.pipeline, stages });
+        let definition = definition_of(&row);
+        let all = || definition.iter().flat_map(|definition| definition.all_stages());
+        let stages = all().map(|stage| stage.name.clone()).collect();
+        let told = all().filter_map(|stage| stage.event.clone()).collect();
+        let names = Arc::new(Names { edition: row.edition, pipeline: row.spec.pipeline, stages, told });
         if self.runs.len() >= RUNS {
             self.runs.clear();
         }
@@ -117,7 +123,9 @@ fn letter(store: StoreId, kept: &KeptFact, names: Option<&Names>) -> Result<Lett
     let pipeline = names.map(|names| names.pipeline.as_str());
     let stage = names.zip(*stage).and_then(|(names, stage)| names.stages.get(stage.index()));
     let stage = stage.map(String::as_str);
-    let event = route.as_deref().unwrap_or_else(|| event(pipeline, stage, *kind));
+    let event = route
+        .as_deref()
+        .unwrap_or_else(|| event(pipeline, stage, *kind, names.map_or(&[], |names| names.told.as_slice())));
     let body = Body {
         event,
         fact: *kind,
@@ -137,8 +145,10 @@ fn letter(store: StoreId, kept: &KeptFact, names: Option<&Names>) -> Result<Lett
     let body = serde_json::to_vec(&body).map_err(|error| Error::internal(format!("a fact: {error}")))?;
     let subject = Subject::of(&kept.fact);
     let event = event.to_owned();
-    let answered = token.is_some();
-    Ok(Letter { fact: kept.id, id: kept.message_id(store), event, at: *at, body, answered, subject })
+    let (answered, pipeline) = (token.is_some(), pipeline.map(str::to_owned));
+    let is_work = answered && names.is_some_and(|names| names.told.contains(&event));
+    let id = kept.message_id(store);
+    Ok(Letter { fact: kept.id, id, event, at: *at, body, answered, is_work, subject, pipeline })
 }
 
 #[cfg(test)]
@@ -166,8 +176,12 @@ mod tests {
             route: None,
         };
         let kept = KeptFact { id: FactId(9), fact };
-        let names =
-            Names { edition: 0, pipeline: "p".to_owned(), stages: vec!["a".to_owned(), "b".to_owned()] };
+        let names = Names {
+            edition: 0,
+            pipeline: "p".to_owned(),
+            stages: vec!["a".to_owned(), "b".to_owned()],
+            told: vec![],
+        };
         let told = letter(StoreId(1), &kept, Some(&names)).expect("written");
         assert_eq!((told.id.as_str(), told.event.as_str()), ("0000000000000001-9", "item.dead"));
         let body: Value = serde_json::from_slice(&told.body).expect("JSON");

@@ -5,14 +5,16 @@
 //! takes over when it is gone. Facts of one item, or of one run, are passed on in their order: the next is handed over when
 //! the one before has been taken. A fact may be passed on twice and is then the same [`Letter::id`] again; none is left out.
 //!
-//! [`Intake`] takes messages for the standing runs of pipelines that name a queue, [`Replies`] answers of items that were handed over. Taking
-//! one twice changes nothing.
+//! [`Intake`] takes messages for the standing runs of pipelines that name a queue, [`Replies`] answers of items that were handed over, and a
+//! [`Service`] the events by which they are, to do what their stage does. Taking one twice changes nothing.
 
-mod event;
+mod benches;
+pub(crate) mod event;
 mod intake;
 mod letter;
 mod relay;
 mod replies;
+mod service;
 mod turn;
 mod waves;
 
@@ -20,3 +22,4 @@ pub use intake::{Intake, Taken, Taker, Wire, queues_of_runs};
 pub use letter::Letter;
 pub use relay::{Failed, Held, Post, Relay, Round, Sent, stop_telling, told_of};
 pub use replies::Replies;
+pub use service::{Service, services};

@@ -1,6 +1,6 @@
 //! Facts are passed on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,7 +10,7 @@ use redrive_store::{KeptFact, Store};
 
 use super::letter::{Letter, Writer};
 use super::turn::Turn;
-use super::waves::{Subject, wave};
+use super::waves::{HeldBack, wave};
 use crate::error::{Error, Result};
 use crate::{Floor, Role};
 
@@ -96,7 +96,7 @@ pub enum Round {
 /// What the bus did not take, and when it is tried again.
 #[derive(Default)]
 struct Stuck {
-    subjects: BTreeSet<Subject>,
+    held: HeldBack,
     tried: BTreeMap<(String, Sent), u64>,
     /// Facts that waited at the last look.
     facts: usize,
@@ -110,20 +110,21 @@ impl Stuck {
     fn release(&mut self, uptime: Duration) {
         if self.again.is_some_and(|at| at <= uptime) {
             self.again = None;
-            self.subjects.clear();
+            self.held = HeldBack::default();
             self.tried.clear();
         }
     }
 
     fn hold(&mut self, letter: &Letter, why: Sent) {
-        self.subjects.insert(letter.subject);
+        self.held.subjects.insert(letter.subject);
+        self.held.facts.insert(letter.fact);
         *self.tried.entry((letter.event.clone(), why)).or_default() += 1;
     }
 
     /// Ends a round; what is to be told, where everything was tried anew.
     fn settle(&mut self, waiting: usize, uptime: Duration) -> Vec<Held> {
         self.facts = waiting;
-        if self.subjects.is_empty() {
+        if self.held.subjects.is_empty() {
             self.wait = FIRST_WAIT;
             return Vec::new();
         }
@@ -144,6 +145,8 @@ pub struct Relay {
     turn: Turn,
     writer: Writer,
     stuck: Stuck,
+    /// Pipelines of which facts are dropped that nobody wants.
+    casual: Vec<String>,
 }
 
 impl Relay {
@@ -158,7 +161,26 @@ impl Relay {
         name.copy_from_slice(&bits[..8]);
         let store = floor.store.keep_facts(StoreId(u64::from_be_bytes(name))).await?;
         let who: String = bits[8..24].iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { floor, store, turn: Turn::new(who), writer: Writer::default(), stuck: Stuck::default() })
+        Ok(Self {
+            floor,
+            store,
+            turn: Turn::new(who),
+            writer: Writer::default(),
+            stuck: Stuck::default(),
+            casual: Vec::new(),
+        })
+    }
+
+    /// Drops facts of these pipelines that lead to no queue, instead of keeping them until they do; but never one by which an item
+    /// is handed over.
+    #[must_use]
+    pub fn casual_about(self, pipelines: &[&str]) -> Self {
+        Self { casual: pipelines.iter().map(ToString::to_string).collect(), ..self }
+    }
+
+    fn is_unwanted(&self, letter: &Letter, sent: Sent) -> bool {
+        let of_casual = letter.pipeline.as_ref().is_some_and(|pipeline| self.casual.contains(pipeline));
+        sent == Sent::Unroutable && !letter.answered && of_casual
     }
 
     /// Passes on what there is.
@@ -175,7 +197,7 @@ impl Relay {
         let full = facts.len() == limit;
         let mut passed = 0;
         loop {
-            let some = wave(&mut facts, &self.stuck.subjects, WAVE);
+            let some = wave(&mut facts, &self.stuck.held, WAVE);
             if some.is_empty() {
                 break;
             }
@@ -208,6 +230,7 @@ impl Relay {
         for ((letter, sent), kept) in letters.iter().zip(sent).zip(some) {
             match sent {
                 Sent::Taken => done.push(letter.fact),
+                sent if self.is_unwanted(letter, *sent) => done.push(letter.fact),
                 Sent::Unroutable | Sent::Refused => {
                     self.stuck.hold(letter, *sent);
                     rest.push(kept.clone());

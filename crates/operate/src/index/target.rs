@@ -216,12 +216,12 @@ pub(crate) fn no_mail() -> Error {
         .hint("`redrive mail ARCHIVE` takes an archive in")
 }
 
-/// Sees to it that every key of a pipeline's models is there.
+/// Sees to it that every key of a pipeline's models is there, but for stages that others are told to do.
 ///
 /// # Errors
 /// With the first that is missing.
 pub fn check_keys(wiring: &dyn Wiring, definition: &Definition) -> Result<()> {
-    for stage in definition.all_stages() {
+    for stage in definition.all_stages().filter(|stage| stage.event.is_none()) {
         if let StageKind::Embed { model, .. } | StageKind::Chat { model, .. } = &stage.kind {
             wiring.check_model(model).map_err(Error::wrong)?;
         }

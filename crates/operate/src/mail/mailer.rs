@@ -208,8 +208,10 @@ impl<'a> Mailer<'a> {
         };
         let Some(row) = self.floor.store.runs(filter, None, 1).await?.pop() else { return Ok(None) };
         let due = self.floor.store.next_due(row.id).await?.at;
-        // With nothing that waits, somebody else has the rest in hand: a look now and then is enough.
-        Ok(Some(due.map_or(ELSEWHERE, |due| due.since(self.floor.now()))))
+        // With nothing that waits, somebody else has the rest in hand: a look now and then is enough. So it is where answers may come.
+        let wait = due.map_or(ELSEWHERE, |due| due.since(self.floor.now()));
+        let answers = self.settings.answers_within.map(|_| ELSEWHERE);
+        Ok(Some(answers.map_or(wait, |most| wait.min(most))))
     }
 
     /// Keeps the store small: a pass is two runs, and an archive that grows makes thousands a day.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use redrive_pipeline::{Definition, Problem};
 use serde::{Deserialize, Serialize};
 
+use crate::bus::event::{ARCHIVE_INGESTED, CHUNKS_PREPARED, JSON_PARSED, SUMMARIZATION_REQUESTED};
 use crate::index::Embedder;
 use crate::index::settings::toml_string;
 
@@ -28,6 +29,8 @@ pub struct MailSettings {
     pub chunk_tokens: u32,
     /// Processes that read, and as many that embed; `None`: one for each core.
     pub processes: Option<u32>,
+    /// Whether the stages that take long are told as events, for services of their own.
+    pub services: bool,
 }
 
 /// A chat model of a service compatible with OpenAI's.
@@ -67,7 +70,7 @@ kind = "mail"
 step = "list"
 concurrency = 2
 timeout = "6h"
-retry = {{ preset = "document-archive", worker_limit = 50 }}
+{archive}retry = {{ preset = "document-archive", worker_limit = 50 }}
 
 [[stage.children]]
 name = "message"
@@ -76,7 +79,7 @@ step = "read"
 chunk_tokens = {tokens}
 concurrency = {processes}
 timeout = "5m"
-retry = {{ preset = "document-message", crash_limit = 3, worker_limit = 50 }}
+{message}retry = {{ preset = "document-message", crash_limit = 3, worker_limit = 50 }}
 
 [[stage.children]]
 name = "chunks"
@@ -88,7 +91,7 @@ retry = {{ preset = "document-message", worker_limit = 50 }}
 name = "embed"
 kind = "embed"
 {embed}index = true
-retry = {{ preset = "document-chunk", crash_limit = 3, worker_limit = 50 }}
+{chunk}retry = {{ preset = "document-chunk", crash_limit = 3, worker_limit = 50 }}
 
 [[stage.children.children]]
 name = "upsert"
@@ -111,6 +114,9 @@ retry = {{ preset = "document-archive", worker_limit = 50 }}
             paths = paths.join(", "),
             tokens = self.chunk_tokens,
             embed = self.embedder.text(processes),
+            archive = self.told(ARCHIVE_INGESTED),
+            message = self.told(JSON_PARSED),
+            chunk = self.told(CHUNKS_PREPARED),
         )
     }
 
@@ -122,11 +128,12 @@ retry = {{ preset = "document-archive", worker_limit = 50 }}
              [run]\nfailure_budget = false\n"
         );
         let retry = "retry = { preset = \"document-thread\", worker_limit = 50 }\n";
+        let told = self.told(SUMMARIZATION_REQUESTED);
         match &self.chat {
             None => {
                 let _ = write!(
                     text,
-                    "\n[[stage]]\nname = \"summarise\"\nkind = \"mail\"\nstep = \"summarise\"\nbatch = 16\n{retry}"
+                    "\n[[stage]]\nname = \"summarise\"\nkind = \"mail\"\nstep = \"summarise\"\nbatch = 16\n{told}{retry}"
                 );
             }
             Some(Chat { base_url, model, api_key_env }) => {
@@ -141,11 +148,17 @@ retry = {{ preset = "document-archive", worker_limit = 50 }}
                 if let Some(variable) = api_key_env {
                     let _ = writeln!(text, "api_key_env = {}", toml_string(variable));
                 }
+                text.push_str(&told);
                 text.push_str(retry);
             }
         }
         let _ = write!(text, "\n[[stage]]\nname = \"keep\"\nkind = \"mail\"\nstep = \"keep\"\n{retry}");
         text
+    }
+
+    /// The line by which a stage is told as this event.
+    fn told(&self, event: &str) -> String {
+        if self.services { format!("event = \"{event}\"\n") } else { String::new() }
     }
 
     /// Both pipelines.

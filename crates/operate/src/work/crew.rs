@@ -114,7 +114,7 @@ pub async fn serve(floor: &Floor, request: Serve, observer: Arc<dyn Observer>) -
         floor: Floor { wiring: handlers.clone(), ..floor.clone() },
         handlers: handlers.clone(),
         observer,
-        work: WorkSettings { lease: request.lease, max_wait: Some(LINGER), full_disk },
+        work: WorkSettings { lease: request.lease, max_wait: Some(LINGER), answers_within: None, full_disk },
         pulse: pulse.clone(),
         rings: Rings::default(),
         stopped,

@@ -60,13 +60,17 @@ pub struct WorkSettings {
     pub lease: Duration,
     /// Ends the work when only retries due later than this remain; `None` waits for all.
     pub max_wait: Option<Duration>,
+    /// Stays, whatever `max_wait` says, while answers of others are awaited and something has changed within this time; `None` waits for
+    /// answers as for retries.
+    pub answers_within: Option<Duration>,
     /// How long the store is asked again where the disk has no room.
     pub full_disk: Duration,
 }
 
 impl Default for WorkSettings {
     fn default() -> Self {
-        Self { lease: Duration::from_secs(30), max_wait: None, full_disk: Duration::from_secs(30) }
+        let (lease, full_disk) = (Duration::from_secs(30), Duration::from_secs(30));
+        Self { lease, max_wait: None, answers_within: None, full_disk }
     }
 }
 

@@ -63,12 +63,14 @@ impl Round<'_> {
             self.admit(admission, source)
         });
         let passing_on = tokio::spawn(pass_on(self.stopped.clone(), closer.clone()));
-        let WorkSettings { lease, max_wait, full_disk } = self.settings;
+        let WorkSettings { lease, max_wait, answers_within, full_disk } = self.settings;
+        let settings =
+            Settings { lease, max_wait, answers_within, full_disk, looks_again, ..Settings::default() };
         let session = Session {
             store: self.store.clone(),
             recipe: self.recipe.clone(),
             env: self.env.clone(),
-            settings: Settings { lease, max_wait, full_disk, looks_again, ..Settings::default() },
+            settings,
             wake,
             admitting,
             stop: self.stopped.clone(),

@@ -41,6 +41,8 @@ pub struct StageDef {
     pub commands: Commands,
     /// JSON pointer to the verdict in the stage's output; none where the output has none.
     pub verdict: Option<String>,
+    /// The name of the event by which others are told to do it; none where whoever works on the run does.
+    pub event: Option<String>,
     /// How it waits for answers that come later; none when every call answers for its items.
     pub defer: Option<DeferDef>,
 }
@@ -66,6 +68,13 @@ pub struct PollDef {
 }
 
 impl StageDef {
+    /// The same stage for whoever hears its event: it is done at once.
+    #[must_use]
+    pub fn heard(&self) -> Self {
+        let defer = self.defer.clone().filter(|_| self.event.is_none());
+        Self { event: None, defer, ..self.clone() }
+    }
+
     /// The address it calls, where it calls one.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
@@ -102,9 +111,12 @@ impl StageDef {
     }
 
     /// The gate it passes through when it names none: one for each host, and for each model and operation of a host.
-    /// What runs on this machine has none.
+    /// What runs on this machine has none, nor has what others are told to do.
     #[must_use]
     pub fn default_gate(&self) -> Option<String> {
+        if self.event.is_some() {
+            return None;
+        }
         match &self.kind {
             StageKind::Http { url, .. } => Some(scalar::authority(url)),
             StageKind::Embed { model, .. } => Some(model.gate("embeddings")),

@@ -65,6 +65,11 @@ fn look_at_stages(definition: &Definition, folder: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     for stage in definition.all_stages() {
         let what = format!("stage {}", stage.name);
+        if let Some(event) = &stage.event {
+            let said = format!("whoever hears of {event} does it, as `redrive work --event {event}` does");
+            findings.push(good(&what, said));
+            continue;
+        }
         match &stage.kind {
             StageKind::Http { url, header_env, secret_env, .. } => {
                 findings.push(reach(&what, url));

@@ -87,6 +87,13 @@ fn hint(report: &MailReport) -> Option<String> {
     let MailReport { run, mail } = report;
     let id = run.run;
     match run.status {
+        RunStatus::PartiallyCompleted if run.awaited > 0 => Some(format!(
+            "{} for answers of services (`redrive work --event NAME` is one, docs/mail.md names them); the same command goes on with them",
+            match run.awaited {
+                1 => "1 item waits".to_owned(),
+                n => format!("{} items wait", count(n)),
+            }
+        )),
         RunStatus::PartiallyCompleted => Some(format!(
             "`redrive failures {id}` shows what waits; the same command, or --watch, does it when it is due"
         )),

@@ -125,10 +125,12 @@ impl<D: Driver> WorkerLoop<D> {
         Commit { run: Some((self.desk.run(), change)), ..commit }
     }
 
-    async fn only_late_retries(&self, live: u64) -> Result<Option<Ending>, Error> {
-        let (Some(max_wait), store) = (self.settings.max_wait, &self.store) else {
+    async fn only_late_retries(&mut self, live: u64) -> Result<Option<Ending>, Error> {
+        let Some(max_wait) = self.settings.max_wait else { return Ok(None) };
+        if self.answers_come().await? {
             return Ok(None);
-        };
+        }
+        let store = &self.store;
         let counts = crate::counts::all_counts(&**store, self.desk.run()).await?;
         let next_due = store.next_due(self.desk.run()).await?.at;
         let late = next_due.filter(|due| *due > self.env.clock.now().after(max_wait));
@@ -136,6 +138,23 @@ impl<D: Driver> WorkerLoop<D> {
         Ok(late
             .filter(|_| counts.waiting + counts.joining == live)
             .map(|next_due| Ending::Waiting { next_due }))
+    }
+
+    /// Whether answers are waited for here and awaited, and something has changed not long ago.
+    async fn answers_come(&mut self) -> Result<bool, Error> {
+        let Some(within) = self.settings.answers_within else { return Ok(false) };
+        let counters = self.store.counters(self.desk.run()).await?;
+        if !counters.iter().any(|counter| counter.metric == Metric::Awaited && counter.n > 0) {
+            return Ok(false);
+        }
+        let now = self.env.clock.now();
+        match &self.moved {
+            Some((known, at)) if *known == counters => Ok(now.since(*at) < within),
+            _ => {
+                self.moved = Some((counters, now));
+                Ok(true)
+            }
+        }
     }
 
     /// The gates and pauses that keep every item of the run that could go on from doing so; `None` when one could.

@@ -23,6 +23,7 @@ use redrive_core::event::Transition;
 use redrive_core::id::StageNo;
 use redrive_core::pool::Rank;
 use redrive_core::status::Control;
+use redrive_core::tally::Counter;
 use redrive_core::time::Timestamp;
 use redrive_store::{Error, Pause, RunChange, RunRow, Store};
 
@@ -57,6 +58,9 @@ pub struct Settings {
     pub full_disk: Duration,
     /// Ends when only retries due later than this remain; `None` waits for all.
     pub max_wait: Option<Duration>,
+    /// Stays, whatever `max_wait` says, while answers of others are awaited and something has changed within this time; `None` waits for
+    /// answers as for anything else.
+    pub answers_within: Option<Duration>,
     /// How many of the items that it holds are read at a time.
     pub page: usize,
     /// Whoever works looks at the source once more when all is done, and says then that the run is finished. A run among others
@@ -73,6 +77,7 @@ impl Default for Settings {
             patience: Duration::from_secs(30),
             full_disk: Duration::from_secs(30),
             max_wait: None,
+            answers_within: None,
             page: 1_000,
             looks_again: false,
         }
@@ -156,6 +161,8 @@ struct WorkerLoop<D> {
     read: bool,
     /// For how long nobody was at the run before; `None` when it had ended already.
     idle_ms: Option<i64>,
+    /// How many items stood where when that changed last, and when that was, where answers are waited for.
+    moved: Option<(Vec<Counter>, Timestamp)>,
     clock: ClockWatch,
 }
 
@@ -210,6 +217,7 @@ pub async fn work(at: Workplace, mut driver: impl Driver, run: RunRow) -> Result
         few,
         read: run.admitted_all,
         idle_ms,
+        moved: None,
         clock,
     };
     let ending = work.run().await;
