@@ -15,15 +15,16 @@ fn what_only_a_pipeline_of_the_folder_can_ask_for_is_refused_in_one_that_is_sent
         Pipeline::sent(&*house.floor.wiring, &text, std::env::temp_dir())
     };
     sent("").expect("it is taken");
-    for (key, order) in [
-        ("notify", "[[notify]]\non = [\"run.ended\"]\nurl = \"https://hooks.example.org/x\"\n"),
-        ("schedule", "[schedule]\ncron = \"0 6 * * *\"\n"),
-        ("retention", "[retention]\nruns = \"30d\"\n"),
+    // Of an array of tables it is the line of what is written first in it.
+    for (key, line, order) in [
+        ("notify", 8, "[[notify]]\non = [\"run.ended\"]\nurl = \"https://hooks.example.org/x\"\n"),
+        ("schedule", 7, "[schedule]\ncron = \"0 6 * * *\"\n"),
+        ("retention", 7, "[retention]\nruns = \"30d\"\n"),
     ] {
         let error = sent(order).expect_err(key);
         assert_eq!(error.code, Code::InvalidPipeline, "{error:?}");
         let [problem] = &error.problems[..] else { panic!("{error:?}") };
         assert_eq!(problem.key, key);
-        assert!(problem.message.contains("this one is sent") && problem.line == 8, "{problem:?}");
+        assert!(problem.message.contains("this one is sent") && problem.line == line, "{problem:?}");
     }
 }
