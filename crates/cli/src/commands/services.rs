@@ -23,7 +23,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 pub async fn serve_events(context: &Context, args: CrewArgs) -> Answer {
     let address = args.bus.needed()?;
     let floor = context.floor_to_make()?;
-    let floor = Floor { wiring: Arc::new(Handlers::calling(args.outbound.settings())), ..floor };
+    let handlers = Handlers::held_to(args.outbound.settings(), args.commands.folders()?);
+    let floor = Floor { wiring: Arc::new(handlers), ..floor };
     let mut signals = Signals::listen()?;
     let (told, stop) = watch::channel(false);
     let events = args.events;
