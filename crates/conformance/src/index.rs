@@ -38,7 +38,8 @@ pub(crate) const CASES: &[(&str, IndexCaseFn)] = table! {
     publish: publication_prunes_other_versions, publication_leaves_other_documents_alone,
         a_document_without_chunks_is_published, a_forgotten_document_leaves_no_chunks,
         a_forgotten_document_can_come_back, what_was_never_seen_can_be_forgotten,
-        a_late_edition_gives_way, of_several_contents_the_greatest_stays;
+        a_late_edition_gives_way, of_several_contents_the_greatest_stays,
+        of_several_contents_on_their_way_the_greatest_keeps_its_chunks;
     document: files_come_back_as_they_were_seen, odd_paths_are_paths_of_their_own, documents_come_in_pages,
         documents_come_in_the_order_asked_for, a_refusal_does_not_mark_what_is_published,
         the_first_reason_of_a_refusal_stays, a_collection_that_is_gone_takes_no_refusal,

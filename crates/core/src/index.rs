@@ -28,7 +28,7 @@ pub enum Effect {
     Keep(Arc<KeptVector>),
     /// Puts a chunk into its document, in place of the one with the same key and edition.
     Put(Arc<Chunk>),
-    /// The document is complete as this version: chunks of any other edition go.
+    /// The document is complete as this version: chunks of what it takes the place of go.
     Publish(Publish),
     /// The document is gone, and its chunks with it.
     Forget(DocKey),
@@ -110,6 +110,12 @@ pub struct Publish {
     pub facts: Option<Arc<str>>,
 }
 
+/// The edition of a document: one version of it, cut and embedded in one way.
+#[must_use]
+pub fn edition(version: ContentHash, mark: i64) -> ContentHash {
+    ContentHash::of(&[&version.0, &mark.to_le_bytes()])
+}
+
 /// What a publication may take the place of; the very same version, cut in the same way, in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
@@ -117,6 +123,7 @@ pub enum Over {
     Any,
     /// The document with this change number, which it had when this was begun: one that has changed since has a newer version.
     Rev(i64),
-    /// A version that is not greater than this one, as bytes: whoever comes first, the greatest stays.
+    /// A version that is not greater than this one, as bytes: whoever comes first, the greatest stays. Others that are greater
+    /// may be on their way at the same time, so that only what was published before goes.
     Lesser,
 }

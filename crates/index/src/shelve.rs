@@ -6,9 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
-use redrive_core::id::ContentHash;
 use redrive_core::index::{
-    Chunk, ChunkPlace, CollectionNo, DocKey, Effect, ModelNo, Over, Publish, VectorKey,
+    Chunk, ChunkPlace, CollectionNo, DocKey, Effect, ModelNo, Over, Publish, VectorKey, edition,
 };
 use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
@@ -121,11 +120,6 @@ impl Handler for PublishHandler {
         let replies = request.items.iter().map(|item| self.publish(&item.payload).unwrap_or_else(failed));
         Reply::Items(replies.collect()).into()
     }
-}
-
-/// One version of a document, cut in one way.
-pub(crate) fn edition(version: ContentHash, mark: i64) -> ContentHash {
-    ContentHash::of(&[&version.0, &mark.to_le_bytes()])
 }
 
 fn failed(wrong: String) -> ItemReply {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redrive_core::index::{Effect, Over, Publish};
+use redrive_core::index::{Chunk, Effect, Over, Publish, edition};
 use redrive_store::index::{Doc, Refused};
 
 use super::Both;
@@ -148,7 +148,8 @@ pub(super) async fn of_several_contents_the_greatest_stays(both: Arc<dyn Both>) 
     }
     let publish = |path: &str, of, mark, facts: &str| {
         let (doc, over) = (doc(shelf.no(), path), Over::Lesser);
-        Effect::Publish(Publish { doc, version: of, edition: of, over, mark, facts: Some(facts.into()) })
+        let edition = edition(of, mark);
+        Effect::Publish(Publish { doc, version: of, edition, over, mark, facts: Some(facts.into()) })
     };
     let effects = [
         publish("up", lesser, 1, "lesser"),
@@ -171,5 +172,49 @@ pub(super) async fn of_several_contents_the_greatest_stays(both: Arc<dyn Both>) 
     assert_eq!(shelf.doc("up").await.expect("its row stays").facts, None);
     shelf.publish("down", "3", 1).await;
     assert_eq!(shelf.doc("down").await.expect("there").facts, None, "what is said no more is not kept");
+    shelf.assert_whole().await;
+}
+
+/// Copies of a document that differ are on their way together: whichever is published first, the greatest keeps its chunks.
+pub(super) async fn of_several_contents_on_their_way_the_greatest_keeps_its_chunks(both: Arc<dyn Both>) {
+    let mut shelf = Shelf::new(both).await;
+    let mut versions = [version("1"), version("2"), version("3")];
+    versions.sort();
+    for (path, order) in [("up", [0, 1, 2]), ("down", [2, 1, 0]), ("mixed", [1, 2, 0])] {
+        for (place, of) in versions.iter().enumerate() {
+            let chunk = shelf.chunk(path, "k", "1", &format!("{path}{place}"));
+            shelf.put(Chunk { edition: edition(*of, 1), ..chunk }).await;
+        }
+        for place in order {
+            let of = versions[place];
+            let publish = Publish {
+                doc: doc(shelf.no(), path),
+                version: of,
+                edition: edition(of, 1),
+                over: Over::Lesser,
+                mark: 1,
+                facts: None,
+            };
+            shelf.write(vec![Effect::Publish(publish)]).await;
+        }
+        for (place, chunks) in [0, 0, 1].into_iter().enumerate() {
+            let found = shelf.word(&format!("{path}{place}")).await;
+            assert_eq!(found.len(), chunks, "{path}{place}");
+        }
+        assert_eq!(shelf.doc(path).await.expect("there").published, Some(versions[2]));
+    }
+    // Cut anew, what it was before goes.
+    let again = shelf.chunk("up", "k", "1", "anew");
+    shelf.put(Chunk { edition: edition(versions[2], 2), ..again }).await;
+    let publish = Publish {
+        doc: doc(shelf.no(), "up"),
+        version: versions[2],
+        edition: edition(versions[2], 2),
+        over: Over::Lesser,
+        mark: 2,
+        facts: None,
+    };
+    shelf.write(vec![Effect::Publish(publish)]).await;
+    assert_eq!((shelf.word("up2").await.len(), shelf.word("anew").await.len()), (0, 1));
     shelf.assert_whole().await;
 }

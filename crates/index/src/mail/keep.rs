@@ -4,14 +4,13 @@ use async_trait::async_trait;
 use redrive_core::event::ItemReply;
 use redrive_core::failure::{Class, Failure, Kind};
 use redrive_core::id::ContentHash;
-use redrive_core::index::{CollectionNo, DocKey, Effect, Over, Publish};
+use redrive_core::index::{CollectionNo, DocKey, Effect, Over, Publish, edition};
 use redrive_core::item::Payload;
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use serde::Serialize;
 
 use super::facts::{MessageFacts, Place, Summary, ThreadFacts};
 use super::{ARCHIVE, ArchivePayload, MESSAGE, MailPayload, MessagePayload, THREAD, ThreadPayload};
-use crate::shelve::edition;
 
 /// People of a thread that are named.
 const PEOPLE: usize = 50;

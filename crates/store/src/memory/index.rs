@@ -14,7 +14,7 @@ use crate::index::{
     Collection, Doc, FoundChunk, IndexSize, NearestQuery, NewCollection, Refused, Scope, Seen, SeenAs,
     WordsQuery,
 };
-use crate::rule::index::{Published, is_within, may_publish, may_refuse};
+use crate::rule::index::{Outdated, Published, is_within, may_publish, may_refuse, outdated};
 use crate::{Error, Index, Result, RunFilter};
 
 #[derive(Debug, Clone, Default)]
@@ -51,7 +51,14 @@ impl Kept {
                         .retain(|_, chunk| chunk.doc != publish.doc || chunk.edition != publish.edition);
                     return;
                 }
-                self.chunks.retain(|_, chunk| chunk.doc != publish.doc || chunk.edition == publish.edition);
+                let outdated = outdated(&publish, now);
+                self.chunks.retain(|_, chunk| {
+                    let goes = match outdated {
+                        Outdated::Others => chunk.edition != publish.edition,
+                        Outdated::Edition(edition) => Some(chunk.edition) == edition,
+                    };
+                    chunk.doc != publish.doc || !goes
+                });
                 let doc = self.doc(&publish.doc);
                 (doc.published, doc.mark, doc.refused) = (Some(publish.version), publish.mark, None);
                 doc.facts = publish.facts;

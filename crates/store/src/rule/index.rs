@@ -1,7 +1,7 @@
 //! What may be written into the index, and what a search may look at.
 
 use redrive_core::id::ContentHash;
-use redrive_core::index::{CollectionNo, Over, Publish};
+use redrive_core::index::{CollectionNo, Over, Publish, edition};
 
 use crate::index::Scope;
 
@@ -27,6 +27,27 @@ pub fn may_publish(publish: &Publish, now: Published) -> bool {
             Over::Rev(rev) => rev == now.rev,
             Over::Lesser => now.version.is_none_or(|version| version <= publish.version),
         }
+}
+
+/// Which chunks of a document go when a publication takes the place of what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outdated {
+    /// Those of every other edition.
+    Others,
+    /// Those of this one; `None`: none.
+    Edition(Option<ContentHash>),
+}
+
+/// Which chunks go with a publication that may take the place of what is there.
+#[must_use]
+pub fn outdated(publish: &Publish, now: Published) -> Outdated {
+    match publish.over {
+        Over::Any | Over::Rev(_) => Outdated::Others,
+        Over::Lesser => {
+            let before = now.version.map(|version| edition(version, now.mark));
+            Outdated::Edition(before.filter(|before| *before != publish.edition))
+        }
+    }
 }
 
 /// Whether it is noted that a version of a document is refused. What is published is not, and of two reasons for one version the

@@ -7,7 +7,7 @@ pub(crate) mod search;
 
 use redrive_core::id::ContentHash;
 use redrive_core::index::{DocKey, Effect, KeptVector, Publish, VectorKey};
-use redrive_store::rule::index::{Published, may_publish};
+use redrive_store::rule::index::{Outdated, Published, may_publish, outdated};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::error::Result;
@@ -73,7 +73,13 @@ fn complete(tx: &Connection, publish: &Publish) -> Result<()> {
     if !may_publish(publish, now) {
         return chunk::remove(tx, "doc = ?1 AND edition = ?2", &[&doc, &edition.0]);
     }
-    chunk::remove(tx, "doc = ?1 AND edition <> ?2", &[&doc, &edition.0])?;
+    match outdated(publish, now) {
+        Outdated::Others => chunk::remove(tx, "doc = ?1 AND edition <> ?2", &[&doc, &edition.0])?,
+        Outdated::Edition(Some(before)) => {
+            chunk::remove(tx, "doc = ?1 AND edition = ?2", &[&doc, &before.0])?;
+        }
+        Outdated::Edition(None) => {}
+    }
     tx.prepare_cached(
         "UPDATE doc SET published = ?2, mark = ?3, facts = ?4, rev = rev + 1, refused = NULL, refused_why = NULL
          WHERE no = ?1",
