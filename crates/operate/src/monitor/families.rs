@@ -91,7 +91,7 @@ families! {
     GATE_RATE = Kind::Gauge, "redrive_gate_requests_per_minute" ["gate"] "Requests that were made within the last minute.";
     GATE_RATE_LEARNT = Kind::Gauge, "redrive_gate_requests_per_minute_learnt" ["gate"] "Requests a minute that the service turned out to bear; absent where that is not known.";
     GATE_LATENCY = Kind::Gauge, "redrive_gate_latency_seconds" ["gate"] "How long a call takes lately.";
-    GATE_CALLS = Kind::Counter, "redrive_gate_calls_total" ["gate", "outcome"] "Calls by how they ended; they begin anew when a gate is reset.";
+    GATE_CALLS = Kind::Counter, "redrive_gate_calls_total" ["gate", "outcome"] "Calls by how they ended.";
     GATE_TOKENS = Kind::Counter, "redrive_gate_tokens_total" ["gate"] "Tokens that calls consumed, as far as that is known.";
     OPERATIONS = Kind::Gauge, "redrive_operations" ["kind", "state"] "Operations on many items by kind and state.";
     OPERATION_AGE = Kind::Gauge, "redrive_operation_idle_seconds" [] "For how long the open operation that was left alone longest has not gone on; 0 when none is open.";
