@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use regex_lite::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::monitor::thirds;
 use crate::support::daemon::TOKEN;
@@ -72,7 +72,8 @@ fn every_alert_has_its_paragraph_in_the_runbook_and_every_tier_an_alert() {
     let runbook = std::fs::read_to_string(deploy("..").join("docs/runbook.md")).expect("read");
     let titles = found(r"(?m)^### (\w+)$", &runbook);
     assert_eq!(titles, found(r"- alert: (\w+)", &alerts));
-    let links = found(r"runbook_url: '\{\{ \$externalLabels\.redrive_docs \}\}docs/runbook\.md#(\w+)'", &alerts);
+    let links =
+        found(r"runbook_url: '\{\{ \$externalLabels\.redrive_docs \}\}docs/runbook\.md#(\w+)'", &alerts);
     assert_eq!(links, titles.iter().map(|title| title.to_lowercase()).collect());
     for title in &titles {
         let paragraph = runbook.split(&format!("### {title}\n\n")).nth(1).unwrap_or_default();
@@ -107,14 +108,14 @@ fn every_metric_that_alerts_and_dashboard_name_is_told() {
 }
 
 /// The configuration as it is shipped, for these targets and the files of this place.
-fn configured(place: &Place, daemons: [&Daemon; 2], gateway: &Service) {
+fn configured(place: &Place, daemons: &[&Daemon], gateway: &str) {
     place.write("redrive.token", TOKEN);
-    let targets = daemons.map(|daemon| format!("\"{}\"", daemon.address())).join(", ");
+    let targets: Vec<String> = daemons.iter().map(|daemon| format!("\"{}\"", daemon.address())).collect();
     let shipped = shipped("prometheus/prometheus.yml");
     let mut text = shipped.clone();
     for (was, is) in [
-        ("\"redrive:7300\"", targets),
-        ("pushgateway:9091", gateway.address().to_owned()),
+        ("\"redrive:7300\"", targets.join(", ")),
+        ("pushgateway:9091", gateway.to_owned()),
         ("/etc/prometheus/redrive.token", place.path("redrive.token").display().to_string()),
         ("/etc/prometheus/alerts.yml", deploy("prometheus/alerts.yml").display().to_string()),
         ("scrape_interval: 15s", "scrape_interval: 1s".to_owned()),
@@ -159,11 +160,9 @@ fn a_real_prometheus_answers_every_query_of_the_dashboard_and_counts_nothing_onc
     let place = Place::with(&one_stage(&format!("{}\n{}", server.stage(), quick_retry(3))), &samples(30));
     place.run(&["run", "p.toml", "--quiet"]).expect(3);
     let gateway = pushgateway(&place);
-    place
-        .run(&["retry-job", "--once", "--pushgateway", &format!("http://{}", gateway.address())])
-        .expect(0);
+    place.run(&["retry-job", "--once", "--pushgateway", &format!("http://{}", gateway.address())]).expect(0);
     let daemons = [Daemon::start(&place, &[]), Daemon::start(&place, &[])];
-    configured(&place, [&daemons[0], &daemons[1]], &gateway);
+    configured(&place, &[&daemons[0], &daemons[1]], gateway.address());
     let prometheus = prometheus(&place);
     let told = |query: &str| ask(&prometheus, query);
     // Two samples of each, for what grows; the daemons have swept and looked at the laws by then.
@@ -194,6 +193,32 @@ fn a_real_prometheus_answers_every_query_of_the_dashboard_and_counts_nothing_onc
     let rules = array(&rules["data"]["groups"][0]["rules"]);
     assert!(rules.len() >= 20 && rules.iter().all(|rule| rule["health"] != "err"), "{rules:?}");
     daemons.into_iter().for_each(|daemon| drop(daemon.stop().expect(0)));
+}
+
+#[test]
+fn the_first_burst_of_a_new_pipeline_is_seen_to_grow() {
+    let server = thirds();
+    let place = Place::new();
+    std::fs::create_dir(place.path("pipelines")).expect("made");
+    let stage = format!("[[stage]]\nname = \"work\"\n{}\n{}", server.stage(), quick_retry(3));
+    place.write(
+        "pipelines/p.toml",
+        format!("name = \"test\"\n[source]\nkind = \"inbox\"\nkey = \"/id\"\n[run]\nfailure_budget = false\n{stage}"),
+    );
+    let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
+    configured(&place, &[&daemon], "127.0.0.1:1");
+    let prometheus = prometheus(&place);
+    let told = |query: &str| ask(&prometheus, query);
+    wait::until("two scrapes", || {
+        told("count_over_time(redrive_deaths_total{stage=\"work\",reason=\"final\"}[1m])")
+            .values()
+            .any(|n| *n >= 2.0)
+    });
+    let items: Vec<Value> = (0..90).map(|n| json!({"payload": {"id": n.to_string(), "n": n}})).collect();
+    daemon.post("/v1/pipelines/test/items", &json!({"items": items})).expect(200);
+    let grown = "sum by (pipeline) (max by (pipeline, stage, reason) (increase(redrive_deaths_total[1h])))";
+    wait::until("the deaths", || told(grown).get("{\"pipeline\":\"test\"}").is_some_and(|n| *n >= 30.0));
+    daemon.stop().expect(0);
 }
 
 fn one(n: f64) -> BTreeMap<String, f64> {

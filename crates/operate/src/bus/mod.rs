@@ -18,5 +18,7 @@ mod waves;
 
 pub use intake::{Intake, Taken, Taker, Wire, queues_of_runs};
 pub use letter::Letter;
-pub use relay::{Failed, Held, Post, Relay, Round, Sent, stop_telling, told_of};
+pub use relay::{
+    Failed, Held, Post, Relay, Round, Sent, Unrouted, are_late, somebody_relays, stop_telling, waiting,
+};
 pub use replies::Replies;
