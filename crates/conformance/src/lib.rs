@@ -86,7 +86,7 @@ const CASES: &[(&str, CaseFn)] = table! {
         grandchildren_do_not_count_for_the_grandparent;
     dead_letter: groups_are_counted_largest_first, groups_are_those_of_the_items_that_match, filters_mean_what_matches_means, redriven_items_keep_their_history, a_policy_of_its_own_is_kept_until_the_stage_is_passed,
         tries_are_counted_over_all_generations, text_is_searched_literally;
-    outbox: nothing_is_kept_unless_facts_are_wanted, a_store_keeps_its_first_name, a_whole_life_is_told,
+    outbox: nothing_is_kept_unless_facts_are_wanted, what_waits_is_counted_as_far_as_is_asked, a_store_keeps_its_first_name, a_whole_life_is_told,
         every_other_end_and_beginning_is_told, a_refused_item_is_told_as_admitted_and_dead, a_run_tells_what_becomes_of_it,
         facts_come_in_order_until_passed_on, only_listed_facts_are_passed_on, a_stale_change_has_no_fact,
         a_commit_that_is_not_written_has_no_fact, numbers_of_facts_are_not_given_again;

@@ -7,9 +7,11 @@ use redrive_core::failure::Class;
 use redrive_core::id::{FactId, RunId, StoreId};
 use redrive_core::item::LastFailure;
 use redrive_core::status::Control;
-use redrive_store::{Applied, Change, Commit, Error, ItemRev, KeptFact, OperationKind, RunChange, Store};
+use redrive_store::{
+    Applied, Change, Commit, Error, ItemRev, KeptFact, OperationKind, OutboxView, RunChange, Store,
+};
 
-use crate::world::{PART, SPLIT, START, STORE, World, failed, new_operation, passed, split};
+use crate::world::{LEASE, PART, SPLIT, START, STORE, World, failed, new_operation, passed, split};
 
 const NAME: StoreId = StoreId(7);
 
@@ -51,6 +53,24 @@ pub(crate) async fn nothing_is_kept_unless_facts_are_wanted(store: Arc<dyn Store
     world.store.drop_facts().await.expect("dropped");
     world.admit(&["c"]).await;
     assert_eq!(told(&world).await, ["b item.admitted"], "what is kept stays until it is passed on");
+}
+
+pub(crate) async fn what_waits_is_counted_as_far_as_is_asked(store: Arc<dyn Store>) {
+    let mut world = World::new(store).await;
+    assert_eq!(world.store.outbox(9).await, Ok(OutboxView::default()));
+    world.store.keep_facts(NAME).await.expect("kept");
+    let nothing = OutboxView { kept: true, ..OutboxView::default() };
+    assert_eq!(world.store.outbox(9).await, Ok(nothing));
+    world.admit(&["a"]).await;
+    world.advance(LEASE);
+    world.admit(&["b", "c"]).await;
+    let some = OutboxView { waiting: 3, oldest: Some(START), ..nothing };
+    assert_eq!(world.store.outbox(9).await, Ok(some));
+    assert_eq!(world.store.outbox(2).await, Ok(OutboxView { waiting: 2, ..some }));
+    world.store.facts_passed_on(vec![facts(&world).await[0].id]).await.expect("passed on");
+    world.store.drop_facts().await.expect("dropped");
+    let left = OutboxView { kept: false, waiting: 2, oldest: Some(world.now) };
+    assert_eq!(world.store.outbox(9).await, Ok(left));
 }
 
 pub(crate) async fn a_store_keeps_its_first_name(store: Arc<dyn Store>) {

@@ -6,6 +6,7 @@
 
 mod follow;
 mod kind;
+mod taken;
 
 use serde::{Serialize, Serializer};
 
@@ -20,6 +21,7 @@ use crate::time::Timestamp;
 pub(crate) use follow::{Happened, follow};
 pub use kind::FactKind;
 use kind::Kinds;
+pub use taken::{MAIL_EVENTS, OWN_PIPELINES, is_taken};
 
 /// What the world is told of one change of an item: the kinds of facts, and where the item stood.
 ///

@@ -55,6 +55,7 @@ pub fn parse(text: &str, file: &str) -> Result<Definition, Vec<Problem>> {
 
 fn definition(mut top: Table<'_, '_>, report: &mut Report<'_>) -> Option<Definition> {
     let name = top.require("name", report).and_then(|node| node.parsed(report, scalar::title));
+    report.pipeline.clone_from(&name);
     let category = top.take("category").and_then(|node| node.parsed(report, scalar::title));
     let priority =
         top.take("priority").and_then(|node| node.integer(report, i32::MIN.into(), i32::MAX.into()));

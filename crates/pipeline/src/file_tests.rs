@@ -234,6 +234,14 @@ fn mistakes_in_a_stage_are_told_with_line_and_key() {
             "p.toml:6: stage.s.event: \"A\" is no name of an event",
         ),
         ("kind = \"event\"", "p.toml:2: stage.s.event: missing"),
+        (
+            "kind = \"event\"\nevent = \"item.dead\"",
+            "p.toml:5: stage.s.event: \"item.dead\" is what is told of items and runs by itself",
+        ),
+        (
+            "kind = \"event\"\nevent = \"archive.complete\"",
+            "p.toml:5: stage.s.event: \"archive.complete\" is what is told of items and runs by itself",
+        ),
         ("", "p.toml:2: stage.s.kind: missing"),
         ("kin = \"pass\"", "p.toml:4: stage.s.kin: unknown key (did you mean \"kind\"?)"),
         ("kind = \"http\"", "p.toml:2: stage.s.url: missing"),

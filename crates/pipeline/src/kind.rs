@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use redrive_core::fact;
+
 use crate::definition::{Body, StageKind};
 use crate::problem::Report;
 use crate::reader::{Node, Table};
@@ -64,7 +66,17 @@ fn http(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
 
 /// An event for whoever listens, by the name that is written here.
 fn event(table: &mut Table<'_, '_>, report: &mut Report<'_>) -> StageKind {
-    let event = table.require("event", report).and_then(|node| node.parsed(report, scalar::event));
+    let event = table.require("event", report).and_then(|node| {
+        let own = report.pipeline.as_deref().is_some_and(|name| fact::OWN_PIPELINES.contains(&name));
+        let event = node.parsed(report, scalar::event)?;
+        if own || !fact::is_taken(&event) {
+            return Some(event);
+        }
+        let message = format!("{event:?} is what is told of items and runs by itself");
+        let remedy = "whoever is bound to that would take one for the other: name it after what is to be done, as in \"text.check\"";
+        node.fail_with(report, message, remedy);
+        None
+    });
     let output = table.take("output").and_then(|node| node.parsed(report, scalar::pointer));
     StageKind::Event { event: event.unwrap_or_default(), output }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Report<'t> {
     file: &'t str,
     /// Where each line starts.
     lines: Vec<usize>,
+    /// The name of the pipeline, where it is known.
+    pub(crate) pipeline: Option<String>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
 }
@@ -47,7 +49,8 @@ pub(crate) struct Report<'t> {
 impl<'t> Report<'t> {
     pub(crate) fn new(file: &'t str, text: &str) -> Self {
         let starts = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(at, _)| at + 1);
-        Self { file, lines: std::iter::once(0).chain(starts).collect(), problems: vec![], warnings: vec![] }
+        let lines = std::iter::once(0).chain(starts).collect();
+        Self { file, lines, pipeline: None, problems: vec![], warnings: vec![] }
     }
 
     pub(crate) fn line(&self, at: usize) -> usize {

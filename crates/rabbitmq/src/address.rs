@@ -79,7 +79,7 @@ impl FromStr for Address {
     /// Reads an address. What is wrong is said without repeating it: it holds a password.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let Some((scheme, rest)) = text.split_once("://") else { return Err(FORM.to_owned()) };
-        if !matches!(scheme, "amqp" | "amqps") {
+        if !["amqp", "amqps"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
             return Err(FORM.to_owned());
         }
         let mut uri: AMQPUri = text.parse().map_err(|_| FORM.to_owned())?;
@@ -139,6 +139,7 @@ mod tests {
         assert_eq!(read("amqp://h/").expect("valid").vhost(), "/");
         assert_eq!(read("amqp://[::1]:5673").expect("valid").host(), "::1");
         assert_eq!(read("amqps://me:s3cret@h").expect("valid").to_string(), "amqps://h:5671");
+        assert_eq!(read("AMQP://me:s3cret@h").expect("valid").to_string(), "amqp://h:5672");
     }
 
     #[test]

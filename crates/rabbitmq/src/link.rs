@@ -91,6 +91,30 @@ impl Link {
             .await
     }
 
+    /// Whether there is an exchange of facts.
+    ///
+    /// # Errors
+    /// When it is another than facts are told to, or that cannot be asked.
+    pub(crate) async fn has_exchange(&self) -> Result<bool> {
+        // Asking for what is not there closes the channel.
+        let channel = self.channel().await?;
+        let options = ExchangeDeclareOptions { passive: true, ..ExchangeDeclareOptions::default() };
+        let asked = channel.exchange_declare(
+            names::EXCHANGE.into(),
+            ExchangeKind::Topic,
+            options,
+            FieldTable::default(),
+        );
+        match within(&self.env, ANSWER_WITHIN, asked).await? {
+            Ok(()) => {}
+            Err(error) if is_missing(&error) => return Ok(false),
+            Err(error) => return Err(self.words(&error)),
+        }
+        // One that is as it should be is left as it is by that.
+        self.declare_exchange(&self.channel().await?).await?;
+        Ok(true)
+    }
+
     /// A queue as it is; `None`: there is none of this name.
     pub(crate) async fn queue(&self, name: &str) -> Result<Option<Queue>> {
         // Asking for what is not there closes the channel.

@@ -35,14 +35,16 @@ pub struct Finding {
     pub ok: bool,
     /// In words.
     pub detail: String,
+    /// What somebody may want to type.
+    pub command: Option<String>,
 }
 
 fn good(what: &'static str, detail: impl Into<String>) -> Finding {
-    Finding { what, ok: true, detail: detail.into() }
+    Finding { what, ok: true, detail: detail.into(), command: None }
 }
 
 fn bad(what: &'static str, detail: impl Into<String>) -> Finding {
-    Finding { what, ok: false, detail: detail.into() }
+    Finding { ok: false, ..good(what, detail) }
 }
 
 /// Looks at a broker: whether it is reached, which version it is, whether it takes messages; and says which policies to set for these
@@ -68,6 +70,11 @@ pub async fn look(address: &Address, env: &Env, queues: &[String]) -> Vec<Findin
         }
         Err(why) => bad("bus alarms", format!("a message was not taken over: {why}")),
     });
+    findings.push(match link.has_exchange().await {
+        Ok(true) => good("bus exchange", format!("{} is there; what no queue is bound for waits in the store, or is dropped with --bus-unrouted drop", names::EXCHANGE)),
+        Ok(false) => good("bus exchange", format!("{}: not there yet, the first fact makes it", names::EXCHANGE)),
+        Err(why) => bad("bus exchange", format!("{} is another than a durable topic exchange, and nothing can be told: {why}; delete it, and the next fact makes it as it should be", names::EXCHANGE)),
+    });
     for queue in queues {
         findings.push(match link.queue(queue).await {
             Ok(Some(found)) => good(
@@ -78,44 +85,41 @@ pub async fn look(address: &Address, env: &Env, queues: &[String]) -> Vec<Findin
             Err(why) => bad("bus queue", format!("{queue}: {why}")),
         });
     }
-    findings.extend(policies(&version, address).into_iter().map(|policy| good("bus policy", policy)));
+    let taken: Vec<&str> =
+        queues.iter().map(String::as_str).filter(|queue| names::queue_of(queue).is_none()).collect();
+    findings.extend(policies(&version, address, &taken));
     findings
 }
 
-/// What to tell the broker, once, by somebody who administers it.
-fn policies(version: &str, address: &Address) -> Vec<String> {
-    let vhost = address.vhost();
-    let set = |name: &str, pattern: &str, body: &str, to: &str, why: &str| {
-        format!("rabbitmqctl set_policy -p {vhost} {name} '{pattern}' '{body}' --apply-to {to}   # {why}")
-    };
+/// What to tell the broker, once, by somebody who administers it: for each queue that is taken from, if it is a quorum queue.
+fn policies(version: &str, address: &Address, queues: &[&str]) -> Vec<Finding> {
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap_or_default();
-    let mut all = vec![set(
-        "redrive-unrouted",
-        "^redrive\\.events$",
-        "{\"alternate-exchange\":\"redrive.unrouted\"}",
-        "exchanges",
-        "facts that no queue is bound for go to a fanout exchange of that name and its queue, instead of waiting in the store",
-    )];
-    if major < LIMITED_SINCE {
-        all.push(set(
-            "redrive-delivery-limit",
-            "^NAME$",
-            &format!("{{\"delivery-limit\":{DELIVERIES},\"dead-letter-exchange\":\"\",\"dead-letter-routing-key\":\"NAME.failed\"}}"),
-            "queues",
-            "of a quorum queue NAME: a message that ends whoever takes it goes aside",
-        ));
-    } else {
-        all.push(set(
-            "redrive-delivery-limit",
-            "^NAME$",
-            "{\"dead-letter-exchange\":\"\",\"dead-letter-routing-key\":\"NAME.failed\"}",
-            "queues",
-            &format!(
-                "a quorum queue NAME drops a message after {DELIVERIES} deliveries by itself; so it is kept"
-            ),
-        ));
-    }
-    all
+    let (limit, why) = match major < LIMITED_SINCE {
+        true => (
+            format!("\"delivery-limit\":{DELIVERIES},"),
+            "a message that ends whoever takes it comes again and again",
+        ),
+        false => (String::new(), "a message is dropped after 20 deliveries"),
+    };
+    let queues = if queues.is_empty() { &["NAME"] } else { queues };
+    let of = |queue: &&str| {
+        let failed = names::failed_of(queue);
+        let aside = format!("{limit}\"dead-letter-exchange\":\"\",\"dead-letter-routing-key\":\"{failed}\"");
+        let (vhost, pattern) = (quoted(address.vhost()), quoted(&format!("^{}$", queue.replace('.', "\\."))));
+        let body = quoted(&format!("{{{aside}}}"));
+        let command = format!(
+            "rabbitmqctl set_policy -p {vhost} {} {pattern} {body} --apply-to queues",
+            quoted(&format!("redrive-{queue}"))
+        );
+        let detail = format!("if {queue} is a quorum queue, {why}; so it goes to {failed}:");
+        Finding { command: Some(command), ..good("bus policy", detail) }
+    };
+    queues.iter().map(of).collect()
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Publishes a message to a queue of our own that ends with the connection.
@@ -193,8 +197,17 @@ mod tests {
     #[test]
     fn policies_are_those_of_the_version() {
         let address: Address = "amqp://h".parse().expect("valid");
-        let of = |version| policies(version, &address).join("\n");
-        assert!(of("3.10.8").contains("\"delivery-limit\":20"));
-        assert!(!of("4.1.0").contains("\"delivery-limit\":20") && of("4.1.0").contains("NAME.failed"));
+        let of = |version, queues: &[&str]| {
+            let commands = policies(version, &address, queues).into_iter().filter_map(|one| one.command);
+            commands.collect::<Vec<_>>().join("\n")
+        };
+        assert!(of("3.10.8", &[]).contains("\"delivery-limit\":20"));
+        assert!(
+            !of("4.1.0", &[]).contains("\"delivery-limit\":20") && of("4.1.0", &[]).contains("NAME.failed")
+        );
+        assert_eq!(
+            of("4.1.0", &["a.b"]),
+            r#"rabbitmqctl set_policy -p '/' 'redrive-a.b' '^a\.b$' '{"dead-letter-exchange":"","dead-letter-routing-key":"a.b.failed"}' --apply-to queues"#
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_operate::bus::{Held, Intake, Relay, Replies, Round, Sent, Taker, services};
+use redrive_operate::bus::{Held, Intake, Relay, Replies, Round, Sent, Taker, Unrouted, services};
 use redrive_operate::catalog::Catalog;
 use redrive_operate::{Asker, Floor};
 use tokio::sync::watch;
@@ -25,9 +25,14 @@ const TURN_EVERY: Duration = Duration::from_secs(1);
 const QUEUES_EVERY: Duration = Duration::from_secs(1);
 
 /// Passes facts on and takes messages until it is told to stop.
-pub async fn serve(floor: Floor, catalog: Arc<Catalog>, address: Address, stop: watch::Receiver<bool>) {
+pub async fn serve(
+    floor: Floor,
+    catalog: Arc<Catalog>,
+    (address, unrouted): (Address, Unrouted),
+    stop: watch::Receiver<bool>,
+) {
     tokio::join!(
-        relay(floor.clone(), address.clone(), stop.clone()),
+        relay(floor.clone(), (address.clone(), unrouted), stop.clone()),
         answers(floor.clone(), address.clone(), stop.clone()),
         consumers(floor, catalog, address, stop),
     );
@@ -42,8 +47,9 @@ pub async fn answers(floor: Floor, address: Address, stop: watch::Receiver<bool>
 /// Stands by work on pipelines whose stages are told as events: passes facts on and takes answers until it is told to stop, and passes on
 /// what there is then. Facts of these pipelines that lead to no queue are dropped, but not what is handed over.
 pub async fn stand_by(floor: Floor, pipelines: &[&str], address: Address, stop: watch::Receiver<bool>) {
+    let unrouted = Unrouted::DropOf(pipelines.iter().map(ToString::to_string).collect());
     tokio::join!(
-        pass_on(floor.clone(), pipelines, address.clone(), stop.clone()),
+        relay(floor.clone(), (address.clone(), unrouted), stop.clone()),
         answers(floor, address, stop),
     );
 }
@@ -57,17 +63,13 @@ pub async fn work(floor: Floor, events: &[String], address: Address, stop: watch
 }
 
 /// Passes facts on until it is told to stop.
-pub async fn relay(floor: Floor, address: Address, stop: watch::Receiver<bool>) {
-    pass_on(floor, &[], address, stop).await;
-}
-
-async fn pass_on(floor: Floor, casual: &[&str], address: Address, mut stop: watch::Receiver<bool>) {
+pub async fn relay(floor: Floor, (address, unrouted): (Address, Unrouted), mut stop: watch::Receiver<bool>) {
     let env = floor.env.clone();
     let floor = Floor { asker: Asker::admin(NAME), ..floor };
     let mut backoff = Backoff::default();
     let mut relay = loop {
-        match Relay::open(floor.clone()).await {
-            Ok(relay) => break relay.casual_about(casual),
+        match Relay::open(floor.clone(), unrouted.clone()).await {
+            Ok(relay) => break relay,
             Err(error) => tracing::warn!(target: LOG, %error, "facts cannot be kept now"),
         }
         let wait = backoff.next(&env);
@@ -77,10 +79,22 @@ async fn pass_on(floor: Floor, casual: &[&str], address: Address, mut stop: watc
         }
     };
     let mut post = RabbitPost::to(address.clone(), env.clone());
-    let mut down = false;
+    let (mut down, mut waits) = (false, false);
     while !*stop.borrow() {
         let stamp = relay.stamp().await;
-        let wait = match relay.round(&mut post).await {
+        let round = relay.round(&mut post).await;
+        if matches!(round, Ok(Round::Elsewhere)) != waits && round.is_ok() {
+            waits = !waits;
+            match waits {
+                true => {
+                    tracing::info!(target: LOG, "another process passes facts on; this one waits for its turn")
+                }
+                false => {
+                    tracing::info!(target: LOG, bus = %address, "it is this process's turn to pass facts on")
+                }
+            }
+        }
+        let wait = match round {
             Ok(Round::Done { more: true, .. }) => continue,
             Ok(Round::Done { held, waiting, .. }) => {
                 backoff.reset();
@@ -110,7 +124,7 @@ async fn pass_on(floor: Floor, casual: &[&str], address: Address, mut stop: watc
             _ = stop.wait_for(|stop| *stop) => {}
         }
     }
-    if !casual.is_empty()
+    if matches!(unrouted, Unrouted::DropOf(_))
         && let Err(error) = relay.round(&mut post).await
     {
         tracing::warn!(target: LOG, %error, "the last facts stay in the store");
@@ -125,7 +139,7 @@ fn told(held: &Held, waiting: usize) {
     match why {
         Sent::Unroutable => tracing::warn!(
             target: LOG, event, facts, waiting,
-            "facts lead to no queue and stay in the store: bind a queue for them, or set an alternate exchange"
+            "facts lead to no queue and stay in the store: bind a queue for them, or say --bus-unrouted drop"
         ),
         Sent::Refused | Sent::Taken => {
             tracing::warn!(target: LOG, event, facts, waiting, "the broker refused facts; they stay in the store");

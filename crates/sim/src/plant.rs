@@ -18,9 +18,9 @@ use redrive_store::{
     Applied, AttemptPlace, BegunRun, Change, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content,
     CopyHeard, Damage, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery,
     ItemRev, KeptFact, KeptOutput, Member, Memo, MemoryStore, NewRun, NewWorker, NextDue, Operation,
-    OutputKey, PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter,
-    RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone,
-    TombstoneQuery, Turn, Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
+    OutboxView, OutputKey, PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters,
+    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
+    Tombstone, TombstoneQuery, Turn, Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 
 /// The mistake.
@@ -461,6 +461,10 @@ impl Store for Planted {
 
     async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.inner.facts(limit).await
+    }
+
+    async fn outbox(&self, most: usize) -> Result<OutboxView> {
+        self.inner.outbox(most).await
     }
 
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {

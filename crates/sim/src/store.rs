@@ -15,9 +15,9 @@ use redrive_store::{
     Applied, AttemptPlace, BegunRun, ChangeQuery, Claim, Claimed, ClaimedItem, Commit, ConfigCounter,
     Content, CopyHeard, Damage, DamagedItem, Error, Freeze, GateRow, Group, GroupNote, History, ItemContent,
     ItemFilter, ItemQuery, ItemRev, KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue,
-    Operation, OutputKey, PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters,
-    RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted,
-    Tombstone, TombstoneQuery, Turn, Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
+    Operation, OutboxView, OutputKey, PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange,
+    RunCounters, RunFilter, RunRow, RunSet, Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit,
+    Submitted, Tombstone, TombstoneQuery, Turn, Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 
 use crate::fault::{Actor, Fate, Faults, Verb, fate};
@@ -500,6 +500,10 @@ impl Store for FaultyStore {
 
     async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.read(self.inner.facts(limit)).await
+    }
+
+    async fn outbox(&self, most: usize) -> Result<OutboxView> {
+        self.read(self.inner.outbox(most)).await
     }
 
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {

@@ -14,10 +14,10 @@ use redrive_core::time::Timestamp;
 use redrive_store::{
     Applied, AttemptPlace, BegunRun, ChangeQuery, Claim, Claimed, Commit, ConfigCounter, Content, CopyHeard,
     Damage, Error, Freeze, GateRow, Group, GroupNote, History, ItemContent, ItemFilter, ItemQuery, ItemRev,
-    KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutputKey, PauseChange,
-    Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet, Scrub,
-    Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn, Turned,
-    Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
+    KeptFact, KeptOutput, Member, Memo, NewRun, NewWorker, NextDue, Operation, OutboxView, OutputKey,
+    PauseChange, Pauses, Prune, Pruned, Result, Retired, RunChange, RunCounters, RunFilter, RunRow, RunSet,
+    Scrub, Scrubbed, Settled, Snapshot, StageDue, Store, Submit, Submitted, Tombstone, TombstoneQuery, Turn,
+    Turned, Vitals, VitalsQuery, WorkList, WorkQuery, WorkerRow,
 };
 use rusqlite::Connection;
 
@@ -480,6 +480,10 @@ impl Store for SqliteStore {
 
     async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         self.read(move |conn| outbox::oldest(conn, limit)).await
+    }
+
+    async fn outbox(&self, most: usize) -> Result<OutboxView> {
+        self.read(move |conn| outbox::view(conn, most)).await
     }
 
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {

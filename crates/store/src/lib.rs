@@ -34,7 +34,7 @@ pub use run::{
     OperationKind, OperationState, Pause, Retired, RunChange, RunEnd, RunFilter, RunRow, WorkerRow,
 };
 pub use store::{Snapshot, Store};
-pub use vitals::{OperationCount, PrunedCounters, StageVitals, Vitals, VitalsQuery};
+pub use vitals::{OperationCount, OutboxView, PrunedCounters, StageVitals, Vitals, VitalsQuery};
 pub use work::{Has, OpenRun, RunState, WorkFilter, WorkList, WorkPosition, WorkQuery};
 
 /// What every verb of a store answers with.

@@ -26,7 +26,7 @@ use crate::run::{
     BegunRun, GateRow, GroupNote, Member, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter,
     RunRow, WorkerRow,
 };
-use crate::vitals::{Vitals, VitalsQuery};
+use crate::vitals::{OutboxView, Vitals, VitalsQuery};
 use crate::work::{WorkList, WorkQuery};
 
 /// Where items are kept. Every writing verb is one transaction and durable when it answers `Ok`.
@@ -201,6 +201,8 @@ pub trait Store: Send + Sync {
     /// Reads facts that have not been passed on, by number. Where several write at once, a fact can turn up after one with a
     /// larger number was read.
     async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>>;
+    /// Says whether facts are kept, and what waits; no more than so many are counted.
+    async fn outbox(&self, most: usize) -> Result<OutboxView>;
     /// Forgets these facts, and no others: they have been passed on. One that is not there is forgotten already.
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()>;
     /// Sees to it that what was removed is in no file of the store any more, or that room is given back. Nothing that can be

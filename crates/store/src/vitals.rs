@@ -30,6 +30,17 @@ pub struct Vitals {
     pub operations: Vec<OperationCount>,
 }
 
+/// What waits to be told to the world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutboxView {
+    /// Whether facts are kept. One by which an item is handed over is kept in any case.
+    pub kept: bool,
+    /// Facts that wait, counted up to the most that was asked for.
+    pub waiting: u64,
+    /// The time of the one with the smallest number.
+    pub oldest: Option<Timestamp>,
+}
+
 /// A stage of a run where something waits or is held by nobody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageVitals {

@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use redrive_core::secret::Secret;
 use redrive_operate::Error;
+use redrive_operate::bus::Unrouted;
 use redrive_rabbitmq::Address;
 
 /// Where the bus is. It is a text until it is used: what is wrong with it has to be told without repeating it.
@@ -64,12 +65,46 @@ impl BusArgs {
     }
 }
 
+/// What becomes of facts that lead to no queue.
+#[derive(Debug, Clone, Copy, ClapArgs)]
+pub struct UnroutedArgs {
+    /// Facts that no queue is bound for: keep them in the store until one is, or drop them
+    #[arg(
+        long,
+        env = "REDRIVE_BUS_UNROUTED",
+        value_name = "WHAT",
+        default_value = "keep",
+        help_heading = "Bus"
+    )]
+    bus_unrouted: UnroutedWord,
+}
+
+/// The words for it.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum UnroutedWord {
+    Keep,
+    Drop,
+}
+
+impl UnroutedArgs {
+    /// What was said.
+    pub fn said(self) -> Unrouted {
+        match self.bus_unrouted {
+            UnroutedWord::Keep => Unrouted::Keep,
+            UnroutedWord::Drop => Unrouted::Drop,
+        }
+    }
+}
+
 /// Options of `relay`.
 #[derive(Debug, ClapArgs)]
 pub struct RelayArgs {
     /// Where to
     #[command(flatten)]
     pub bus: BusArgs,
+    /// What nobody wants
+    #[command(flatten)]
+    pub unrouted: UnroutedArgs,
     /// Pass on what there is and end
     #[arg(long)]
     pub once: bool,

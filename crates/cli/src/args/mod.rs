@@ -36,7 +36,7 @@ use redrive_operate::work::WorkSettings;
 
 pub use again::{ItemsArgs, RerunArgs, RetryArgs, StuckArgs};
 pub use asked::{Asked, usage_error};
-pub use bus::{BusArgs, BusCaArgs, QueuesCommand, RelayArgs};
+pub use bus::{BusArgs, BusCaArgs, QueuesCommand, RelayArgs, UnroutedArgs};
 pub use care::BackupArgs;
 pub use commands::CommandsArgs;
 pub use crew::CrewArgs;

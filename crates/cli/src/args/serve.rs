@@ -9,7 +9,7 @@ use redrive_operate::work::Serve;
 use redrive_operate::{Role, retry_job};
 use redrive_server::{Certificate, NewToken, Settings};
 
-use super::{BusArgs, CommandsArgs, EndArgs, OutboundArgs, lease, name};
+use super::{BusArgs, CommandsArgs, EndArgs, OutboundArgs, UnroutedArgs, lease, name};
 
 /// Options of `serve`.
 #[derive(Debug, ClapArgs)]
@@ -41,6 +41,9 @@ pub struct ServeArgs {
     /// The bus
     #[command(flatten)]
     pub bus: BusArgs,
+    /// What nobody wants
+    #[command(flatten)]
+    pub unrouted: UnroutedArgs,
     /// Listen where other machines can reach it
     #[arg(long, help_heading = "Reached from other machines")]
     pub allow_remote: bool,

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use redrive_operate::bus::{Held, Relay, Round, Sent, stop_telling};
 use redrive_operate::{Error, bus};
 use redrive_rabbitmq::{Export, QueueView, Queues, RabbitPost, names};
+use redrive_store::OutboxView;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -24,9 +25,21 @@ use crate::output::{json, lines};
 #[derive(Debug, Default, Serialize)]
 struct Passed {
     passed: u64,
+    dropped: u64,
     waiting: u64,
     unroutable: u64,
     refused: u64,
+    /// Whether facts are kept.
+    kept: bool,
+    /// Of when the oldest is that waits.
+    oldest: Option<String>,
+}
+
+impl Passed {
+    fn with(self, outbox: &OutboxView) -> Self {
+        let oldest = outbox.oldest.map(|at| at.to_string());
+        Self { waiting: outbox.waiting, kept: outbox.kept, oldest, ..self }
+    }
 }
 
 /// How queues stand.
@@ -46,28 +59,45 @@ struct Purged {
 /// Passes facts on: once, or until it is told to stop.
 pub async fn relay(context: &Context, args: RelayArgs) -> Answer {
     if args.off {
-        let waiting = stop_telling(&context.floor()?).await? as u64;
-        return passed(context, &Passed { waiting, ..Passed::default() });
+        let left = stop_telling(&context.floor()?).await?;
+        return off(context, &Passed::default().with(&left));
     }
     let address = args.bus.needed()?;
     let floor = context.floor_to_make()?;
     if !args.once {
         let mut signals = Signals::listen()?;
         let (told, stop) = watch::channel(false);
-        context.say(&format!("passing facts on to {address} until told to stop"));
-        let relaying = tokio::spawn(redrive_rabbitmq::relay(floor, address, stop));
+        match bus::somebody_relays(&floor).await? {
+            false => context.say(&format!("passing facts on to {address} until told to stop")),
+            true => context.say(&format!(
+                "another process passes facts of this store on; waiting for the turn to pass them on to {address}, until told to stop"
+            )),
+        }
+        let relaying = tokio::spawn(redrive_rabbitmq::relay(floor, (address, args.unrouted.said()), stop));
         signals.next().await;
         told.send_replace(true);
         relaying.await.map_err(|_| Error::internal("the relay broke off"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut post = RabbitPost::to(address, context.env.clone());
-    let mut relay = Relay::open(floor.clone()).await?;
+    let mut relay = Relay::open(floor.clone(), args.unrouted.said()).await?;
     let sum = once(&mut relay, &mut post).await;
     relay.close().await?;
-    let mut sum = sum?;
-    sum.waiting = bus::told_of(&*floor.store).await? as u64;
-    passed(context, &sum)
+    passed(context, &sum?.with(&bus::waiting(&*floor.store).await?))
+}
+
+/// Says that no more facts are kept.
+fn off(context: &Context, left: &Passed) -> Answer {
+    if context.global.json {
+        json(left)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let waiting = match left.waiting {
+        0 => "none waits".to_owned(),
+        waiting => format!("{waiting} wait until a relay passes them on"),
+    };
+    context.tell(&format!("no more facts are kept from now on; {waiting}"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 async fn once(relay: &mut Relay, post: &mut RabbitPost) -> Result<Passed, Error> {
@@ -82,8 +112,9 @@ async fn once(relay: &mut Relay, post: &mut RabbitPost) -> Result<Passed, Error>
                 return Err(Error::busy(format!("facts wait in the store: {why}"))
                     .hint("`redrive doctor amqp://…` says whether the broker is there"));
             }
-            Round::Done { passed, more, held, .. } => {
+            Round::Done { passed, dropped, more, held, .. } => {
                 sum.passed += passed;
+                sum.dropped += dropped;
                 for Held { why, facts, .. } in held {
                     match why {
                         Sent::Unroutable => sum.unroutable += facts,
@@ -106,11 +137,15 @@ fn passed(context: &Context, sum: &Passed) -> Answer {
             0 => "none waits".to_owned(),
             waiting => format!("{waiting} wait"),
         };
-        context.tell(&format!("{} passed on, {waiting}", things(sum.passed, "fact")))?;
+        let dropped = match sum.dropped {
+            0 => String::new(),
+            dropped => format!("{dropped} that no queue is bound for dropped, "),
+        };
+        context.tell(&format!("{} passed on, {dropped}{waiting}", things(sum.passed, "fact")))?;
     }
     if sum.unroutable > 0 {
         context.hint(&format!(
-            "no queue is bound for {} of those that were tried: bind one to {}, or set an alternate exchange",
+            "no queue is bound for {} of those that were tried: bind one to {}, or say --bus-unrouted drop",
             sum.unroutable,
             names::EXCHANGE
         ));

@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_engine::env::Env;
 use redrive_operate::{Error, bus};
 use redrive_rabbitmq::names;
-use redrive_store::RunFilter;
+use redrive_store::{OutboxView, RunFilter};
 use rustix::fs::{Access, access};
 use serde::Serialize;
 
@@ -35,6 +35,9 @@ struct Finding {
     what: String,
     ok: bool,
     detail: String,
+    /// What somebody may want to type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -45,11 +48,8 @@ struct Report {
 
 /// Looks whether everything is in order here. Exit code 1 when something is not.
 pub async fn doctor(context: &Context, pipeline: Option<PathBuf>, ca: &BusCaArgs) -> Answer {
-    let mut findings = vec![Finding {
-        what: "version".to_owned(),
-        ok: true,
-        detail: format!("redrive {}, {}", env!("CARGO_PKG_VERSION"), wiring::store_library()),
-    }];
+    let version = format!("redrive {}, {}", env!("CARGO_PKG_VERSION"), wiring::store_library());
+    let mut findings = vec![good("version", version)];
     findings.extend(look_at_store(context).await);
     if let Some(file) = pipeline {
         match broker(&file) {
@@ -66,9 +66,13 @@ pub async fn doctor(context: &Context, pipeline: Option<PathBuf>, ca: &BusCaArgs
     Ok(if ok { ExitCode::SUCCESS } else { exit::broken() })
 }
 
-/// The address of a broker, where it is one and no file.
+/// The address of a broker, where it is meant to be one and is no file. It holds a password, and is not repeated.
 fn broker(said: &Path) -> Option<&str> {
-    said.to_str().filter(|said| said.starts_with("amqp://") || said.starts_with("amqps://"))
+    let text = said.to_str().filter(|_| !said.exists())?;
+    let small = text.to_ascii_lowercase();
+    let has_user = text.split_once('@').is_some_and(|(user, _)| user.contains(':'));
+    (text.contains("://") || small.starts_with("amqp:") || small.starts_with("amqps:") || has_user)
+        .then_some(text)
 }
 
 async fn look_at_bus(context: &Context, address: &str, ca: &BusCaArgs) -> Vec<Finding> {
@@ -84,25 +88,34 @@ async fn look_at_bus(context: &Context, address: &str, ca: &BusCaArgs) -> Vec<Fi
     let queues: Vec<String> =
         queues.iter().flat_map(|queue| [queue.clone(), names::failed_of(queue)]).collect();
     let found = redrive_rabbitmq::look(&address, &context.env, &queues).await;
-    let finding =
-        |redrive_rabbitmq::Finding { what, ok, detail }| Finding { what: what.to_owned(), ok, detail };
+    let finding = |redrive_rabbitmq::Finding { what, ok, detail, command }| Finding {
+        what: what.to_owned(),
+        ok,
+        detail,
+        command,
+    };
     found.into_iter().map(finding).collect()
 }
 
 fn words(findings: &[Finding], screen: &Screen) -> String {
     let line = |finding: &Finding| {
         let mark = if finding.ok { screen.state("ok") + "  " } else { screen.state("BAD") + " " };
-        screen.hung(&format!("{mark} {:<18} {}", finding.what, safe(&finding.detail)), INDENT)
+        let told = screen.hung(&format!("{mark} {:<18} {}", finding.what, safe(&finding.detail)), INDENT);
+        // What is to be pasted is one line, however narrow the screen is.
+        match &finding.command {
+            Some(command) => format!("{told}\n{}", safe(command)),
+            None => told,
+        }
     };
     findings.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn bad(what: &str, detail: impl Into<String>) -> Finding {
-    Finding { what: what.to_owned(), ok: false, detail: detail.into() }
+    Finding { ok: false, ..good(what, detail) }
 }
 
 fn good(what: &str, detail: impl Into<String>) -> Finding {
-    Finding { what: what.to_owned(), ok: true, detail: detail.into() }
+    Finding { what: what.to_owned(), ok: true, detail: detail.into(), command: None }
 }
 
 async fn look_at_store(context: &Context) -> Vec<Finding> {
@@ -156,6 +169,7 @@ async fn look_into(context: &Context, path: &Path) -> Result<Vec<Finding>, Error
         findings.push(good("log", told));
     }
     findings.extend(runs_and_workers(&*store, &context.env).await?);
+    findings.extend(facts(&bus::waiting(&*store).await?, context.env.clock.now()));
     Ok(findings)
 }
 
@@ -190,6 +204,24 @@ async fn runs_and_workers(store: &dyn redrive_store::Store, env: &Env) -> Result
         findings.extend(starved(store, row.id, now).await?);
     }
     Ok(findings)
+}
+
+/// What waits to be told to a bus, where anything is kept for one.
+fn facts(outbox: &OutboxView, now: Timestamp) -> Option<Finding> {
+    let Some(oldest) = outbox.oldest else {
+        return outbox.kept.then(|| good("bus facts", "kept; none waits"));
+    };
+    let kept = if outbox.kept { "kept" } else { "no more are kept" };
+    let told = format!("{kept}; {} wait, the oldest for {}", outbox.waiting, span(now.0 - oldest.0));
+    Some(match bus::are_late(outbox, now) {
+        false => good("bus facts", told),
+        true => bad(
+            "bus facts",
+            format!(
+                "{told}: nobody passes them on, or the broker takes them not; `redrive doctor amqp://…` looks at it, `redrive relay --once` says what comes back"
+            ),
+        ),
+    })
 }
 
 /// An item that waits long past its due time is starved, which is not a failure but worth knowing.

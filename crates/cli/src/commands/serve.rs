@@ -35,7 +35,7 @@ struct Listening {
 
 /// Works on runs and answers requests until it is told to stop.
 pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
-    let bus = args.bus.address()?;
+    let (bus, unrouted) = (args.bus.address()?, args.unrouted.said());
     let floor = context.floor_to_make()?;
     let handlers = Handlers::held_to(args.outbound.settings(), args.commands.folders()?);
     let floor = Floor { wiring: Arc::new(handlers), ..floor };
@@ -67,7 +67,7 @@ pub async fn serve(context: &Context, args: ServeArgs) -> Answer {
     let listening = tokio::spawn(listen(signals, daemon.stop()));
     let bus = bus.map(|address| {
         let Shared { floor, catalog, draining } = daemon.shared();
-        tokio::spawn(redrive_rabbitmq::serve(floor, catalog, address, draining))
+        tokio::spawn(redrive_rabbitmq::serve(floor, catalog, (address, unrouted), draining))
     });
     let on_end = OnEnd::of(context, args.end.on_end.as_deref());
     let watching = Arc::new(Watching::of(context).with_end(on_end));

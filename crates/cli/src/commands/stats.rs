@@ -47,7 +47,7 @@ pub async fn stats(context: &Context, request: &StatsOf) -> Answer {
 
 /// Prints all metrics, in the text format of Prometheus.
 pub async fn metrics(context: &Context) -> Answer {
-    let text = redrive_operate::monitor::metrics(&context.floor_to_read()?).await?;
+    let text = redrive_operate::monitor::metrics(&context.floor_to_read()?, &[]).await?;
     lines(text.trim_end())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -340,19 +340,18 @@ fn an_answer_that_is_asked_for_in_vain_is_an_attempt_when_its_time_is_over() {
 
 #[test]
 fn an_event_is_kept_for_whoever_listens_and_answered() {
-    let place = place("kind = \"event\"\nevent = \"summarization.requested\"\noutput = \"/summary\"");
+    let place = place("kind = \"event\"\nevent = \"text.summarise\"\noutput = \"/summary\"");
     let daemon = serve(&place);
     hand_in(&daemon, 3);
     until_awaited(&daemon, 3);
     let store = rusqlite::Connection::open(place.path(".redrive/state.db")).expect("the store");
-    let routed =
-        "SELECT count(*) FROM fact WHERE route = 'summarization.requested' AND what = 'item.handed_over'";
+    let routed = "SELECT count(*) FROM fact WHERE route = 'text.summarise' AND what = 'item.handed_over'";
     let kept: i64 = store.query_row(routed, [], |row| row.get(0)).expect("counted");
     assert_eq!(kept, 3, "with no relay at work");
     for n in 0..3 {
         let item = daemon.get(&format!("/v1/items/{}", key(n))).expect(200).json();
         let token = text(&item["awaited"]["token"]);
-        assert_eq!(item["awaited"]["event"], "summarization.requested");
+        assert_eq!(item["awaited"]["event"], "text.summarise");
         daemon.post(&format!("/v1/answers/{token}"), &json!({"output": "short"})).expect(200);
     }
     daemon.until("/v1/runs/r1", |report| count(&report["counts"]["succeeded"]) == 3);

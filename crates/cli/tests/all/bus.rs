@@ -80,11 +80,71 @@ fn one_relay_at_a_time(place: &Place, ledger: &Ledger, client: &Client, url: &st
     let ran = daemon.stop().expect(0);
     assert!(!ran.stderr.contains(PASSWORD), "{}", ran.stderr);
     relay(place, url, 0);
+    somebody_is_told_or_nobody_is(place, url);
     let off = place.json(&["relay", "--off"]);
-    assert_eq!(count(&off["waiting"]), 0);
+    assert_eq!((count(&off["waiting"]), &off["kept"]), (0, &false.into()), "{off}");
     let before = ledger.written();
     place.run(&["run", "p.toml", "--new", "--quiet"]).expect(0);
     assert_eq!(ledger.written(), before, "nobody is told any more");
+}
+
+/// Facts are kept as long as somebody passes them on, and a second one waits for its turn.
+fn somebody_is_told_or_nobody_is(place: &Place, url: &str) {
+    let mut daemon = Daemon::start_with(place, &[], &[("REDRIVE_BUS", url)]);
+    wait::until("the daemon has its turn", || place.run(&["relay", "--off"]).code() == Some(2));
+    let ran = place.run(&["relay", "--off"]).expect(2);
+    assert!(ran.stderr.contains("a process passes facts of this store on"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("as long as somebody passes them on"), "{}", ran.stderr);
+    let second = place.start(&["relay", "--bus", url]);
+    second.until_said("waiting for the turn to pass them on");
+    second.signal("TERM");
+    second.finish().expect(0);
+    // Whoever has none kept all the same is contradicted by the daemon.
+    let store = rusqlite::Connection::open(place.path(".redrive/state.db")).expect("open");
+    store.execute("UPDATE outbox SET keeps = 0", []).expect("off");
+    drop(store);
+    daemon.process().until_said("they are kept again from now on");
+    daemon.stop().expect(0);
+}
+
+#[test]
+fn what_nobody_is_bound_for_is_dropped_where_that_was_said_and_events_stay() {
+    let broker = Broker::start();
+    let (client, url) = (broker.client(), broker.url());
+    let place = Place::with(&one_stage("kind = \"event\"\nevent = \"text.check\""), &samples(3));
+    relay(&place, &url, 0);
+    let run = place.start(&["run", "p.toml", "--quiet"]);
+    wait::until("all are handed over", || {
+        place.run(&["items", "--json"]).stdout.matches("\"token\"").count() == 3
+    });
+    run.signal("INT");
+    run.finish();
+    client.bind("wanted", &["item.admitted"], &[]);
+    let told =
+        place.run(&["relay", "--once", "--json", "--bus", &url, "--bus-unrouted", "drop"]).expect(3).json();
+    assert_eq!((count(&told["passed"]), count(&told["waiting"])), (3, 3), "{told}");
+    assert!(count(&told["dropped"]) >= 1 && count(&told["unroutable"]) == 3, "{told}");
+    client.bind("service", &["text.check"], &[]);
+    let told = relay(&place, &url, 0);
+    assert_eq!((count(&told["passed"]), count(&told["waiting"])), (3, 0), "{told}");
+    assert_eq!((client.drain("wanted").len(), client.drain("service").len()), (3, 3));
+}
+
+#[test]
+fn an_exchange_of_another_kind_is_found_by_the_doctor() {
+    let broker = Broker::start();
+    let (client, url) = (broker.client(), broker.url());
+    let place = Place::with(&one_stage("kind = \"pass\""), &samples(1));
+    let told = place.run(&["doctor", &url]).expect(0).stdout;
+    assert!(told.contains("redrive.events: not there yet"), "{told}");
+    client.declare_another_exchange();
+    let told = place.run(&["doctor", &url]).expect(1).stdout;
+    assert!(told.contains("BAD  bus exchange"), "{told}");
+    // What is to be pasted is in one line, and the broker takes it.
+    let command = told.lines().find(|line| line.starts_with("rabbitmqctl ")).expect("a policy");
+    let words: Vec<String> =
+        command.split(' ').skip(1).map(|word| word.trim_matches('\'').to_owned()).collect();
+    broker.control(&words.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 #[test]

@@ -221,3 +221,16 @@ fn a_daemon_tells_the_same_to_whoever_may_look() {
     }
     daemon.stop().expect(0);
 }
+
+#[test]
+fn a_run_that_is_paused_because_too_many_are_dead_has_spent_its_budget() {
+    let server = thirds();
+    let stage = format!("{}\n{}", server.stage(), quick_retry(3));
+    let text = one_stage(&stage).replace("failure_budget = false", "failure_budget = false\nmax_dead = 5");
+    assert!(text.contains("max_dead"), "{text}");
+    let place = Place::with(&text, &samples(60));
+    worked(&place, 5);
+    assert_eq!(place.json(&["show", "r1"])["status"], "paused_budget");
+    let told = scraped(&place);
+    assert!(told["redrive_budget_spent_ratio{pipeline=\"test\",stage=\"work\"}"] >= 1.0);
+}

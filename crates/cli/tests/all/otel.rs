@@ -357,3 +357,38 @@ fn indexing_is_traced_too() {
         "neither names of files nor their contents"
     );
 }
+
+#[test]
+fn an_attempt_that_ends_by_an_answer_is_told_once_with_its_item() {
+    let server = Server::start(|call| {
+        let said = |item: &crate::support::server::Item| json!({"id": item.id, "deferred": {}});
+        Answer::results(&call.items.iter().map(said).collect::<Vec<_>>())
+    });
+    let (mut place, collector) = (Place::new(), OtelCollector::good());
+    sending(&mut place, &collector);
+    std::fs::create_dir(place.path("pipelines")).expect("made");
+    let stage = format!("[[stage]]\nname = \"work\"\n{}\ndefer = true\n", server.stage());
+    place.write(
+        "pipelines/jobs.toml",
+        format!("name = \"jobs\"\n[source]\nkind = \"inbox\"\nkey = \"/id\"\n{stage}"),
+    );
+    let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
+    daemon.post("/v1/pipelines/jobs/items", &json!({"items": [{"payload": {"id": "a"}}]})).expect(200);
+    server.until_called(1);
+    daemon.until("/v1/runs/r1", |report| count(&report["awaited"]) == 1);
+    let token = server.calls()[0].item().token.clone();
+    let answers = json!({"answers": [{"token": token, "result": {"output": 1}}]});
+    daemon.post("/v1/answers", &answers).expect(200);
+    daemon.until("/v1/runs/r1", |report| count(&report["counts"]["succeeded"]) == 1);
+    until_spans(&collector, 2);
+    daemon.stop().expect(0);
+    let told = collector.read().spans;
+    let (attempts, lives): (Vec<&Value>, Vec<&Value>) =
+        told.iter().partition(|span| span["redrive.stage"].is_string());
+    assert_eq!((attempts.len(), lives.len()), (1, 1), "{told:?}");
+    assert_eq!(
+        (text(&attempts[0]["redrive.outcome"]), count(&attempts[0]["redrive.attempt"])),
+        ("succeeded".to_owned(), 1)
+    );
+    assert_eq!((&attempts[0]["parent"], &attempts[0]["trace"]), (&lives[0]["span"], &lives[0]["trace"]));
+}

@@ -96,6 +96,7 @@ fn every_file_of_yaml_parses_and_containers_are_not_run_by_root() {
         "prometheus/prometheus.yml",
         "prometheus/alerts.yml",
         "prometheus/alerts_test.yml",
+        "prometheus/alerts_instances_test.yml",
         "grafana/provisioning/datasources/prometheus.yaml",
         "grafana/provisioning/dashboards/redrive.yaml",
     ] {
@@ -132,4 +133,20 @@ fn units_are_valid() {
         let own: Vec<&str> = told.lines().filter(|line| line.contains("redrive")).collect();
         assert!(ran.status.success() && own.is_empty(), "{unit}: {told}");
     }
+}
+
+#[test]
+fn what_compose_says_before_its_first_start_is_all_that_it_asks_for() {
+    let text = read("compose.yaml");
+    let told: String = text.lines().filter(|line| line.trim_start().starts_with('#')).collect();
+    let needed = regex_lite::Regex::new(r"\$\{([A-Z_]+):\?").expect("a pattern");
+    let needed: Vec<&str> =
+        needed.captures_iter(&text).filter_map(|one| one.get(1)).map(|one| one.as_str()).collect();
+    assert_eq!(needed, ["REDRIVE_TOKEN", "GRAFANA_PASSWORD"]);
+    for name in needed.into_iter().chain(["RABBITMQ_PASSWORD"]) {
+        assert!(told.contains(&format!("{name}=")), "{name} is not set");
+    }
+    let starts = told.matches("docker compose ").count();
+    assert_eq!(starts, told.matches("docker compose -f deploy/compose.yaml ").count());
+    assert!(starts >= 4 && told.contains("--role viewer > deploy/redrive.token"), "{told}");
 }

@@ -14,7 +14,7 @@ use redrive_core::usage::Usage;
 use redrive_store::{Applied, Change, Commit, OutputKey, Result, RunChange, RunRow, Store};
 
 use crate::env::Env;
-use crate::{crash, journal, maintain, shared};
+use crate::{crash, journal, maintain, shared, trace};
 
 /// Under which name what answers bring is counted in a failure budget.
 const BUDGET_NAME: &str = "answers";
@@ -113,7 +113,7 @@ fn exhausted(plan: &Plan, answered: &Answered) -> Option<String> {
     (taken.class == Class::Quota).then(|| taken.message().to_owned())
 }
 
-/// What follows from answers as from anything that a worker records: the log, the budget, parents that go on.
+/// What follows from answers as from anything that a worker records: the log, spans, the budget, parents that go on.
 async fn follow_up(
     store: &dyn Store,
     rules: &AnswerRules<'_>,
@@ -125,6 +125,7 @@ async fn follow_up(
     let mut bereft = BTreeSet::new();
     for transition in done {
         journal::committed(plan, transition);
+        trace::committed(&env.traced, plan, transition);
         let after = &transition.after;
         bereft.extend(after.parent.filter(|_| after.state.kind().is_terminal()));
         bereft.extend(transition.children.is_some().then_some(after.seq));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64};
 use async_trait::async_trait;
 use redrive_core::id::ItemSeq;
 use redrive_core::item::State;
-use redrive_engine::admin::{Plans, SetRedrive};
+use redrive_engine::admin::{Plans, SetPurge, SetRedrive};
 use redrive_engine::env::{Clock, SystemClock};
 
 use super::*;
@@ -179,4 +179,28 @@ async fn what_dies_again_is_none_of_those_that_came_too_late() {
     store.submit(submit).await.expect("submitted");
     end_those_due(&*store, later).await;
     assert_eq!(late().await, 3);
+}
+
+#[tokio::test]
+async fn an_operation_that_waits_on_purpose_is_not_left_alone() {
+    let (store, _) = graveyard().await;
+    let (_, env) = at(1_000_000);
+    let dead = items(&*store, StateKind::Dead).await;
+    let set = SetPurge { filters: vec![ItemFilter::default()], undo_ms: 3_600_000, at: None };
+    let purge = admin::freeze(&*store, &Request::PurgeSet(set), &dead, ("ann", None), true, &env).await;
+    let purge = purge.expect("frozen").expect("nobody was faster");
+    let idle = async |row: &Operation, now: i64| {
+        admin::left_alone(&*store, row, Timestamp(now)).await.expect("read")
+    };
+    assert_eq!(idle(&purge, 4_599_999).await, None, "it can be undone");
+    assert_eq!(idle(&purge, 4_600_700).await, Some(700), "nobody has removed anything since it could not be");
+    // Canaries have the others wait for as long as they take.
+    let set = SetRedrive { canary: Some(5), ..SetRedrive::default() };
+    let operation = begun(&*store, set, &env).await;
+    let row = async || store.operation(operation).await.expect("read").expect("there");
+    assert_eq!(idle(&row().await, 1_700_000).await, Some(700_000), "nobody has begun it");
+    admin::go_on(&*store, operation, &|_| Some(plan()), &env).await.expect("it goes on");
+    assert_eq!(idle(&row().await, 1_700_000).await, None, "its canaries are under way");
+    pass_those_due(&*store, Timestamp(1_700_000)).await;
+    assert_eq!(idle(&row().await, 1_700_000).await, Some(700_000), "they have passed, and nobody goes on");
 }

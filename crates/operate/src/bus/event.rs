@@ -105,6 +105,17 @@ mod tests {
     }
 
     #[test]
+    fn no_pipeline_of_others_may_hand_items_over_under_a_name_of_mail() {
+        let documents = [Document::Archive, Document::Message, Document::Chunk, Document::Thread];
+        let names = documents
+            .into_iter()
+            .flat_map(|document| FactKind::ALL.into_iter().filter_map(move |kind| of_mail(document, kind)));
+        let names: std::collections::BTreeSet<&str> = names.collect();
+        assert_eq!(names, redrive_core::fact::MAIL_EVENTS.into());
+        assert_eq!([PIPELINE, THREADS_PIPELINE], redrive_core::fact::OWN_PIPELINES);
+    }
+
+    #[test]
     fn facts_have_their_own_names() {
         for kind in FactKind::ALL {
             assert_eq!(event(Some("classify"), Some("embed"), kind, &[]), kind.name());

@@ -20,6 +20,8 @@ mod waves;
 
 pub use intake::{Intake, Taken, Taker, Wire, queues_of_runs};
 pub use letter::Letter;
-pub use relay::{Failed, Held, Post, Relay, Round, Sent, stop_telling, told_of};
+pub use relay::{
+    Failed, Held, Post, Relay, Round, Sent, Unrouted, are_late, somebody_relays, stop_telling, waiting,
+};
 pub use replies::Replies;
 pub use service::{Service, services};

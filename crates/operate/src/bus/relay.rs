@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redrive_core::id::{FactId, StoreId};
+use redrive_core::time::Timestamp;
 use redrive_engine::{crash, env};
-use redrive_store::{KeptFact, Store};
+use redrive_store::{KeptFact, OutboxView, Store};
 
 use super::letter::{Letter, Writer};
-use super::turn::Turn;
+use super::turn::{self, Turn};
 use super::waves::{HeldBack, wave};
 use crate::error::{Error, Result};
 use crate::{Floor, Role};
@@ -25,6 +26,8 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// At the latest.
 const LAST_WAIT: Duration = Duration::from_secs(60);
 
+/// Facts that wait for longer are late.
+const LATE: Duration = Duration::from_secs(600);
 /// How often it is looked whether somebody wrote something.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The same where very many facts are held.
@@ -57,6 +60,18 @@ pub trait Post: Send {
     async fn send(&mut self, letters: &[Letter]) -> std::result::Result<Vec<Sent>, Failed>;
 }
 
+/// What is done with facts that lead to no queue.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Unrouted {
+    /// They stay in the store until a queue is bound for them.
+    #[default]
+    Keep,
+    /// They are forgotten, as if they had been taken: nobody wants them. Those by which an item is handed over stay.
+    Drop,
+    /// So are those of these pipelines; others stay.
+    DropOf(Vec<String>),
+}
+
 /// Facts of one name that the bus did not take.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
@@ -77,6 +92,8 @@ pub enum Round {
     Done {
         /// Facts that were passed on.
         passed: u64,
+        /// Facts that were forgotten because nobody wants them.
+        dropped: u64,
         /// Whether there is more to be passed on at once.
         more: bool,
         /// What the bus did not take, where it was tried anew.
@@ -145,8 +162,9 @@ pub struct Relay {
     turn: Turn,
     writer: Writer,
     stuck: Stuck,
-    /// Pipelines of which facts are dropped that nobody wants.
-    casual: Vec<String>,
+    unrouted: Unrouted,
+    /// When it was last looked whether facts are kept, by the uptime.
+    looked: Duration,
 }
 
 impl Relay {
@@ -154,33 +172,26 @@ impl Relay {
     ///
     /// # Errors
     /// When whoever asks may not, or the store fails.
-    pub async fn open(floor: Floor) -> Result<Self> {
+    pub async fn open(floor: Floor, unrouted: Unrouted) -> Result<Self> {
         floor.require(Role::Admin)?;
         let bits = env::secret()?;
         let mut name = [0; 8];
         name.copy_from_slice(&bits[..8]);
         let store = floor.store.keep_facts(StoreId(u64::from_be_bytes(name))).await?;
         let who: String = bits[8..24].iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self {
-            floor,
-            store,
-            turn: Turn::new(who),
-            writer: Writer::default(),
-            stuck: Stuck::default(),
-            casual: Vec::new(),
-        })
+        let (turn, looked) = (Turn::new(who), floor.env.clock.uptime());
+        Ok(Self { floor, store, turn, writer: Writer::default(), stuck: Stuck::default(), unrouted, looked })
     }
 
-    /// Drops facts of these pipelines that lead to no queue, instead of keeping them until they do; but never one by which an item
-    /// is handed over.
-    #[must_use]
-    pub fn casual_about(self, pipelines: &[&str]) -> Self {
-        Self { casual: pipelines.iter().map(ToString::to_string).collect(), ..self }
-    }
-
-    fn is_unwanted(&self, letter: &Letter, sent: Sent) -> bool {
-        let of_casual = letter.pipeline.as_ref().is_some_and(|pipeline| self.casual.contains(pipeline));
-        sent == Sent::Unroutable && !letter.answered && of_casual
+    fn is_unwanted(&self, letter: &Letter) -> bool {
+        let dropped = match &self.unrouted {
+            Unrouted::Keep => false,
+            Unrouted::Drop => true,
+            Unrouted::DropOf(pipelines) => {
+                letter.pipeline.as_ref().is_some_and(|name| pipelines.contains(name))
+            }
+        };
+        dropped && !letter.answered
     }
 
     /// Passes on what there is.
@@ -191,11 +202,12 @@ impl Relay {
         if !self.turn.take(&self.floor).await? {
             return Ok(Round::Elsewhere);
         }
+        self.keep_on().await?;
         self.stuck.release(self.floor.env.clock.uptime());
         let limit = BATCH.saturating_add(self.stuck.facts).min(MOST);
         let mut facts = self.floor.store.facts(limit).await?;
         let full = facts.len() == limit;
-        let mut passed = 0;
+        let (mut passed, mut dropped) = (0, 0);
         loop {
             let some = wave(&mut facts, &self.stuck.held, WAVE);
             if some.is_empty() {
@@ -209,41 +221,62 @@ impl Relay {
                 Ok(sent) => sent,
                 Err(Failed(why)) => return Ok(Round::Down { passed, why }),
             };
-            passed += self.take_down(&letters, &sent, &some, &mut facts).await?;
+            let gone = self.take_down(&letters, &sent, &some, &mut facts).await?;
+            (passed, dropped) = (passed + gone.0, dropped + gone.1);
         }
         let held = self.stuck.settle(facts.len(), self.floor.env.clock.uptime());
-        Ok(Round::Done { passed, more: full && passed > 0, held, waiting: facts.len() })
+        Ok(Round::Done { passed, dropped, more: full && passed + dropped > 0, held, waiting: facts.len() })
     }
 
-    /// Forgets what the bus has, and remembers what it did not take.
+    /// Sees to it by and by that facts are kept, as long as there is somebody to pass them on.
+    async fn keep_on(&mut self) -> Result<()> {
+        let uptime = self.floor.env.clock.uptime();
+        if uptime.saturating_sub(self.looked) < LOOK_AT_LEAST_EVERY {
+            return Ok(());
+        }
+        self.looked = uptime;
+        if !self.floor.store.outbox(0).await?.kept {
+            self.floor.store.keep_facts(self.store).await?;
+            tracing::warn!(
+                target: "redrive::bus",
+                "somebody had no more facts kept: what happened since is not told; they are kept again from now on"
+            );
+        }
+        Ok(())
+    }
+
+    /// Forgets what the bus has and what nobody wants, says how many of each, and remembers what the bus did not take.
     async fn take_down(
         &mut self,
         letters: &[Letter],
         sent: &[Sent],
         some: &[KeptFact],
         rest: &mut Vec<KeptFact>,
-    ) -> Result<u64> {
+    ) -> Result<(u64, u64)> {
         if sent.len() != letters.len() {
             return Err(Error::internal("the bus did not say what became of every letter"));
         }
-        let mut done: Vec<FactId> = Vec::new();
+        let (mut done, mut dropped): (Vec<FactId>, u64) = (Vec::new(), 0);
         for ((letter, sent), kept) in letters.iter().zip(sent).zip(some) {
             match sent {
                 Sent::Taken => done.push(letter.fact),
-                sent if self.is_unwanted(letter, *sent) => done.push(letter.fact),
+                Sent::Unroutable if self.is_unwanted(letter) => {
+                    done.push(letter.fact);
+                    dropped += 1;
+                }
                 Sent::Unroutable | Sent::Refused => {
                     self.stuck.hold(letter, *sent);
                     rest.push(kept.clone());
                 }
             }
         }
-        let passed = done.len() as u64;
-        if passed > 0 {
+        let passed = done.len() as u64 - dropped;
+        if !done.is_empty() {
             crash::point("relay.before_forget");
             self.floor.store.facts_passed_on(done).await?;
             crash::point("relay.after_forget");
         }
-        Ok(passed)
+        Ok((passed, dropped))
     }
 
     /// Lets another relay begin at once.
@@ -278,20 +311,39 @@ impl Relay {
     }
 }
 
-/// Has no more facts kept; those that wait stay until they are passed on. How many of them there are, counted up to a limit.
+/// Has no more facts kept; those that wait stay until they are passed on.
 ///
 /// # Errors
-/// When whoever asks may not, or the store fails.
-pub async fn stop_telling(floor: &Floor) -> Result<usize> {
+/// When whoever asks may not, somebody passes facts on, or the store fails.
+pub async fn stop_telling(floor: &Floor) -> Result<OutboxView> {
     floor.require(Role::Admin)?;
+    if somebody_relays(floor).await? {
+        return Err(Error::refused("a process passes facts of this store on").hint(
+            "stop it first, or start it without --bus: as long as somebody passes them on, facts are kept",
+        ));
+    }
     floor.store.drop_facts().await?;
-    told_of(&*floor.store).await
+    waiting(&*floor.store).await
 }
 
-/// How many facts wait, counted up to a limit.
+/// Whether some process passes facts on now.
 ///
 /// # Errors
 /// When the store fails.
-pub async fn told_of(store: &dyn Store) -> Result<usize> {
-    Ok(store.facts(MOST).await?.len())
+pub async fn somebody_relays(floor: &Floor) -> Result<bool> {
+    turn::is_taken(floor).await
+}
+
+/// Whether facts wait for longer than they should: nobody passes them on, or the bus does not take them.
+#[must_use]
+pub fn are_late(outbox: &OutboxView, now: Timestamp) -> bool {
+    outbox.oldest.is_some_and(|at| now.since(at) > LATE)
+}
+
+/// Whether facts are kept, and how many wait, counted up to a limit.
+///
+/// # Errors
+/// When the store fails.
+pub async fn waiting(store: &dyn Store) -> Result<OutboxView> {
+    Ok(store.outbox(MOST).await?)
 }

@@ -81,6 +81,13 @@ impl Turn {
     }
 }
 
+/// Whether it is the turn of somebody who lives.
+pub(super) async fn is_taken(floor: &Floor) -> Result<bool> {
+    let Some(found) = find(floor).await? else { return Ok(false) };
+    let holder: Holder = memo::read(&found)?;
+    Ok(holder.until > floor.now().0 && !floor.env.processes.is_gone(&holder.process))
+}
+
 async fn find(floor: &Floor) -> Result<Option<Memo>> {
     let memos = floor.store.memos(MEMO.to_owned()).await?;
     Ok(memos.into_iter().find(|memo| memo.name == MEMO))

@@ -1,21 +1,30 @@
 //! What stands beside the counters: runs, budgets, workers, gates, operations, what waits.
 
+use std::collections::BTreeMap;
+
 use redrive_core::budget::Budget;
-use redrive_core::id::StageNo;
+use redrive_core::id::{RunId, StageNo};
+use redrive_core::item::StateKind;
 use redrive_core::status::Control;
+use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::Timestamp;
+use redrive_engine::admin::left_alone;
 use redrive_engine::report::{Crew, GateReport};
 use redrive_store::{
-    Operation, OperationKind, OperationState, Pauses, RunRow, StageVitals, Vitals, WorkerRow,
+    OperationKind, OperationState, OutboxView, Pauses, RunCounters, RunRow, StageVitals, Store, Vitals,
+    WorkerRow,
 };
 
 use super::counted::number;
 use super::families as f;
 use super::names::{MOST, Names, OTHER};
 use super::page::Page;
+use crate::error::Result;
 use crate::gates::GateList;
 use crate::items::cause::Around;
 
+/// Open operations that are looked at.
+const MOST_OPERATIONS: usize = 1_000;
 /// What runs do. The names of [`RunStatus`](redrive_core::status::RunStatus) where there are such.
 const RUN_STATES: [&str; 7] =
     ["going_on", "paused", "paused_budget", "paused_quota", "paused_outage", "ended", "cancelled"];
@@ -32,20 +41,34 @@ fn run_state(row: &RunRow) -> &'static str {
     }
 }
 
-pub(super) fn runs(page: &mut Page, names: &Names, rows: &[RunRow]) {
+pub(super) fn runs(page: &mut Page, names: &Names, rows: &[RunRow], counted: &[RunCounters]) {
+    let dead: BTreeMap<RunId, Vec<(StageNo, i64)>> =
+        counted.iter().map(|run| (run.run, dead_by_stage(&run.counters))).collect();
     for row in rows {
         let label = names.pipeline(&row.spec.pipeline);
         RUN_STATES.iter().for_each(|state| page.add(&f::RUNS, &[label, state], 0.0));
         page.add(&f::RUNS, &[label, run_state(row)], 1.0);
         if row.finished_at.is_none() && row.control != Control::Cancelled {
-            budget(page, names, row);
+            budget(page, names, row, dead.get(&row.id).map(Vec::as_slice).unwrap_or_default());
         }
     }
 }
 
-/// A budget that a newer version wrote is not told.
-fn budget(page: &mut Page, names: &Names, row: &RunRow) {
+fn dead_by_stage(counters: &[Counter]) -> Vec<(StageNo, i64)> {
+    let dead = counters.iter().filter(|one| one.metric == Metric::State(StateKind::Dead) && one.n > 0);
+    dead.map(|one| (one.stage, one.n)).collect()
+}
+
+/// A budget that a newer version wrote is not told. What counts the dead of the whole run is told of each stage that has some.
+fn budget(page: &mut Page, names: &Names, row: &RunRow, dead: &[(StageNo, i64)]) {
     let Some(known) = names.known(row) else { return };
+    if let Some(most) = known.definition.max_dead.filter(|most| *most > 0) {
+        let share = number(dead.iter().map(|(_, n)| n).sum()) / number(most.cast_signed());
+        for (no, _) in dead {
+            let stage = names.stage(&row.spec.pipeline, Some(&known.plan), *no);
+            page.raise(&f::BUDGET, &[names.pipeline(&row.spec.pipeline), stage], share);
+        }
+    }
     let Some(spec) = &known.definition.budget else { return };
     let Ok(budget) = Budget::load(row.budget.as_deref()) else { return };
     for (no, spent) in (0..).zip(budget.spent(spec)) {
@@ -145,13 +168,22 @@ fn one_gate(page: &mut Page, name: &str, gate: &GateReport) {
     page.add(&f::GATE_TOKENS, &[name], amount(totals.tokens));
 }
 
-/// For how long an open operation was left alone.
-pub(super) fn open_operations(page: &mut Page, open: &[Operation], now: Timestamp) {
+/// For how long an open operation was left alone that does not wait on purpose.
+pub(super) async fn open_operations(page: &mut Page, store: &dyn Store, now: Timestamp) -> Result<()> {
     page.add(&f::OPERATION_AGE, &[], 0.0);
-    for operation in open {
-        let idle = now.0.saturating_sub(operation.updated_at.0).max(0);
+    for operation in store.open_operations(None, MOST_OPERATIONS).await? {
+        let idle = left_alone(store, &operation, now).await?.unwrap_or(0);
         page.raise(&f::OPERATION_AGE, &[], number(idle) / 1_000.0);
     }
+    Ok(())
+}
+
+/// What waits to be told to the world.
+pub(super) fn outbox(page: &mut Page, outbox: &OutboxView, now: Timestamp) {
+    page.add(&f::FACTS_KEPT, &[], f64::from(outbox.kept));
+    page.add(&f::FACTS_WAITING, &[], number(outbox.waiting.cast_signed()));
+    let age = outbox.oldest.map_or(0, |at| now.0.saturating_sub(at.0).max(0));
+    page.add(&f::FACTS_AGE, &[], number(age) / 1_000.0);
 }
 
 /// Kinds of operations that are told whether or not there is one, and states of them.

@@ -81,7 +81,7 @@ families! {
     COST = Kind::Counter, "redrive_cost_usd_total" ["pipeline", "stage"] "What attempts cost in US dollars, as far as prices are known.";
     UNPRICED = Kind::Counter, "redrive_unpriced_tokens_total" ["pipeline", "stage"] "Tokens of attempts whose price is not known.";
     RUNS = Kind::Gauge, "redrive_runs" ["pipeline", "state"] "Runs by what they do.";
-    BUDGET = Kind::Gauge, "redrive_budget_spent_ratio" ["pipeline", "stage"] "The largest share of its failure budget that a run going on has spent; from 1 on it is paused.";
+    BUDGET = Kind::Gauge, "redrive_budget_spent_ratio" ["pipeline", "stage"] "The largest share of its failure budget, or of `max_dead`, that a run going on has spent; from 1 on it is paused.";
     PAUSED = Kind::Gauge, "redrive_pauses" ["pipeline"] "Pauses that somebody put on a pipeline or on stages of it.";
     WORKERS = Kind::Gauge, "redrive_workers" [] "Workers that gave a sign of life within their lease.";
     WORKER_SEEN = Kind::Gauge, "redrive_worker_seen_timestamp_seconds" [] "When a worker last gave a sign of life; 0 when none is registered.";
@@ -91,10 +91,13 @@ families! {
     GATE_RATE = Kind::Gauge, "redrive_gate_requests_per_minute" ["gate"] "Requests that were made within the last minute.";
     GATE_RATE_LEARNT = Kind::Gauge, "redrive_gate_requests_per_minute_learnt" ["gate"] "Requests a minute that the service turned out to bear; absent where that is not known.";
     GATE_LATENCY = Kind::Gauge, "redrive_gate_latency_seconds" ["gate"] "How long a call takes lately.";
-    GATE_CALLS = Kind::Counter, "redrive_gate_calls_total" ["gate", "outcome"] "Calls by how they ended; they begin anew when a gate is reset.";
+    GATE_CALLS = Kind::Counter, "redrive_gate_calls_total" ["gate", "outcome"] "Calls by how they ended.";
     GATE_TOKENS = Kind::Counter, "redrive_gate_tokens_total" ["gate"] "Tokens that calls consumed, as far as that is known.";
     OPERATIONS = Kind::Gauge, "redrive_operations" ["kind", "state"] "Operations on many items by kind and state.";
-    OPERATION_AGE = Kind::Gauge, "redrive_operation_idle_seconds" [] "For how long the open operation that was left alone longest has not gone on; 0 when none is open.";
+    OPERATION_AGE = Kind::Gauge, "redrive_operation_idle_seconds" [] "For how long the open operation that was left alone longest has not gone on; 0 when none is open, or all wait on purpose: for the end of their undo time, or of what was sent back first.";
+    FACTS_KEPT = Kind::Gauge, "redrive_bus_facts_kept" [] "1 where facts are kept for the bus, 0 where nobody is to be told.";
+    FACTS_WAITING = Kind::Gauge, "redrive_bus_facts_waiting" [] "Facts that wait to be passed on to the bus; at most 10,000 are counted.";
+    FACTS_AGE = Kind::Gauge, "redrive_bus_oldest_fact_seconds" [] "For how long the oldest fact that waits does; 0 when none does.";
     LAWS = Kind::Gauge, "redrive_laws_broken" ["law"] "Violations that the auditor found in its last round or in the present one.";
     LAWS_ITEMS = Kind::Counter, "redrive_laws_items_checked_total" [] "Items that the auditor has looked at.";
     LAWS_AT = Kind::Gauge, "redrive_laws_checked_timestamp_seconds" [] "When the auditor last looked; 0 before it has.";

@@ -7,6 +7,7 @@ pub mod families;
 mod names;
 mod page;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redrive_core::laws::Law;
@@ -19,6 +20,7 @@ use crate::audit;
 use crate::error::Result;
 use crate::gates;
 use crate::items::cause::Around;
+use crate::pipelines::Pipeline;
 use crate::retry_job;
 use crate::runs::Runs;
 use families as f;
@@ -30,24 +32,22 @@ pub use page::{CONTENT_TYPE, Page, Told};
 pub const STARVED_AFTER: Duration = Duration::from_secs(300);
 /// Items of a run's stage that are counted one by one.
 pub(crate) const MOST_COUNTED: usize = 10_000;
-/// Open operations that are looked at.
-const MOST_OPERATIONS: usize = 1_000;
 
-/// All metrics, as text.
+/// All metrics, as text. Pipelines of `folder` are told with 0 before their first run.
 ///
 /// # Errors
 /// When the store fails.
-pub async fn metrics(floor: &Floor) -> Result<String> {
-    Ok(page(floor).await?.text())
+pub async fn metrics(floor: &Floor, folder: &[Arc<Pipeline>]) -> Result<String> {
+    Ok(page(floor, folder).await?.text())
 }
 
-/// All metrics.
+/// All metrics. Pipelines of `folder` are told with 0 before their first run.
 ///
 /// # Errors
 /// When the store fails.
-pub async fn page(floor: &Floor) -> Result<Page> {
+pub async fn page(floor: &Floor, folder: &[Arc<Pipeline>]) -> Result<Page> {
     let begun = floor.env.clock.uptime();
-    let mut page = read(floor).await?;
+    let mut page = read(floor, folder).await?;
     if let Some(tracer) = &floor.env.traced {
         let counts = tracer.counts();
         for (outcome, n) in [("sent", counts.sent), ("dropped", counts.dropped)] {
@@ -64,10 +64,10 @@ pub async fn page(floor: &Floor) -> Result<Page> {
 /// # Errors
 /// When the store fails.
 pub async fn metrics_of_the_job(floor: &Floor) -> Result<String> {
-    Ok(read(floor).await?.text_of("retry_job_"))
+    Ok(read(floor, &[]).await?.text_of("retry_job_"))
 }
 
-async fn read(floor: &Floor) -> Result<Page> {
+async fn read(floor: &Floor, folder: &[Arc<Pipeline>]) -> Result<Page> {
     let now = floor.now();
     let snapshot = floor.store.snapshot().await?;
     let floor = Floor { store: snapshot.store, index: snapshot.index, ..floor.clone() };
@@ -77,11 +77,12 @@ async fn read(floor: &Floor) -> Result<Page> {
     let due_before = Timestamp(now.0.saturating_sub(millis(STARVED_AFTER)));
     let query = VitalsQuery { now, due_before, since: now, most: MOST_COUNTED };
     let vitals = store.vitals(query).await?;
-    let names = Names::of(&rows, &vitals.pruned);
+    let names = Names::of(&rows, &vitals.pruned, folder);
     let mut page = Page::default();
     page.add(&f::BUILD, &[env!("CARGO_PKG_VERSION")], 1.0);
     counted::zeros(&mut page, &names);
-    for counted in store.counters_of_all(RunSet::All).await? {
+    let all = store.counters_of_all(RunSet::All).await?;
+    for counted in &all {
         let Ok(at) = rows.binary_search_by_key(&counted.run, |row| row.id) else { continue };
         let plan = names.known(&rows[at]).map(|known| &known.plan);
         counted::add(&mut page, &names, &rows[at].spec.pipeline, plan, &counted.counters);
@@ -93,12 +94,13 @@ async fn read(floor: &Floor) -> Result<Page> {
     let (crew, gates) = (Crew::read(store, &floor.env).await?, gates::list(&floor).await?);
     let pauses = store.pauses().await?;
     let around = Around { crew: &crew, gates: &gates, pauses: &pauses };
-    around::runs(&mut page, &names, &rows);
+    around::runs(&mut page, &names, &rows, &all);
     around::vitals(&mut page, &names, &rows, &vitals, &around, now);
     around::pauses(&mut page, &names, &pauses);
     around::workers(&mut page, &store.workers().await?, &crew);
     around::gates(&mut page, &gates);
-    around::open_operations(&mut page, &store.open_operations(None, MOST_OPERATIONS).await?, now);
+    around::open_operations(&mut page, store, now).await?;
+    around::outbox(&mut page, &store.outbox(MOST_COUNTED).await?, now);
     remembered(&mut page, &names, &floor).await?;
     Ok(page)
 }
@@ -119,8 +121,8 @@ async fn remembered(page: &mut Page, names: &Names, floor: &Floor) -> Result<()>
             page.add(family, &[collection], 0.0);
         }
     };
-    for (pipeline, _) in names.all() {
-        collections(page, pipeline);
+    for collection in names.collections() {
+        collections(page, &collection);
     }
     for ((pipeline, made_by), done) in &job.collections() {
         let collection = names.told(pipeline, made_by.as_deref());

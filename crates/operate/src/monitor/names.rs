@@ -1,11 +1,14 @@
 //! Which labels there are: no more of them than people look at, whatever pipelines are sent.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use redrive_core::id::StageNo;
 use redrive_core::plan::Plan;
 use redrive_pipeline::Definition;
 use redrive_store::{PrunedCounters, RunRow};
+
+use crate::pipelines::Pipeline;
 
 /// Pipelines that are told apart, and gates.
 pub(super) const MOST: usize = 100;
@@ -31,8 +34,9 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Those pipelines are told apart that were there first, so that a new one moves no other.
-    pub(super) fn of(rows: &[RunRow], pruned: &[PrunedCounters]) -> Self {
+    /// Those pipelines are told apart that were there first, so that a new one moves no other; then those of the folder that have not
+    /// run yet, so that what their first run counts has grown from 0.
+    pub(super) fn of(rows: &[RunRow], pruned: &[PrunedCounters], folder: &[Arc<Pipeline>]) -> Self {
         let mut names = Self {
             pipelines: BTreeSet::new(),
             stages: BTreeMap::new(),
@@ -40,28 +44,47 @@ impl Names {
             newest: BTreeMap::new(),
         };
         let pruned = pruned.iter().map(|one| &one.pipeline);
-        for pipeline in pruned.chain(rows.iter().map(|row| &row.spec.pipeline)) {
+        let ran = pruned.chain(rows.iter().map(|row| &row.spec.pipeline));
+        for pipeline in ran.chain(folder.iter().map(|one| &one.definition.name)) {
             if names.pipelines.len() < MOST {
                 names.pipelines.insert(pipeline.clone());
             }
         }
         for row in rows {
             let (pipeline, text) = (&row.spec.pipeline, &row.spec.definition);
-            let known = names.known.entry(text.clone()).or_insert_with(|| {
+            names.known.entry(text.clone()).or_insert_with(|| {
                 let definition = redrive_pipeline::parse(text, pipeline).ok()?;
                 let plan = definition.plan();
                 Some(Known { definition, plan })
             });
             names.newest.insert(pipeline.clone(), text.clone());
-            let label = if names.pipelines.contains(pipeline) { pipeline } else { OTHER };
-            let stages = names.stages.entry(label.to_owned()).or_default();
-            for (_, stage) in known.iter().flat_map(|known| known.plan.stages()) {
-                if stages.len() < MOST_STAGES && label != OTHER {
-                    stages.insert(stage.name.clone());
-                }
+            names.add_stages(pipeline, text);
+        }
+        for Pipeline { text, definition, .. } in folder.iter().map(|one| &**one) {
+            let pipeline = &definition.name;
+            if names.pipelines.contains(pipeline) {
+                let known = || Some(Known { definition: definition.clone(), plan: definition.plan() });
+                names.known.entry(text.clone()).or_insert_with(known);
+                names.newest.entry(pipeline.clone()).or_insert_with(|| text.clone());
+                names.add_stages(pipeline, text);
             }
         }
+        if names.pipelines.len() == MOST {
+            names.stages.entry(OTHER.to_owned()).or_default().insert(OTHER.to_owned());
+        }
         names
+    }
+
+    /// Has the stages of a text told apart, as far as there is room.
+    fn add_stages(&mut self, pipeline: &str, text: &str) {
+        let label = if self.pipelines.contains(pipeline) { pipeline } else { OTHER };
+        let stages = self.stages.entry(label.to_owned()).or_default();
+        let known = self.known.get(text).and_then(Option::as_ref);
+        for (_, stage) in known.iter().flat_map(|known| known.plan.stages()) {
+            if stages.len() < MOST_STAGES && label != OTHER {
+                stages.insert(stage.name.clone());
+            }
+        }
     }
 
     /// What a run's pipeline says.
@@ -94,6 +117,17 @@ impl Names {
             Some(owner) if label != OTHER => format!("{label}/{}", self.stage(pipeline, plan, owner)),
             _ => label.to_owned(),
         }
+    }
+
+    /// What can be told as a collection, as the pipelines are now.
+    pub(super) fn collections(&self) -> BTreeSet<String> {
+        let mut all: BTreeSet<String> = self.stages.keys().cloned().collect();
+        for pipeline in self.newest.keys() {
+            let plan = self.newest(pipeline).map(|known| &known.plan);
+            let stages = plan.into_iter().flat_map(Plan::stages);
+            all.extend(stages.map(|(no, _)| self.collection(pipeline, plan, no)));
+        }
+        all
     }
 
     /// The same by the names of the pipeline and of the stage that makes its items.
@@ -148,7 +182,7 @@ mod tests {
         let store = MemoryStore::new();
         let mut all = rows(&store, (0..MOST + 20).map(|n| run(&format!("p{:03}", 999 - n), 1))).await;
         let told = |rows: &[RunRow]| {
-            let names = Names::of(rows, &[]);
+            let names = Names::of(rows, &[], &[]);
             let own = rows.iter().filter(|row| names.pipeline(&row.spec.pipeline) != OTHER);
             own.map(|row| row.spec.pipeline.clone()).collect::<Vec<_>>()
         };
@@ -162,7 +196,7 @@ mod tests {
     async fn stages_beyond_the_most_and_those_that_nobody_can_name_are_others() {
         let store = MemoryStore::new();
         let rows = rows(&store, [run("p", MOST_STAGES + 5)].into_iter()).await;
-        let names = Names::of(&rows, &[]);
+        let names = Names::of(&rows, &[], &[]);
         let plan = names.known(&rows[0]).map(|known| &known.plan);
         assert_eq!(names.stage("p", plan, StageNo(3)), "s003");
         assert_eq!(names.stage("p", plan, StageNo(u16::try_from(MOST_STAGES).unwrap())), OTHER);
@@ -171,5 +205,35 @@ mod tests {
         assert_eq!(names.told("p", Some("s001")), "p/s001");
         assert_eq!(names.told("p", Some("gone")), "p/_other");
         assert_eq!(names.told("unknown", Some("s001")), OTHER);
+    }
+
+    #[tokio::test]
+    async fn a_pipeline_of_the_folder_is_told_before_its_first_run_and_takes_no_place_from_one_that_ran() {
+        let store = MemoryStore::new();
+        let of_folder = |pipeline: &str| {
+            let text = run(pipeline, 2).definition;
+            let definition = redrive_pipeline::parse(&text, "p.toml").unwrap();
+            Arc::new(Pipeline { text, definition, folder: "/".into(), file: "p.toml".to_owned() })
+        };
+        let folder: Vec<_> = (0..MOST + 5).map(|n| of_folder(&format!("a{n:03}"))).collect();
+        let names = Names::of(&[], &[], &folder[..1]);
+        assert_eq!(names.all().collect::<Vec<_>>(), [("a000", "s000"), ("a000", "s001")]);
+        assert_eq!(names.collections(), ["a000".to_owned()].into());
+        let rows = rows(&store, [run("z", 1)].into_iter()).await;
+        let names = Names::of(&rows, &[], &folder);
+        assert_eq!(
+            (names.pipeline("z"), names.pipeline("a098"), names.pipeline("a099")),
+            ("z", "a098", OTHER)
+        );
+        assert_eq!(names.all().count(), 1 + 2 * (MOST - 1) + 1, "and the others, as one");
+    }
+
+    #[tokio::test]
+    async fn what_a_stage_makes_is_a_collection_from_the_start() {
+        let mut new = run("p", 1);
+        new.definition.push_str("[[stage.children]]\nname = \"part\"\nkind = \"pass\"\n");
+        let store = MemoryStore::new();
+        let names = Names::of(&rows(&store, [new].into_iter()).await, &[], &[]);
+        assert_eq!(names.collections(), ["p".to_owned(), "p/s000".to_owned()].into());
     }
 }

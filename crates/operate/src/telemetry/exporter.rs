@@ -175,7 +175,7 @@ impl Exporter {
     /// Sends metrics once; how long the collector asks to be left alone.
     async fn tell_metrics(&self) -> Option<Duration> {
         let floor = self.floor.get()?;
-        let page = match monitor::page(floor).await {
+        let page = match monitor::page(floor, &[]).await {
             Ok(page) => page,
             Err(error) => {
                 tracing::warn!(target: "redrive::otel", %error, "metrics cannot be read now");

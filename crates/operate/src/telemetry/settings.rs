@@ -265,7 +265,11 @@ impl Given {
                 JSON => "; the same collector takes it at the same port as http/protobuf, 4318",
                 _ => "",
             };
-            self.problems.push(format!("{name}={said:?}: not supported; {value} is{hint}"));
+            let problem = format!("{name}={said:?}: not supported; {value} is{hint}");
+            // Traces and metrics go by the same variable where neither has one of its own.
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! Whether the process lives, what it answers, and what changes.
 
 use axum::http::StatusCode;
-use redrive_operate::{Result, monitor};
+use redrive_operate::{Floor, Result, bus, monitor};
+use redrive_store::OutboxView;
 use serde::Serialize;
 
 use crate::call::Call;
@@ -45,6 +46,8 @@ struct Readiness {
     draining: bool,
     /// Whether every file of the folder of pipelines is in force as it is. One that is broken keeps nobody from handing work to others.
     pipelines: bool,
+    /// Whether facts for the bus are passed on: none waits for more than ten minutes. It keeps nobody from handing work over.
+    facts: bool,
 }
 
 async fn health(_call: Call) -> Result<Reply> {
@@ -53,19 +56,28 @@ async fn health(_call: Call) -> Result<Reply> {
 
 async fn ready(call: Call) -> Result<Reply> {
     let Call { app, .. } = call;
-    let store = tokio::select! {
-        stamp = app.floor.store.stamp() => stamp.is_ok(),
-        () = app.floor.env.clock.sleep(limits::READY_WITHIN) => false,
+    let outbox = tokio::select! {
+        outbox = outbox(&app.floor) => outbox,
+        () = app.floor.env.clock.sleep(limits::READY_WITHIN) => None,
     };
+    let store = outbox.is_some();
+    let facts = outbox.is_some_and(|outbox| !bus::are_late(&outbox, app.floor.now()));
     let (writes, workers, draining) = (app.writes.go_well(), app.is_working(), app.is_draining());
     let ready = store && writes && (workers || app.only_answers) && !draining;
     let pipelines = !app.catalog.has_problems();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(Reply::json(&Readiness { ready, store, writes, workers, draining, pipelines })?.with_status(status))
+    Ok(Reply::json(&Readiness { ready, store, writes, workers, draining, pipelines, facts })?
+        .with_status(status))
+}
+
+/// What waits to be told; `None` where the store does not answer.
+async fn outbox(floor: &Floor) -> Option<OutboxView> {
+    floor.store.stamp().await.ok()?;
+    floor.store.outbox(0).await.ok()
 }
 
 async fn metrics(call: Call) -> Result<Reply> {
-    Ok(Reply::text(monitor::CONTENT_TYPE, monitor::metrics(&call.floor).await?))
+    Ok(Reply::text(monitor::CONTENT_TYPE, monitor::metrics(&call.floor, &call.app.catalog.in_force()).await?))
 }
 
 async fn document(call: Call) -> Result<Reply> {

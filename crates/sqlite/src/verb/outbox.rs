@@ -3,8 +3,8 @@
 use redrive_core::fact::{Fact, FactKind};
 use redrive_core::id::{FactId, ItemId, RunId, StageNo, StoreId};
 use redrive_core::time::Timestamp;
-use redrive_store::{Error, KeptFact, sql};
-use rusqlite::{Connection, Row, params};
+use redrive_store::{Error, KeptFact, OutboxView, sql};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::Result;
 use crate::row::limit as sql_limit;
@@ -95,6 +95,16 @@ pub(crate) fn oldest(conn: &Connection, limit: usize) -> Result<Vec<KeptFact>> {
          FROM fact ORDER BY seq LIMIT ?1",
     )?;
     collect(select.query([sql_limit(limit)])?, read)
+}
+
+/// Says whether facts are kept, and what waits.
+pub(crate) fn view(conn: &Connection, most: usize) -> Result<OutboxView> {
+    let kept = conn.prepare_cached("SELECT 1 FROM outbox WHERE keeps")?.exists([])?;
+    let mut count = conn.prepare_cached("SELECT count(*) FROM (SELECT 1 FROM fact LIMIT ?1)")?;
+    let waiting: i64 = count.query_row([sql_limit(most)], |row| row.get(0))?;
+    let mut oldest = conn.prepare_cached("SELECT at FROM fact ORDER BY seq LIMIT 1")?;
+    let oldest = oldest.query_row([], |row| row.get(0)).optional()?.map(Timestamp);
+    Ok(OutboxView { kept, waiting: waiting.cast_unsigned(), oldest })
 }
 
 fn read(row: &Row<'_>) -> Result<KeptFact> {

@@ -32,7 +32,7 @@ use crate::run::{
     BegunRun, GateRow, GroupNote, Member, Memo, NewRun, NewWorker, Operation, Retired, RunChange, RunFilter,
     RunRow, WorkerRow,
 };
-use crate::vitals::{Vitals, VitalsQuery};
+use crate::vitals::{OutboxView, Vitals, VitalsQuery};
 use crate::work::{WorkList, WorkQuery};
 use crate::{Error, Result, Snapshot, Store};
 use state::State;
@@ -343,6 +343,10 @@ impl Store for MemoryStore {
 
     async fn facts(&self, limit: usize) -> Result<Vec<KeptFact>> {
         Ok(self.lock().outbox.oldest(limit))
+    }
+
+    async fn outbox(&self, most: usize) -> Result<OutboxView> {
+        Ok(self.lock().outbox.view(most))
     }
 
     async fn facts_passed_on(&self, facts: Vec<FactId>) -> Result<()> {

@@ -6,6 +6,7 @@ use redrive_core::fact::Fact;
 use redrive_core::id::{FactId, StoreId};
 
 use crate::request::KeptFact;
+use crate::vitals::OutboxView;
 
 /// Facts that have not been passed on, where any are kept.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +40,11 @@ impl Outbox {
     pub(super) fn oldest(&self, limit: usize) -> Vec<KeptFact> {
         let kept = self.facts.iter().take(limit);
         kept.map(|(id, fact)| KeptFact { id: *id, fact: fact.clone() }).collect()
+    }
+
+    pub(super) fn view(&self, most: usize) -> OutboxView {
+        let oldest = self.facts.values().next().map(|fact| fact.at);
+        OutboxView { kept: self.keeps, waiting: self.facts.len().min(most) as u64, oldest }
     }
 
     pub(super) fn passed_on(&mut self, facts: &[FactId]) {

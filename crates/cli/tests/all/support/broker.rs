@@ -233,6 +233,18 @@ impl Client {
         self.runtime.block_on(declared).expect("topic and durable");
     }
 
+    /// Declares the exchange of facts as nobody can use it.
+    pub fn declare_another_exchange(&self) {
+        let options = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
+        let declared = self.channel.exchange_declare(
+            "redrive.events".into(),
+            ExchangeKind::Fanout,
+            options,
+            FieldTable::default(),
+        );
+        self.runtime.block_on(declared).expect("fanout");
+    }
+
     /// Declares a durable queue for facts of these names.
     pub fn bind(&self, queue: &str, patterns: &[&str], arguments: &[(&str, AMQPValue)]) {
         self.declare_exchange();

@@ -88,7 +88,7 @@ enum Room {
 
 impl SetRedrive {
     /// Whether it depends on how those go that were sent back.
-    fn is_watched(&self) -> bool {
+    pub(in crate::admin) fn is_watched(&self) -> bool {
         self.canary.is_some() || self.stop_at.is_some()
     }
 
