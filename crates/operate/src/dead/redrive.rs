@@ -62,10 +62,10 @@ impl Redrive {
 /// Refuses a rate that cannot be kept.
 pub(crate) fn check_rate(rate: Option<f64>) -> Result<()> {
     match rate {
-        Some(rate) if !(SLOWEST..=FASTEST).contains(&rate) => Err(Error::wrong(format!(
-            "a rate (--rate, `rate_per_second`) of {rate} a second cannot be kept"
-        ))
-        .hint("between one an hour, 0.0003, and 1,000,000 a second")),
+        Some(rate) if !(SLOWEST..=FASTEST).contains(&rate) => {
+            Err(Error::wrong(format!("a rate (--rate, `rate_per_second`) of {rate} a second cannot be kept"))
+                .hint("between one an hour, 0.0003, and 1,000,000 a second"))
+        }
         _ => Ok(()),
     }
 }

@@ -207,12 +207,7 @@ impl Start {
     }
 
     fn redrive(&self) -> Redrive {
-        Redrive {
-            limit: self.limit,
-            canary: self.canary,
-            work: false,
-            retry: self.retry.clone(),
-        }
+        Redrive { limit: self.limit, canary: self.canary, work: false, retry: self.retry.clone() }
     }
 
     pub(super) fn retry(&self) -> Retry {
