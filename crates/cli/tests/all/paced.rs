@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::serve_operations::{all_dead, mended_later, operation};
-use crate::support::{Daemon, Place, Server, count, text};
+use crate::support::server::{Item, failed, passed};
+use crate::support::{Answer, Daemon, Place, Server, count, one_stage, samples, text};
 
 /// The calls after so many, each of one item: how often for which, and when.
 fn calls(server: &Server, before: usize) -> (BTreeMap<String, usize>, Vec<Instant>) {
@@ -46,8 +47,37 @@ fn a_share_that_fails_again_stops_a_redrive_at_a_rate() {
     let id = text(&stopped["id"]);
     daemon.until(&format!("/v1/operations/{id}"), |it| it["outcomes"]["live"] == 0);
     assert_eq!(calls(&server, before).0.len() as u64, sent, "the others stay as they were");
-    let report = daemon.get("/v1/runs/r1").json();
-    assert!(!text(&report["status"]).contains("paused"), "the budget is not spent by it: {report}");
+    daemon.stop().expect(0);
+    place.check();
+}
+
+#[test]
+fn a_redrive_that_stops_by_its_share_does_not_pause_a_run_that_is_well() {
+    let server = Server::start(|call| {
+        let one = |item: &Item| match item.payload["n"].as_u64().is_some_and(|n| n % 12 == 0) {
+            true => failed(item, "final", "no good"),
+            false => passed(item),
+        };
+        Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())
+    });
+    let stage = format!("{}\nbatch = 50\nconcurrency = 8", server.stage());
+    let with_budget = one_stage(&stage).replace("[run]\nfailure_budget = false\n", "");
+    let place = Place::with(&with_budget, &samples(1_000));
+    place.run(&["run", "p.toml", "--quiet"]).expect(3);
+    let were_dead = dead(&place);
+    assert!(were_dead > 80);
+    let before = server.calls().len();
+    let daemon = Daemon::start(&place, &[]);
+    for asked in [
+        json!({"kind": "redrive", "all": true, "stop_at": 0.1}),
+        json!({"kind": "redrive", "all": true, "stop_at": 0.1, "rate_per_second": 50}),
+    ] {
+        let stopped = operation(&daemon, &daemon.post("/v1/operations", &asked).expect(201).json());
+        assert_eq!((&stopped["state"], count(&stopped["changed"])), (&json!("cancelled"), 8), "{stopped}");
+        let report = daemon.until("/v1/runs/r1", |report| count(&report["counts"]["dead"]) == were_dead);
+        assert!(!text(&report["status"]).contains("paused"), "{report}");
+    }
+    assert!(calls(&server, before).0.len() <= 16, "the others stay as they were");
     daemon.stop().expect(0);
     place.check();
 }
