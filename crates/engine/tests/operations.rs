@@ -20,6 +20,8 @@ use redrive_store::{
     Submit,
 };
 
+#[path = "operations/paced.rs"]
+mod paced;
 #[path = "operations/sets.rs"]
 mod sets;
 
@@ -55,12 +57,18 @@ fn a_run(source: &str) -> NewRun {
 async fn graveyard() -> (Arc<MemoryStore>, RunId) {
     let store = Arc::new(MemoryStore::new());
     let run = store.create_run(a_run("s"), Timestamp(1)).await.expect("a run").id;
+    bury(&*store, run, DEAD).await;
+    (store, run)
+}
+
+/// Has so many items of a run die.
+async fn bury(store: &dyn Store, run: RunId, items: usize) {
     let item = |n: usize| NewItem::new(format!("item {n}"), n.to_string().as_bytes(), n as u64);
     let submit = Submit {
         run,
         stage: StageNo(0),
         reading: Reading::FIRST,
-        items: (0..DEAD).map(item).collect(),
+        items: (0..items).map(item).collect(),
         deadline: None,
         new_versions: false,
         changes: Vec::new(),
@@ -68,7 +76,8 @@ async fn graveyard() -> (Arc<MemoryStore>, RunId) {
         now: Timestamp(1),
     };
     store.submit(submit).await.expect("submitted");
-    let all = ItemQuery { limit: usize::MAX, ..ItemQuery::default() };
+    let filter = ItemFilter { run: Some(run), ..ItemFilter::default() };
+    let all = ItemQuery { filter, after: None, limit: usize::MAX };
     let (plan, at) = (plan(), Moment { now: Timestamp(2), draw: Draw::MIDDLE });
     let killed = |item: &Item| {
         let event = Event::Killed { why: "for the test".to_owned() };
@@ -76,7 +85,6 @@ async fn graveyard() -> (Arc<MemoryStore>, RunId) {
     };
     let changes = store.items(all).await.expect("items").iter().map(killed).collect();
     store.commit(Commit { changes, now: at.now, ..Commit::default() }).await.expect("committed");
-    (store, run)
 }
 
 async fn in_state(store: &dyn Store, state: StateKind) -> usize {
@@ -86,6 +94,10 @@ async fn in_state(store: &dyn Store, state: StateKind) -> usize {
 
 /// A redrive by a process that dies when it begins its second page.
 async fn broken_off(store: &Arc<MemoryStore>, request: &Redrive) -> Operation {
+    broken_off_at(store, request, Env::system()).await
+}
+
+async fn broken_off_at(store: &Arc<MemoryStore>, request: &Redrive, env: Env) -> Operation {
     let (store, request) = (store.clone(), request.clone());
     let process = tokio::spawn({
         let store = store.clone();
@@ -95,7 +107,7 @@ async fn broken_off(store: &Arc<MemoryStore>, request: &Redrive) -> Operation {
                 assert!(pages.fetch_add(1, Ordering::SeqCst) == 0, "the process dies here");
                 Some(plan())
             };
-            admin::redrive(&*store, &plans, &request, "ann", &Env::system()).await
+            admin::redrive(&*store, &plans, &request, "ann", &env).await
         }
     });
     assert!(process.await.expect_err("it died").is_panic());

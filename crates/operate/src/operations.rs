@@ -8,6 +8,7 @@ mod items;
 mod rules;
 mod set;
 mod start;
+mod through;
 mod words;
 
 use redrive_core::id::OperationId;
@@ -25,8 +26,9 @@ pub use carry::{abandoned, carry_on};
 pub(crate) use doomed::Doomed;
 pub use items::{ItemsOf, OperationItem, OperationItems, items};
 pub use rules::apply as apply_rules;
-pub use set::{Through, start_frozen, work_through};
+pub use set::start_frozen;
 pub use start::{Started, start};
+pub use through::{Through, work_through};
 
 /// Most operations of a list.
 const MOST: usize = 1_000;
@@ -170,15 +172,17 @@ fn unknown(operation: OperationId) -> Error {
         .hint("`redrive dead operations` lists them")
 }
 
-/// Stops an operation after the page it is at. One that has a time to be undone in has done nothing yet.
+/// Stops an operation after the page it is at, and says what it has done until then. One that has a time to be undone in has
+/// done nothing yet.
 ///
 /// # Errors
 /// When it is not under way, or the store fails.
-pub async fn stop(floor: &Floor, operation: OperationId) -> Result<()> {
+pub async fn stop(floor: &Floor, operation: OperationId) -> Result<OperationView> {
     floor.require(Role::Operator)?;
-    if admin::stop_operation(&*floor.store, operation, floor.now()).await? {
-        return Ok(());
+    let stopped = admin::stop_operation(&*floor.store, operation, floor.now()).await?;
+    let view = show(floor, operation).await?;
+    if stopped {
+        return Ok(view);
     }
-    show(floor, operation).await?;
     Err(Error::refused(format!("operation {operation} is not under way")))
 }

@@ -172,6 +172,9 @@ pub enum DeadCommand {
     Start {
         /// The operation (see `dead operations`)
         operation: OperationId,
+        /// Work on the runs of its items until it has ended
+        #[arg(long)]
+        work: bool,
     },
     /// List the items of an operation, and what became of each
     Outcomes {
@@ -207,7 +210,7 @@ pub enum DeadCommand {
     },
     /// List operations on many items: who asked for what, and how far it is
     Operations {
-        /// Stop this one after the page it is at
+        /// Stop this one after the page it is at: nothing more is done by it
         #[arg(long, value_name = "OPERATION")]
         stop: Option<OperationId>,
         /// At most so many

@@ -21,7 +21,7 @@ pub struct SendBack {
     /// At most so many
     #[arg(long)]
     pub limit: Option<u64>,
-    /// So many a second
+    /// So many a second, each when its time is near: by a daemon, a worker that stays, or --work
     #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// Send this many first, and the others only if all of them pass
@@ -52,7 +52,7 @@ pub struct RedriveArgs {
     #[arg(long)]
     pub work: bool,
     /// With --work: write one line for every item of those runs that succeeded
-    #[arg(long, value_name = "OUT.jsonl", requires = "work", conflicts_with_all = ["stop_at", "from"])]
+    #[arg(long, value_name = "OUT.jsonl", requires = "work", conflicts_with = "from")]
     pub results: Option<PathBuf>,
 }
 
@@ -104,8 +104,8 @@ impl RedriveArgs {
     /// # Errors
     /// When the policy is no policy.
     pub fn request(&self) -> Result<Redrive, Error> {
-        let SendBack { limit, rate, canary, retry, .. } = &self.send;
+        let SendBack { limit, canary, retry, .. } = &self.send;
         let retry = retry.as_deref().map(said_policy).transpose()?;
-        Ok(Redrive { limit: *limit, rate: *rate, canary: *canary, work: self.work, retry })
+        Ok(Redrive { limit: *limit, canary: *canary, work: self.work, retry })
     }
 }

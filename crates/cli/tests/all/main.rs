@@ -67,6 +67,7 @@ mod outage;
 mod output_files;
 mod output_pipes;
 mod own_policy;
+mod paced;
 mod part;
 mod pipeline_pause;
 mod policy;

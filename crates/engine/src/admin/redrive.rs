@@ -27,7 +27,8 @@ pub struct Redrive {
     pub filter: ItemFilter,
     /// At most so many are sent back.
     pub limit: Option<u64>,
-    /// So many a second; `None`: all at once.
+    /// So many a second are due; `None`: all at once. All are sent back at once in either case: what is to be stopped on its way
+    /// is a [`SetRedrive`](super::SetRedrive).
     pub rate: Option<f64>,
     /// Those that were sent back first: the others are only when all of these have passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -169,6 +170,9 @@ pub(super) async fn go_on(
     // One that was broken off goes on, and then looks once more at what died behind it meanwhile.
     let mut again = operation.after.is_some();
     let mut size = PAGE;
+    // What a rate counts began with the operation, whoever goes on with it.
+    let pace =
+        Pace { from: operation.created_at, before: 0 }.kept(operation.changed, request.rate, env.clock.now());
     loop {
         query.limit = page_size(size, request.left(operation.changed));
         let page = if query.limit == 0 { Vec::new() } else { store.items(query.clone()).await? };
@@ -187,14 +191,14 @@ pub(super) async fn go_on(
             let plan = plans.plan(run).await?;
             let seqs: Vec<ItemSeq> = items.iter().map(|item| item.seq).collect();
             let page = Page { store, run, items, env };
-            if send_back(&page, plan.as_ref(), request, Pace::all(env), &mut operation).await? {
+            if send_back(&page, plan.as_ref(), request, pace, &mut operation).await? {
                 continue;
             }
             // One of them changed meanwhile, so nothing of the page was written: each for itself then.
             for seq in seqs {
                 let items: Vec<Item> = store.item(seq).await?.into_iter().collect();
                 let alone = Page { store, run, items, env };
-                let sent = send_back(&alone, plan.as_ref(), request, Pace::all(env), &mut operation).await?;
+                let sent = send_back(&alone, plan.as_ref(), request, pace, &mut operation).await?;
                 operation.skipped += u64::from(!sent);
             }
         }

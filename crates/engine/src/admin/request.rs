@@ -216,6 +216,7 @@ mod tests {
             Request::RedriveSeen { items: vec![Seen { item: ItemSeq(4), rev: Rev(9) }] },
             Request::RedriveSet(SetRedrive {
                 filters: vec![some_filter(), ItemFilter::default()],
+                limit: Some(9),
                 rate: Some(2.5),
                 canary: Some(3),
                 stop_at: Some(0.1),

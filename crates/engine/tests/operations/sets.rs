@@ -12,7 +12,7 @@ use redrive_engine::env::{Clock, SystemClock};
 use super::*;
 
 /// A clock that stands still until it is put forward.
-struct Manual(AtomicI64);
+pub struct Manual(pub AtomicI64);
 
 #[async_trait]
 impl Clock for Manual {
@@ -29,18 +29,18 @@ impl Clock for Manual {
     }
 }
 
-fn at(start: i64) -> (Arc<Manual>, Env) {
+pub fn at(start: i64) -> (Arc<Manual>, Env) {
     let clock = Arc::new(Manual(AtomicI64::new(start)));
     (clock.clone(), Env { clock, ..Env::system() })
 }
 
-async fn items(store: &dyn Store, state: StateKind) -> Vec<Item> {
+pub async fn items(store: &dyn Store, state: StateKind) -> Vec<Item> {
     let filter = ItemFilter { state: Some(state), ..ItemFilter::default() };
     store.items(ItemQuery { filter, after: None, limit: usize::MAX }).await.expect("items")
 }
 
 /// Everything that is dead, frozen and under way.
-async fn begun(store: &dyn Store, set: SetRedrive, env: &Env) -> OperationId {
+pub async fn begun(store: &dyn Store, set: SetRedrive, env: &Env) -> OperationId {
     let set = SetRedrive { filters: vec![ItemFilter::default()], ..set };
     let dead = items(store, StateKind::Dead).await;
     let frozen = admin::freeze(store, &Request::RedriveSet(set), &dead, ("ann", None), true, env).await;
@@ -48,7 +48,7 @@ async fn begun(store: &dyn Store, set: SetRedrive, env: &Env) -> OperationId {
 }
 
 /// Ends the items that wait and are due, as dead.
-async fn end_those_due(store: &dyn Store, now: Timestamp) {
+pub async fn end_those_due(store: &dyn Store, now: Timestamp) {
     let due = |item: &&Item| matches!(item.state, State::Waiting { due, .. } if due <= now);
     let moment = Moment { now, draw: Draw::MIDDLE };
     let ended = |item: &Item| {
@@ -139,7 +139,7 @@ async fn a_plain_redrive_that_another_process_finished_first_is_what_that_wrote(
 }
 
 /// Ends the items that wait and are due, as passed.
-async fn pass_those_due(store: &dyn Store, now: Timestamp) {
+pub async fn pass_those_due(store: &dyn Store, now: Timestamp) {
     let moment = Moment { now, draw: Draw::MIDDLE };
     let worker = redrive_core::id::WorkerId(1);
     let due = |item: &&Item| matches!(item.state, State::Waiting { due, .. } if due <= now);

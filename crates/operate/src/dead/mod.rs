@@ -99,7 +99,7 @@ pub use list::{
 pub use notes::{Note, Noted, note};
 pub use purge::{Changed, preview_purge, purge};
 pub use redrive::{Canary, Redrive, Redriven, preview, redrive};
-pub(crate) use redrive::{is_paused, touched};
+pub(crate) use redrive::{check_rate, is_paused, touched};
 pub(crate) use retry::own_policy_if_any;
 pub use retry::said_policy;
 pub use selection::{Selection, Which};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redrive_core::id::{ItemId, RunId, StageNo};
+use redrive_core::id::{ItemId, OperationId, RunId, StageNo};
 use redrive_core::item::{Item, StateKind};
 use redrive_core::status::Control;
 use redrive_engine::admin;
@@ -31,8 +31,6 @@ const PAGE: usize = 500;
 pub struct Redrive {
     /// At most so many are sent back.
     pub limit: Option<u64>,
-    /// So many a second.
-    pub rate: Option<f64>,
     /// Sends this many first and works on them; goes on only if all of them pass.
     pub canary: Option<u64>,
     /// Works on the runs they belong to until those end.
@@ -48,23 +46,27 @@ impl Redrive {
     /// # Errors
     /// When it does not.
     pub fn check(&self) -> Result<()> {
-        own_policy_if_any(self.retry.as_ref())?;
-        match self.rate {
-            Some(rate) if !(SLOWEST..=FASTEST).contains(&rate) => Err(Error::wrong(format!(
-                "a rate (--rate, `rate_per_second`) of {rate} a second cannot be kept"
-            ))
-            .hint("between one an hour, 0.0003, and 1,000,000 a second")),
-            _ => Ok(()),
-        }
+        own_policy_if_any(self.retry.as_ref()).map(drop)
     }
 
     fn of(&self, filter: &ItemFilter, limit: Option<u64>) -> Result<admin::Redrive> {
         let retry = own_policy_if_any(self.retry.as_ref())?;
-        Ok(admin::Redrive { limit, rate: self.rate, retry, ..admin::Redrive::of(filter.clone()) })
+        Ok(admin::Redrive { limit, retry, ..admin::Redrive::of(filter.clone()) })
     }
 
     fn left(&self, sent: u64) -> Option<u64> {
         self.limit.map(|limit| limit.saturating_sub(sent))
+    }
+}
+
+/// Refuses a rate that cannot be kept.
+pub(crate) fn check_rate(rate: Option<f64>) -> Result<()> {
+    match rate {
+        Some(rate) if !(SLOWEST..=FASTEST).contains(&rate) => {
+            Err(Error::wrong(format!("a rate (--rate, `rate_per_second`) of {rate} a second cannot be kept"))
+                .hint("between one an hour, 0.0003, and 1,000,000 a second"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -86,6 +88,8 @@ pub struct Redriven {
     pub canary: Option<Canary>,
     /// How the runs stand that were worked on.
     pub runs: Vec<RunReport>,
+    /// The operation that is under way and sends the others back; `null` when there is none.
+    pub operation: Option<OperationId>,
     /// Runs with such items that go on.
     #[serde(skip)]
     pub live: Vec<RunId>,

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::start::{MOST, NAMED};
 use crate::again::{Rerun, Retry};
-use crate::dead::{Redrive, Selection, Which};
+use crate::dead::{Redrive, Selection, Which, check_rate};
 use crate::error::{Error, Result};
 use crate::whole;
 
@@ -45,7 +45,7 @@ pub struct Start {
     /// At most so many are sent back.
     #[serde(default, deserialize_with = "whole::optional")]
     pub limit: Option<u64>,
-    /// So many a second are sent back.
+    /// So many a second are sent back, each when its time is near.
     #[serde(default)]
     pub rate_per_second: Option<f64>,
     /// So many are sent back first, and the others only when all of these have passed.
@@ -106,7 +106,11 @@ impl Start {
         }
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    /// Looks whether the request makes sense, before a store is opened.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn check(&self) -> Result<()> {
         let Self {
             kind,
             filter,
@@ -145,6 +149,7 @@ impl Start {
             return Err(Error::wrong("`in_ms` is a number from 0 on"));
         }
         self.redrive().check()?;
+        check_rate(*rate_per_second)?;
         if canary.is_some_and(|first| first == 0 || first > NAMED as u64) {
             return Err(Error::wrong(format!("`canary` is between 1 and {NAMED}")));
         }
@@ -189,21 +194,20 @@ impl Start {
     /// Whether its items are frozen before anything is done.
     pub(super) fn has_set(&self) -> bool {
         match self.kind {
-            StartKind::Redrive => self.dry_run || self.canary.is_some() || self.stop_at.is_some(),
+            StartKind::Redrive => self.dry_run || self.rate_per_second.is_some() || self.is_watched(),
             StartKind::Purge => self.dry_run || self.undo_ms > 0,
             StartKind::Rerun => self.dry_run,
             StartKind::Retry | StartKind::Cancel => false,
         }
     }
 
+    /// Whether it depends on how those go that were sent back.
+    pub(super) fn is_watched(&self) -> bool {
+        self.canary.is_some() || self.stop_at.is_some()
+    }
+
     fn redrive(&self) -> Redrive {
-        Redrive {
-            limit: self.limit,
-            rate: self.rate_per_second,
-            canary: self.canary,
-            work: false,
-            retry: self.retry.clone(),
-        }
+        Redrive { limit: self.limit, canary: self.canary, work: false, retry: self.retry.clone() }
     }
 
     pub(super) fn retry(&self) -> Retry {

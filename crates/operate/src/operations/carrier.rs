@@ -9,11 +9,12 @@ use redrive_core::id::OperationId;
 use redrive_store::OperationState;
 use tokio::sync::{Notify, watch};
 
-use super::{abandoned, carry_on, rules};
+use super::carry::go_on;
+use super::{abandoned, rules};
 use crate::Floor;
 
 /// How often operations are looked for that nobody carries on.
-const EVERY: Duration = Duration::from_secs(1);
+pub(super) const EVERY: Duration = Duration::from_secs(1);
 /// How often the rules of pipelines are looked at.
 const RULES_EVERY: Duration = Duration::from_secs(2);
 /// How long an operation has to be left alone before it is taken for abandoned: whoever does it writes with every page.
@@ -67,10 +68,10 @@ impl Carrier {
 
     /// Carries one on; `true` when nothing is left of it to do here.
     async fn go_on(&self, floor: &Floor, operation: OperationId) -> bool {
-        match carry_on(floor, operation).await {
-            Ok(view) if view.state == OperationState::Open => false,
-            Ok(view) => {
-                let (changed, skipped) = (view.changed, view.skipped);
+        match go_on(floor, operation).await {
+            Ok(row) if row.state == OperationState::Open => false,
+            Ok(row) => {
+                let (changed, skipped) = (row.changed, row.skipped);
                 tracing::info!(target: "redrive::operations", %operation, changed, skipped, "operation ended");
                 true
             }

@@ -7,7 +7,7 @@ use redrive_core::time::Timestamp;
 use redrive_engine::admin::{self, Request};
 use redrive_store::{Operation, OperationKind, OperationState, Scrub};
 
-use super::{OperationView, show};
+use super::{OperationView, show, unknown};
 use crate::error::Result;
 use crate::sources::Readable;
 use crate::{Floor, Role};
@@ -20,18 +20,25 @@ const IMPORT: i64 = 360;
 /// the time is enough.
 const SET: i64 = 10;
 
-/// Does what is left of an operation, and says how it stands then. One that waits for those that were sent first stays open.
+/// Does what is left of an operation, and says how it stands then. One that waits, for those that were sent first or for the time
+/// of the next, stays open.
 ///
 /// # Errors
 /// When there is none, a newer version began it, or the store fails; it can be carried on later.
 pub async fn carry_on(floor: &Floor, operation: OperationId) -> Result<OperationView> {
+    go_on(floor, operation).await?;
+    show(floor, operation).await
+}
+
+/// Does the same, and does not count what became of its items: whoever looks after it does so every second.
+pub(super) async fn go_on(floor: &Floor, operation: OperationId) -> Result<Operation> {
     floor.require(Role::Operator)?;
     let done = admin::go_on(&*floor.store, operation, &Readable::of(floor), &floor.env).await?;
-    let view = show(floor, operation).await?;
-    if done.is_some() && view.kind == OperationKind::Purge && view.state == OperationState::Done {
+    let row = floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?;
+    if done.is_some() && row.kind == OperationKind::Purge && row.state == OperationState::Done {
         floor.store.scrub(Scrub::Leftovers).await?;
     }
-    Ok(view)
+    Ok(row)
 }
 
 /// The open operations that nobody has gone on with for so long: whoever did them is gone, or they wait.

@@ -2,23 +2,22 @@
 
 use redrive_core::id::OperationId;
 use redrive_core::item::{Item, StateKind};
-use redrive_core::status::Control;
 use redrive_engine::admin::{self, Request, SetPurge, SetRedrive, SetRerun};
-use redrive_engine::report::RunReport;
-use redrive_store::{ItemFilter, ItemQuery, OperationState, RunRow};
+use redrive_store::{ItemFilter, ItemQuery, Operation};
 
 use super::start::NAMED;
-use super::{OperationView, Start, StartKind, Started, carry_on, show, unknown, view};
+use super::{OperationView, Start, StartKind, Started, show, unknown, view};
 use crate::again::{GatheredAgain, gather_again, gather_rerun};
 use crate::dead::{self, Selection, is_paused, touched};
 use crate::error::{Error, Result};
-use crate::work::{Observer, work_on};
 use crate::{Floor, Role};
 
 /// Most items of a set.
 pub const MOST: u64 = 100_000;
 /// Items that are read at a time.
 const PAGE: usize = 5_000;
+/// Operations that are read at a time.
+const OPERATIONS: usize = 200;
 
 /// Freezes the items that are meant; unless it is a dry run, the operation is under way then.
 pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
@@ -27,9 +26,15 @@ pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
     }
     let selection = Selection::of(floor, &request.filter).await?;
     let begins = !request.dry_run;
+    let asked = asked(request, selection.clone().into_filters())?;
+    if let (true, Request::RedriveSet(set)) = (begins, &asked)
+        && let Some(same) = under_way(floor, set).await?
+    {
+        return Ok(Started { operations: vec![view(floor, same).await?], ..Started::default() });
+    }
     let (items, skipped, planned) = match request.kind {
         StartKind::Redrive => {
-            if begins {
+            if begins && request.is_watched() {
                 refuse_paused(floor, &selection.filters).await?;
             }
             let limit = request.limit.unwrap_or(MOST).min(MOST);
@@ -46,18 +51,6 @@ pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
             (items, 0, None)
         }
     };
-    let filters = selection.into_filters();
-    let asked = match request.kind {
-        StartKind::Redrive => Request::RedriveSet(SetRedrive {
-            filters,
-            rate: request.rate_per_second,
-            canary: request.canary,
-            stop_at: request.stop_at,
-            retry: dead::own_policy_if_any(request.retry.as_ref())?,
-            ..SetRedrive::default()
-        }),
-        _ => Request::PurgeSet(SetPurge { filters, undo_ms: request.undo_ms, at: None }),
-    };
     if request.dry_run {
         return Ok(Started { preview: planned, ..frozen(floor, &asked, &items, skipped).await? });
     }
@@ -67,6 +60,41 @@ pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
         started.operations.push(view(floor, begun).await?);
     }
     Ok(started)
+}
+
+/// What is done to the items of the set.
+fn asked(request: &Start, filters: Vec<ItemFilter>) -> Result<Request> {
+    Ok(match request.kind {
+        StartKind::Redrive => Request::RedriveSet(SetRedrive {
+            filters,
+            limit: request.limit,
+            rate: request.rate_per_second,
+            canary: request.canary,
+            stop_at: request.stop_at,
+            retry: dead::own_policy_if_any(request.retry.as_ref())?,
+            ..SetRedrive::default()
+        }),
+        _ => Request::PurgeSet(SetPurge { filters, undo_ms: request.undo_ms, at: None }),
+    })
+}
+
+/// The operation that sends the same back at the same rate and is under way: said again, it is gone on with. Two of them would
+/// go at twice the rate.
+async fn under_way(floor: &Floor, set: &SetRedrive) -> Result<Option<Operation>> {
+    let mut after = None;
+    while set.rate.is_some() {
+        let page = floor.store.open_operations(after, OPERATIONS).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        let same = |operation: &Operation| match Request::of(operation) {
+            Ok(Request::RedriveSet(known)) => known.as_asked() == *set,
+            Ok(_) | Err(_) => false,
+        };
+        if let Some(same) = page.into_iter().find(same) {
+            return Ok(Some(same));
+        }
+    }
+    Ok(None)
 }
 
 /// Freezes the items that would be done again from a stage.
@@ -115,7 +143,7 @@ fn refuse_many(items: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::wrong(format!("that means {items} items, and a set has at most {MOST}"))
-        .hint("narrow the filter, or say how many at most where the kind takes a limit"))
+        .hint("narrow the filter, or say how many at most (`limit`, --limit): what is sent back at a rate, after canaries or up to a share that fails is a set"))
 }
 
 async fn dead_items(floor: &Floor, filters: &[ItemFilter]) -> Result<Vec<Item>> {
@@ -141,7 +169,7 @@ pub async fn start_frozen(floor: &Floor, operation: OperationId) -> Result<Opera
     floor.require(Role::Operator)?;
     let row = floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?;
     if let Ok(Request::RedriveSet(set)) = Request::of(&row)
-        && (set.canary.is_some() || set.stop_at.is_some())
+        && set.is_watched()
     {
         refuse_paused(floor, &set.filters).await?;
     }
@@ -150,44 +178,4 @@ pub async fn start_frozen(floor: &Floor, operation: OperationId) -> Result<Opera
     }
     Err(Error::refused(format!("operation {operation} has ended"))
         .hint("freeze the set again: what is dead may be another one by now"))
-}
-
-/// How an operation stands after work on the runs of its items.
-#[derive(Debug)]
-pub struct Through {
-    /// The operation.
-    pub view: OperationView,
-    /// How the runs stand.
-    pub runs: Vec<RunReport>,
-    /// Whether the work was told to stop.
-    pub interrupted: bool,
-}
-
-/// Carries an operation on here and works on the runs of its items, until it has ended. What waits for a time is left.
-///
-/// # Errors
-/// When a run cannot be worked on, or the store fails.
-pub async fn work_through(floor: &Floor, operation: OperationId, observer: &dyn Observer) -> Result<Through> {
-    floor.require(Role::Operator)?;
-    let row = floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?;
-    let touched: Vec<RunRow> = touched(floor, Request::of(&row)?.set().unwrap_or_default()).await?;
-    loop {
-        let view = carry_on(floor, operation).await?;
-        let (mut runs, mut interrupted) = (Vec::new(), false);
-        for run in touched.iter().filter(|run| run.control == Control::Go) {
-            let worked = work_on(floor, run.id, observer).await?;
-            runs.push(worked.report);
-            interrupted |= worked.interrupted;
-        }
-        let ended = view.state != OperationState::Open;
-        if interrupted || ended || !moved(floor, operation, &view).await? {
-            return Ok(Through { view: show(floor, operation).await?, runs, interrupted });
-        }
-    }
-}
-
-/// Whether work has changed how an operation stands that waits: otherwise to wait on would be for ever.
-async fn moved(floor: &Floor, operation: OperationId, before: &OperationView) -> Result<bool> {
-    let tally = admin::tally(&*floor.store, operation).await?;
-    Ok(before.outcomes.is_none_or(|told| told != tally))
 }

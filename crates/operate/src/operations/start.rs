@@ -73,7 +73,6 @@ async fn requests(floor: &Floor, request: &Start) -> Result<Vec<Request>> {
             let retry = own_policy_if_any(request.retry.as_ref())?;
             let one = |filter| admin::Redrive {
                 limit: request.limit,
-                rate: request.rate_per_second,
                 retry: retry.clone(),
                 ..admin::Redrive::of(filter)
             };

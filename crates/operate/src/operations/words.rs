@@ -28,6 +28,7 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
         Request::RedriveSet(set) => {
             let mut parts = vec!["the set as frozen".to_owned()];
             parts.extend(of_filters(runs, &set.filters).await?);
+            parts.extend(set.limit.map(|limit| format!("at most {limit}")));
             parts.extend(set.rate.map(|rate| format!("{rate} a second")));
             parts.extend(set.canary.map(|first| format!("{first} first")));
             parts.extend(set.stop_at.map(|share| format!("stops at {} percent", share * 100.0)));

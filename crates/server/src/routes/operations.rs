@@ -100,6 +100,5 @@ async fn start_frozen(call: Call) -> Result<Reply> {
 async fn stop(call: Call) -> Result<Reply> {
     let Nothing {} = call.body()?;
     let operation: OperationId = call.part("operation")?;
-    operations::stop(&call.floor, operation).await?;
-    Reply::json(&operations::show(&call.floor, operation).await?)
+    Reply::json(&operations::stop(&call.floor, operation).await?)
 }

@@ -45,7 +45,7 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
         DeadCommand::Edit(args) => edit::edit(context, args).await,
         DeadCommand::Redrive(args) => redrive::redrive(context, args).await,
         DeadCommand::Freeze(args) => set::freeze(context, &args.request()?).await,
-        DeadCommand::Start { operation } => set::start(context, operation).await,
+        DeadCommand::Start { operation, work } => set::start(context, operation, work).await,
         DeadCommand::Outcomes { operation, outcome, limit, after } => {
             let asked = ItemsOf { outcome: outcome.map(Into::into), limit, after };
             set::outcomes(context, operation, &asked).await
@@ -123,7 +123,8 @@ fn told(context: &Context, changed: &Changed, verb: &str) -> Answer {
 async fn operations(context: &Context, stop: Option<OperationId>, limit: usize) -> Answer {
     let floor = if stop.is_none() { context.floor_to_read()? } else { context.floor()? };
     if let Some(operation) = stop {
-        operations::stop(&floor, operation).await?;
+        let view = operations::stop(&floor, operation).await?;
+        context.say(&set::stopped(&view));
     }
     let list = operations::list(&floor, limit).await?;
     if context.global.json {

@@ -17,27 +17,29 @@ use crate::output::{advice, json, lines, note};
 
 /// Sends dead items back, from the stage that failed them.
 pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
-    let (request, which) = (args.request()?, args.send.which());
+    let which = args.send.which();
     Selection::said_which(&which, args.send.all, "sent back")?;
-    request.check()?;
+    args.request()?.check()?;
     if let Some(stage) = &args.send.from {
         return from(context, &which, stage, &args).await;
     }
-    if args.send.stop_at.is_some() {
-        return set::redrive(context, &args).await;
-    }
-    let mut results = match &args.results {
-        Some(path) => {
-            let guard = Guard::of_store(&context.global.store)?;
-            Some(Target::look("--results", path, Existing::Replaced, guard)?)
+    if args.send.stop_at.is_some() || args.send.rate.is_some() {
+        args.send.start()?.check()?;
+        if !args.dry_run {
+            return set::redrive(context, &args).await;
         }
-        None => None,
-    };
+    }
+    at_once(context, &args).await
+}
+
+/// Sends them back at once, or says which.
+pub(super) async fn at_once(context: &Context, args: &RedriveArgs) -> Answer {
+    let (request, mut results) = (args.request()?, results_target(context, args)?);
     let mut floor = if args.dry_run { context.floor_to_read()? } else { context.floor()? };
     if let Some(results) = &mut results {
         results.spare_runs(&*floor.store).await?;
     }
-    let selection = Selection::of(&floor, &which).await?;
+    let selection = Selection::of(&floor, &args.send.which()).await?;
     if args.dry_run {
         return planned(context, &dead::preview(&floor, &selection, &request).await?);
     }
@@ -62,6 +64,13 @@ pub async fn redrive(context: &Context, args: RedriveArgs) -> Answer {
         context.hint(&format!("`redrive resume {run}` works on them"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Looks at where results are to go, before anything is sent back.
+pub(super) fn results_target(context: &Context, args: &RedriveArgs) -> Result<Option<Target>, Error> {
+    let Some(path) = &args.results else { return Ok(None) };
+    let guard = Guard::of_store(&context.global.store)?;
+    Target::look("--results", path, Existing::Replaced, guard).map(Some)
 }
 
 /// Has dead items done again from a stage before the one that failed them.

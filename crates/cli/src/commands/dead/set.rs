@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
-use redrive_core::id::OperationId;
-use redrive_operate::dead::{Planned, Redriven};
-use redrive_operate::operations::{self, ItemsOf, OperationItem, OperationView, Start, Started};
-use redrive_store::OperationState;
+use redrive_core::id::{OperationId, RunId};
+use redrive_operate::dead::{Canary, Planned, Redriven};
+use redrive_operate::operations::{self, ItemsOf, OperationItem, OperationView, Start, Started, Through};
+use redrive_operate::{Error, Floor};
+use redrive_store::{OperationKind, OperationState};
 
+use super::redrive::{at_once, results_target};
 use crate::args::RedriveArgs;
-use crate::commands::work::Watching;
+use crate::commands::work::{Watching, write_results};
 use crate::commands::{Answer, Context};
 use crate::exit;
 use crate::output::screen::Screen;
@@ -62,19 +64,57 @@ fn planned(planned: &Planned) -> Vec<String> {
 }
 
 /// Starts a frozen operation, or carries on one that is under way, and says how far it is then.
-pub async fn start(context: &Context, operation: OperationId) -> Answer {
+pub async fn start(context: &Context, operation: OperationId, work: bool) -> Answer {
     let floor = context.floor()?;
     operations::start_frozen(&floor, operation).await?;
-    let view = operations::carry_on(&floor, operation).await?;
+    let through = carried(context, &floor, operation, work).await?;
     if context.global.json {
-        json(&view)?;
-        return Ok(ExitCode::SUCCESS);
+        json(&through.view)?;
+    } else {
+        context.tell(&stands(&through.view, &context.screen()))?;
     }
-    context.tell(&stands(&view, &context.screen()))?;
-    if view.state == OperationState::Open {
-        context.hint("`redrive serve` and `redrive work` carry it on; saying this again does, too");
+    Ok(ended(context, &through, work, true))
+}
+
+/// Carries an operation on, and works on the runs of its items where that is asked for.
+async fn carried(
+    context: &Context,
+    floor: &Floor,
+    operation: OperationId,
+    work: bool,
+) -> Result<Through, Error> {
+    if work {
+        return operations::work_through(floor, operation, &Watching::of(context)).await;
     }
-    Ok(ExitCode::SUCCESS)
+    let view = operations::carry_on(floor, operation).await?;
+    Ok(Through { view, runs: Vec::new(), interrupted: false })
+}
+
+/// Says what becomes of an operation that has not ended, and ends as its runs do that were worked on.
+fn ended(context: &Context, through: &Through, worked: bool, whole: bool) -> ExitCode {
+    let Through { view, runs, interrupted } = through;
+    match view.state {
+        OperationState::Open => goes_on(context, view),
+        OperationState::Cancelled => {
+            let why = view.stopped.clone().unwrap_or_else(|| "it was stopped".to_owned());
+            note(&format!("the others stay dead: {why}"));
+            return exit::partial();
+        }
+        OperationState::Done | OperationState::Frozen => {}
+    }
+    match worked {
+        true => exit::of_work(runs.iter().map(|report| report.status), *interrupted, whole),
+        false => ExitCode::SUCCESS,
+    }
+}
+
+/// Says who goes on with an operation when this process has ended, and how it is stopped.
+fn goes_on(context: &Context, view: &OperationView) {
+    let operation = view.id;
+    context.hint(&format!(
+        "a `redrive serve` or `redrive work` of this store carries {operation} on; where there is none, `redrive dead start {operation} --work` does"
+    ));
+    context.hint(&format!("`redrive dead operations --stop {operation}` stops it"));
 }
 
 fn stands(view: &OperationView, screen: &Screen) -> String {
@@ -85,6 +125,9 @@ fn stands(view: &OperationView, screen: &Screen) -> String {
         count(view.changed),
         count(view.skipped)
     );
+    if let Some(tally) = view.outcomes.filter(|_| view.state == OperationState::Open) {
+        text.push_str(&format!(", {} to go", count(tally.pending)));
+    }
     if let Some(late) = view.late.filter(|late| *late > 0) {
         text.push_str(&format!("; {} died since it was frozen, and stay", count(late)));
     }
@@ -95,6 +138,24 @@ fn stands(view: &OperationView, screen: &Screen) -> String {
         text.push_str(&format!("; stopped: {why}"));
     }
     text
+}
+
+/// Says of an operation that somebody stopped how much of it was done.
+pub fn stopped(view: &OperationView) -> String {
+    let tally = view.outcomes.unwrap_or_default();
+    let live = match tally.live {
+        0 => String::new(),
+        n => format!(", {} of them not ended yet", count(n)),
+    };
+    let changed = match view.kind {
+        OperationKind::Redrive => format!("{} sent back{live}", things(tally.sent(), "item")),
+        _ => format!("{} changed", things(view.changed, "item")),
+    };
+    let left = match tally.pending {
+        0 => String::new(),
+        n => format!("; {} stay as they are", count(n)),
+    };
+    format!("{} is stopped: {changed}{left}", view.id)
 }
 
 /// Lists the items of an operation.
@@ -143,44 +204,54 @@ fn word(item: &OperationItem) -> String {
     written.and_then(|word| Some(word.as_str()?.replace('_', " "))).unwrap_or_default()
 }
 
-/// Sends dead items back by way of a set, and stops when too many of them fail again.
+/// Sends dead items back by way of a set: at a rate, and no more when too many of them fail again.
 pub async fn redrive(context: &Context, args: &RedriveArgs) -> Answer {
-    let request = args.send.start()?;
+    let (request, mut results) = (args.send.start()?, results_target(context, args)?);
     let floor = context.floor()?;
+    if let Some(results) = &mut results {
+        results.spare_runs(&*floor.store).await?;
+    }
     let started = operations::start(&floor, &request).await?;
     let Some(operation) = started.operations.first().map(|operation| operation.id) else {
         return Ok(ExitCode::SUCCESS);
     };
-    let (view, runs, interrupted) = if args.work {
-        let through = operations::work_through(&floor, operation, &Watching::of(context)).await?;
-        (through.view, through.runs, through.interrupted)
-    } else {
-        (operations::carry_on(&floor, operation).await?, Vec::new(), false)
-    };
-    let done =
-        Redriven { items: view.changed, skipped: view.skipped, runs, interrupted, ..Redriven::default() };
-    if context.global.json {
-        json(&done)?;
-    } else {
-        context.tell(&stands(&view, &context.screen()))?;
+    let through = carried(context, &floor, operation, args.work).await?;
+    let view = &through.view;
+    if args.work && view.outcomes.is_some_and(|tally| tally.items == 0) {
+        // What was sent back before is worked on.
+        return at_once(context, args).await;
     }
+    let whole = match &results {
+        Some(target) => {
+            let runs: Vec<RunId> = through.runs.iter().map(|report| report.run).collect();
+            write_results(context, &floor, &runs, target).await?
+        }
+        None => true,
+    };
+    if context.global.json {
+        json(&Redriven {
+            items: view.changed,
+            skipped: view.skipped,
+            canary: request.canary.and_then(|first| canary(view, first)),
+            runs: through.runs.clone(),
+            operation: Some(operation).filter(|_| view.state == OperationState::Open),
+            ..Redriven::default()
+        })?;
+    } else {
+        context.tell(&stands(view, &context.screen()))?;
+    }
+    Ok(ended(context, &through, args.work, whole))
+}
+
+/// How those went that were sent first; `None` when they have not ended.
+fn canary(view: &OperationView, first: u64) -> Option<Canary> {
+    let tally = view.outcomes?;
+    let sent = tally.sent().min(first);
     match view.state {
-        OperationState::Cancelled => {
-            note(&format!(
-                "the others stay dead: {}",
-                view.stopped.unwrap_or_else(|| "it was stopped".to_owned())
-            ));
-            Ok(exit::partial())
+        OperationState::Cancelled if tally.sent() <= first => {
+            Some(Canary { sent, passed: tally.passed, went_on: false })
         }
-        OperationState::Open => {
-            context.hint(&format!(
-                "`redrive serve` and `redrive work` carry {operation} on; `redrive dead start {operation}` does, too"
-            ));
-            Ok(ExitCode::SUCCESS)
-        }
-        OperationState::Done | OperationState::Frozen if args.work => {
-            Ok(exit::of_work(done.runs.iter().map(|report| report.status), interrupted, true))
-        }
-        OperationState::Done | OperationState::Frozen => Ok(ExitCode::SUCCESS),
+        OperationState::Open if tally.sent() <= first => None,
+        _ => Some(Canary { sent, passed: sent, went_on: true }),
     }
 }

@@ -3,9 +3,11 @@
 //! The items are in the store, beside the operation, so that any process can go on with it and tell afterwards what became of
 //! each. What came later is none of the set.
 
+mod pass;
 mod purge;
 mod redrive;
 mod rerun;
+mod room;
 
 use std::collections::BTreeMap;
 
