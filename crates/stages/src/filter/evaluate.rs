@@ -1,0 +1,104 @@
+//! An expression that was read, and what it says of an item.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cel::objects::{Key, Map};
+use cel::{Context, Env, ExecutionError, Program, Value};
+use redrive_engine::handler::Input;
+use serde_json::Value as Json;
+
+use super::expression::{self, unpanicked};
+use super::weight;
+
+/// An expression that was read.
+pub struct Filter {
+    expression: String,
+    env: Arc<Env>,
+    program: Program,
+    /// How often it may look at the whole of a payload; `None`: it has loops, and nobody knows.
+    weight: Option<u64>,
+}
+
+/// What an expression says of an item.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Judged {
+    /// It is true.
+    Passed,
+    /// It is false, which is the reason.
+    TakenOut(String),
+    /// It is neither, for this reason.
+    Unusable(String),
+}
+
+impl Filter {
+    /// Reads an expression.
+    ///
+    /// # Errors
+    /// Says what is wrong with it, and where.
+    pub fn read(expression: &str) -> Result<Self, String> {
+        let program = expression::read(expression)?;
+        let weight = weight::of(program.expression());
+        Ok(Self { expression: expression.trim().to_owned(), env: Arc::new(Env::stdlib()), program, weight })
+    }
+
+    /// Whether it has loops, so that evaluating it may take any time and any memory.
+    #[must_use]
+    pub fn has_loops(&self) -> bool {
+        self.weight.is_none()
+    }
+
+    /// How many bytes are looked at to evaluate it for an item at most; `None`: nobody knows.
+    pub(super) fn work(&self, item: &Input) -> Option<u64> {
+        let size = (item.payload.len() as u64).max(item.key.len() as u64);
+        self.weight.map(|weight| weight.saturating_mul(size))
+    }
+
+    /// Evaluates it, for as long as that takes.
+    pub(super) fn judge(&self, payload: &[u8], key: &str) -> Judged {
+        let payload = match serde_json::from_slice(payload) {
+            Ok(payload) => payload,
+            Err(error) => return Judged::Unusable(format!("the payload is not JSON: {error}")),
+        };
+        match unpanicked(|| self.evaluate(payload, key)) {
+            Ok(Ok(Value::Bool(true))) => Judged::Passed,
+            Ok(Ok(Value::Bool(false))) => Judged::TakenOut(format!("{} is false", self.expression)),
+            Ok(Ok(other)) => {
+                Judged::Unusable(format!("{} is {}, not true or false", self.expression, other.type_of()))
+            }
+            Ok(Err(ExecutionError::NoSuchKey(key))) => Judged::Unusable(format!(
+                "{}: the payload has no {key:?}; has(…) tells whether it is there",
+                self.expression
+            )),
+            Ok(Err(error)) => Judged::Unusable(format!("{}: {error}", self.expression)),
+            Err(panic) => Judged::Unusable(format!("{}: evaluation broke off ({panic})", self.expression)),
+        }
+    }
+
+    fn evaluate(&self, payload: Json, key: &str) -> Result<Value, ExecutionError> {
+        let mut context = Context::with_env(Arc::clone(&self.env));
+        context.add_variable_from_value("payload", value(payload));
+        context.add_variable_from_value("key", key);
+        self.program.execute(&context)
+    }
+}
+
+/// A JSON value as the expression sees it. Whole numbers are `int`, so that they can be reckoned with literals.
+fn value(json: Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(bool) => Value::Bool(bool),
+        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
+            (Some(int), _) => Value::Int(int),
+            (None, Some(uint)) => Value::UInt(uint),
+            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(text) => Value::String(Arc::new(text)),
+        Json::Array(list) => Value::List(Arc::new(list.into_iter().map(value).collect())),
+        Json::Object(object) => {
+            let map: HashMap<Key, Value> =
+                object.into_iter().map(|(key, json)| (Key::String(Arc::new(key)), value(json))).collect();
+            Value::Map(Map { map: Arc::new(map) })
+        }
+    }
+}
