@@ -10,6 +10,7 @@
 mod evaluate;
 mod expression;
 mod names;
+mod value;
 mod weight;
 pub mod worker;
 

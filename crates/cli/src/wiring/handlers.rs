@@ -30,8 +30,8 @@ use super::{EmbedSettings, FilterSettings, MailSettings, ParseSettings};
 
 /// A child that dies this often without one answer is not started again at once.
 const DEATHS: u32 = 10;
-/// Most address space of a child that evaluates for a filter.
-const FILTER_MEMORY: u64 = 512 << 20;
+/// Most address space of a child that evaluates for a filter: the numbers of a payload of 16 MiB take more than half of it.
+const FILTER_MEMORY: u64 = 1 << 30;
 /// Most children that evaluate for one filter.
 const MOST_EVALUATORS: usize = 8;
 

@@ -337,8 +337,7 @@ fn a_client_that_says_nothing_is_told_so_on_standard_error_alone() {
 
 #[test]
 fn a_request_that_cannot_be_read_gets_an_answer_and_the_next_one_too() {
-    let place = Place::new();
-    place.run(&["runs"]).expect(0);
+    let (_server, place) = place();
     let mut client = Client::start(&place, &[]);
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     let lines = [
@@ -366,8 +365,7 @@ fn a_request_that_cannot_be_read_gets_an_answer_and_the_next_one_too() {
 
 #[test]
 fn the_last_line_is_answered_before_the_server_goes() {
-    let place = Place::new();
-    place.run(&["runs"]).expect(0);
+    let (_server, place) = place();
     let mut client = Client::start(&place, &[]);
     writeln!(client.to.take().expect("open"), "nonsense").expect("sent");
     let mut rest = String::new();

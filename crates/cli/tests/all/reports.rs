@@ -333,7 +333,7 @@ fn an_item_that_is_sent_back_and_passes_counts_from_its_first_failure() {
     let place = Place::with(&one_stage(&stage), &samples(1));
     place.run(&["run", "p.toml"]).expect(4);
     assert_eq!(place.json(&["stats"])["stages"][0]["time_to_successful_retry"], Value::Null);
-    place.run(&["dead", "redrive", "--all", "--yes"]).expect(0);
+    place.run(&["dead", "redrive", "--all"]).expect(0);
     place.run(&["run", "p.toml"]).expect(0);
     let stats = place.json(&["stats"]);
     let stage = &stats["stages"][0];

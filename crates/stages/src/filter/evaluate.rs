@@ -1,15 +1,13 @@
 //! An expression that was read, and what it says of an item.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use cel::objects::{Key, Map};
+use cel::common::value::Val;
 use cel::{Context, Env, ExecutionError, Program, Value};
 use redrive_engine::handler::Input;
-use serde_json::Value as Json;
 
 use super::expression::{self, unpanicked};
-use super::weight;
+use super::{value, weight};
 
 /// An expression that was read.
 pub struct Filter {
@@ -56,7 +54,7 @@ impl Filter {
 
     /// Evaluates it, for as long as that takes.
     pub(super) fn judge(&self, payload: &[u8], key: &str) -> Judged {
-        let payload = match serde_json::from_slice(payload) {
+        let payload = match value::read(payload) {
             Ok(payload) => payload,
             Err(error) => return Judged::Unusable(format!("the payload is not JSON: {error}")),
         };
@@ -75,30 +73,10 @@ impl Filter {
         }
     }
 
-    fn evaluate(&self, payload: Json, key: &str) -> Result<Value, ExecutionError> {
+    fn evaluate(&self, payload: Box<dyn Val>, key: &str) -> Result<Value, ExecutionError> {
         let mut context = Context::with_env(Arc::clone(&self.env));
-        context.add_variable_from_value("payload", value(payload));
+        context.add_variable_as_val("payload", payload);
         context.add_variable_from_value("key", key);
         self.program.execute(&context)
-    }
-}
-
-/// A JSON value as the expression sees it. Whole numbers are `int`, so that they can be reckoned with literals.
-fn value(json: Json) -> Value {
-    match json {
-        Json::Null => Value::Null,
-        Json::Bool(bool) => Value::Bool(bool),
-        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(int), _) => Value::Int(int),
-            (None, Some(uint)) => Value::UInt(uint),
-            (None, None) => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        Json::String(text) => Value::String(Arc::new(text)),
-        Json::Array(list) => Value::List(Arc::new(list.into_iter().map(value).collect())),
-        Json::Object(object) => {
-            let map: HashMap<Key, Value> =
-                object.into_iter().map(|(key, json)| (Key::String(Arc::new(key)), value(json))).collect();
-            Value::Map(Map { map: Arc::new(map) })
-        }
     }
 }
