@@ -219,8 +219,13 @@ impl Desk<'_> {
         next.payload = payload;
         next.after.verdicts.found(self.item.stage, verdict);
         next.record = Some(AttemptRecord { verdict, ..self.record(held, outcome, None, None) });
-        next.healed = self.item.first_failed_at.map(|failed| self.at.now.since(failed));
+        next.healed = self.failing_since().map(|failed| self.at.now.since(failed));
         next
+    }
+
+    /// Since when it fails here, whether it was sent back in between or not.
+    fn failing_since(&self) -> Option<Timestamp> {
+        self.item.failing_since.or(self.item.first_failed_at)
     }
 
     /// On to the next stage of the list, with counters that start anew, or to success.
@@ -240,6 +245,7 @@ impl Desk<'_> {
             None => self.to(State::Succeeded),
         };
         next.after.first_failed_at = None;
+        next.after.failing_since = None;
         next.after.last = None;
         next
     }
@@ -267,6 +273,8 @@ impl Desk<'_> {
         let mut next = match self.stage.first_child {
             Some(stage) if !children.is_empty() => {
                 let mut next = self.to(State::Joining);
+                next.after.first_failed_at = None;
+                next.after.failing_since = None;
                 next.after.last = None;
                 next.children = Some(Children { stage, deadline: self.item.deadline, items: children });
                 next
@@ -275,7 +283,7 @@ impl Desk<'_> {
             _ => self.advance(),
         };
         next.record = Some(record);
-        next.healed = self.item.first_failed_at.map(|failed| self.at.now.since(failed));
+        next.healed = self.failing_since().map(|failed| self.at.now.since(failed));
         next
     }
 
@@ -320,6 +328,7 @@ impl Desk<'_> {
         };
         let latest = self.plan.deadline().map(|span| begins.after(span));
         after.first_failed_at = after.first_failed_at.map(|failed| failed.min(self.at.now));
+        after.failing_since = after.failing_since.map(|failed| failed.min(self.at.now));
         after.deadline =
             self.item.deadline.into_iter().chain(latest).min().filter(|_| self.item.deadline.is_some());
     }
@@ -410,6 +419,7 @@ impl Desk<'_> {
             next.after.crashes = 0;
             next.after.earlier = 0;
             next.after.first_failed_at = None;
+            next.after.failing_since = None;
             next.after.policy = None;
         }
         next.after.deadline = self.plan.deadline().map(|span| self.at.now.after(span));

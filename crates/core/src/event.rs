@@ -197,7 +197,7 @@ pub struct Transition {
     pub effect: Option<Effect>,
     /// A mark in the item's history that is not an attempt.
     pub mark: Option<Mark>,
-    /// From first failure to passing the stage, for an item that passed after failing.
+    /// From first failure to passing the stage, for an item that passed after failing, sent back in between or not.
     pub healed: Option<Duration>,
     /// What the world is told of it.
     pub facts: Facts,

@@ -18,7 +18,8 @@ pub type Payload = Arc<[u8]>;
 /// A file, message, chunk, thread or sample on its way through the stages.
 ///
 /// `attempt`, `failures`, `throttles`, `crashes`, `first_failed_at` and `policy` belong to the present stage and generation and
-/// start anew with either; what they were before is in the attempt rows, which are never changed.
+/// start anew with either; what they were before is in the attempt rows, which are never changed. `earlier` and `failing_since`
+/// are of the generations before, and start anew with the stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
     /// Place in the order of submission.
@@ -55,8 +56,10 @@ pub struct Item {
     pub crashes: u32,
     /// Failures and crashes at this stage before it was last sent back.
     pub earlier: u32,
-    /// When it first failed at this stage.
+    /// When it first failed at this stage since it was last sent back.
     pub first_failed_at: Option<Timestamp>,
+    /// When it first failed at this stage before it was last sent back.
+    pub failing_since: Option<Timestamp>,
     /// The last failure, until a stage is passed.
     pub last: Option<LastFailure>,
     /// What the stages that it has passed found of it.
@@ -397,6 +400,7 @@ impl Entry {
             crashes: 0,
             earlier: 0,
             first_failed_at: None,
+            failing_since: None,
             last: new.refused.clone(),
             verdicts: Verdicts::default(),
             created_at: self.now,

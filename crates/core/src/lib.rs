@@ -31,6 +31,7 @@ pub mod redact;
 pub mod schedule;
 pub mod secret;
 pub mod status;
+pub mod suggest;
 pub mod tally;
 pub mod time;
 pub mod trace;

@@ -65,6 +65,7 @@ fn waiting() -> Item {
         policy: None,
         handed: None,
         first_failed_at: None,
+        failing_since: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),
         created_at: Timestamp(0),
@@ -272,6 +273,37 @@ fn passing_a_stage_starts_its_counters_anew_and_tells_how_long_it_took_to_heal()
     assert_eq!((passed.after.attempt, passed.after.failures), (0, 0));
     assert_eq!(passed.healed, Some(Duration::from_millis(1_700)));
     assert!(passed.after.last.is_none() && passed.after.first_failed_at.is_none());
+}
+
+#[test]
+fn an_item_that_was_sent_back_heals_from_its_first_failure_and_its_patience_begins_anew() {
+    let plan = plan(policy("sample"));
+    let redriven = |item: &Item, now: i64| {
+        step(item, Event::Redriven { due: Timestamp(now), payload: None, policy: None }, &plan, now).after
+    };
+    let dead = step(&claimed(&waiting(), &plan, 100), failure(Class::Final), &plan, 200).after;
+    let back = redriven(&dead, 5_000);
+    assert_eq!((back.first_failed_at, back.failing_since), (None, Some(Timestamp(200))));
+    let dead = step(&claimed(&back, &plan, 6_000), failure(Class::Final), &plan, 6_100).after;
+    assert_eq!((dead.first_failed_at, dead.failing_since), (Some(Timestamp(6_100)), Some(Timestamp(200))));
+    let back = claimed(&redriven(&dead, 8_000), &plan, 9_000);
+    let passed = step(&back, Event::Finished(ItemReply::Output(None)), &plan, 9_200);
+    assert_eq!(passed.healed, Some(Duration::from_millis(9_000)));
+    assert_eq!((passed.after.first_failed_at, passed.after.failing_since), (None, None));
+}
+
+#[test]
+fn a_parent_that_is_sent_back_for_its_children_heals_once() {
+    let plan = plan(policy("sample"));
+    let children = || Event::Finished(ItemReply::Children(vec![NewItem::new("c1", *b"1", 0)]));
+    let failed = step(&claimed(&waiting(), &plan, 0), failure(Class::Retryable), &plan, 0).after;
+    let joining = step(&claimed(&failed, &plan, 1_500), children(), &plan, 1_700);
+    assert_eq!(joining.healed, Some(Duration::from_millis(1_700)));
+    let settled = Event::ChildrenSettled(ChildTally { done: 0, dead: 1, gone: 0, live: 0 });
+    let dead = step(&joining.after, settled, &plan, 2_000).after;
+    let sent = Event::Redriven { due: Timestamp(3_000), payload: None, policy: None };
+    let back = step(&dead, sent, &plan, 3_000).after;
+    assert_eq!(step(&claimed(&back, &plan, 3_000), children(), &plan, 3_100).healed, None);
 }
 
 #[test]

@@ -65,6 +65,7 @@ fn item(state: State, stage: u16, failures: u32, crashes: u32) -> Item {
         policy: None,
         handed: None,
         first_failed_at: None,
+        failing_since: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),
         created_at: Timestamp(0),

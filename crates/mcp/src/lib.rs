@@ -10,9 +10,11 @@
 mod answer;
 mod ask;
 mod given;
+mod lines;
 mod look;
 mod rows;
 mod server;
+mod transport;
 mod write;
 
 use redrive_operate::Floor;
@@ -36,7 +38,8 @@ pub struct Settings {
 /// When it does not speak the protocol.
 pub async fn serve(floor: Floor, settings: Settings) -> Result<(), String> {
     let server = Server::new(floor, settings);
-    let running = server.serve(rmcp::transport::stdio()).await.map_err(|error| error.to_string())?;
+    let running =
+        server.serve(transport::Transport::over_stdio()).await.map_err(|error| error.to_string())?;
     running.waiting().await.map_err(|error| error.to_string())?;
     Ok(())
 }

@@ -39,7 +39,8 @@ mod scalar;
 mod schedule;
 mod source;
 mod stage;
-mod suggest;
+
+use redrive_core::suggest;
 
 pub use definition::{
     Body, Commands, DeferDef, Definition, FilesDef, LineFormat, MailStep, ModelDef, NotifyDef, NotifyOn,

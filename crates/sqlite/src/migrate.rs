@@ -43,6 +43,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 25, sql: include_str!("../migrations/0025_vitals.sql") },
     Migration { number: 26, sql: include_str!("../migrations/0026_facts_of_documents.sql") },
     Migration { number: 27, sql: include_str!("../migrations/0027_answers.sql") },
+    Migration { number: 28, sql: include_str!("../migrations/0028_failing_since.sql") },
 ];
 
 /// Refuses a file that a newer version has written.

@@ -19,13 +19,13 @@ macro_rules! item_columns {
     () => {
         "seq, id, run, parent, key, version, origin, stage, state, due, cause, worker, since, generation, rev, \
          attempt, failures, throttles, crashes, first_failed_at, filtered, dead_reason, class, kind, message, grp, \
-         shared, created_at, updated_at, deadline, reading, was, earlier, found, policy, handed"
+         shared, created_at, updated_at, deadline, reading, was, earlier, found, policy, handed, failing_since"
     };
 }
 pub(crate) use item_columns;
 
 /// How many columns [`item_columns`] has: the next one follows here.
-pub(crate) const ITEM_COLUMNS: usize = 36;
+pub(crate) const ITEM_COLUMNS: usize = 37;
 
 /// Reads an item from a row that begins with [`item_columns`].
 pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
@@ -49,6 +49,7 @@ pub(crate) fn item(row: &Row<'_>) -> Result<Item> {
         crashes: row.get(18)?,
         earlier: row.get(32)?,
         first_failed_at: time(row, 19)?,
+        failing_since: time(row, 36)?,
         last: columns.last()?,
         verdicts: verdicts(row, 33)?,
         created_at: Timestamp(row.get(27)?),

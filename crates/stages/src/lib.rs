@@ -8,7 +8,7 @@
 //! | [`command`] | sends a batch to a long-lived child process, one line each way |
 //! | [`external`] | lays a batch out for workers that ask over HTTP, under a lease |
 //! | [`event`] | hands items over to whoever hears of them, and answers later |
-//! | [`filter`] | takes items out by a CEL expression |
+//! | [`filter`] | takes items out by a CEL expression, with a child process for what may take long |
 //! | [`pass`] | lets every item through |
 //! | `service` | the POST that `http` and `openai` share: limits, hints, faults, bounded answers |
 //! | [`secrets`] | keeps known secrets out of error texts |
@@ -35,7 +35,7 @@ mod webhook;
 pub use command::{CommandHandler, CommandSpec, Folders, RestartBudget};
 pub use event::EventHandler;
 pub use external::{ExternalHandler, WorkBoard};
-pub use filter::FilterHandler;
+pub use filter::{Filter, FilterHandler};
 pub use http::{BodyForm, HttpHandler, HttpSpec};
 pub use openai::{ChatHandler, ChatSpec, EmbedHandler, EmbedSpec, ModelSpec, Price};
 pub use otlp::{OtlpCollector, OtlpSpec, Target as OtlpTarget};

@@ -7,6 +7,7 @@
 //! and a text that was clean before it need not be clean after it.
 
 mod spelling;
+mod unseen;
 
 use std::fmt;
 

@@ -293,6 +293,12 @@ pub enum Command {
         /// Settings, as JSON
         settings: String,
     },
+    /// Evaluate an expression for the process that started this one
+    #[command(hide = true)]
+    FilterWorker {
+        /// Settings, as JSON
+        settings: String,
+    },
     /// Answer an agent over standard input and output, by the Model Context Protocol
     Mcp(McpArgs),
     /// Print a skill file for agents that use the command line

@@ -1,4 +1,4 @@
-//! `redrive parse-worker`, `redrive mail-worker` and `redrive embed-worker`: what this program is when it is its own child.
+//! `redrive parse-worker`, `mail-worker`, `embed-worker` and `filter-worker`: what this program is when it is its own child.
 
 use std::io::{BufReader, BufWriter};
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use redrive_ingest::limits::{ProcessLimits, apply, grant_cpu};
 use redrive_ingest::worker::{WorkerOptions, quiet_panics};
 use redrive_operate::Error;
 
-use crate::wiring::{EmbedSettings, MailSettings, ParseSettings};
+use crate::wiring::{EmbedSettings, Filter, FilterSettings, MailSettings, ParseSettings, filter_worker};
 
 /// Parses files until its input ends.
 pub fn parse(settings: &str) -> Result<ExitCode, Error> {
@@ -66,6 +66,20 @@ pub fn embed(settings: &str) -> Result<ExitCode, Error> {
         .map_err(|error| Error::wrong(error.to_string()))?;
     let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
     redrive_embed::worker::serve(BufReader::new(input), output, builtin(), &limits.with_format(format))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Evaluates an expression for items until its input ends. How long it may take, whoever asks knows.
+pub fn filter(settings: &str) -> Result<ExitCode, Error> {
+    let settings: FilterSettings = read(settings)?;
+    quiet_panics();
+    // Reading takes a stack of its own, which evaluating does not.
+    let filter = Filter::read(&settings.keep).map_err(Error::wrong)?;
+    let limits =
+        ProcessLimits { address_space: settings.memory, cpu_seconds: u64::MAX, ..ProcessLimits::default() };
+    apply(&limits, None)?;
+    let (input, output) = (std::io::stdin().lock(), std::io::stdout().lock());
+    filter_worker::serve(input, BufWriter::new(output), &filter)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -130,6 +130,7 @@ async fn asked(context: &Context, command: Command) -> Answer {
         Command::ParseWorker { settings } => children::parse(&settings),
         Command::MailWorker { settings } => children::mail(&settings),
         Command::EmbedWorker { settings } => children::embed(&settings),
+        Command::FilterWorker { settings } => children::filter(&settings),
         Command::Mcp(args) => mcp::mcp(context, args).await,
         Command::Skill => skill::skill(),
         Command::Schema(args) => schema::schema(context, &args),

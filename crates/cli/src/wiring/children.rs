@@ -36,3 +36,11 @@ pub struct EmbedSettings {
     pub numbers: bool,
     pub memory: u64,
 }
+
+/// What a child that evaluates for a filter is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FilterSettings {
+    /// The expression.
+    pub keep: String,
+    pub memory: u64,
+}

@@ -19,17 +19,21 @@ use redrive_pipeline::{Body, Commands, DeferDef, MailStep, ModelDef, StageDef, S
 use redrive_stages::protocol::{Decoder, Defer};
 use redrive_stages::secrets::Secrets;
 use redrive_stages::{
-    BodyForm, CommandHandler, CommandSpec, EventHandler, ExternalHandler, FilterHandler, Folders,
+    BodyForm, CommandHandler, CommandSpec, EventHandler, ExternalHandler, Filter, FilterHandler, Folders,
     HttpHandler, HttpSpec, Outbound, PassHandler, Reach, RestartBudget, WorkBoard,
 };
 use serde_json::value::RawValue;
 
 use super::program::{command_folder, find_program};
 use super::secret::secret;
-use super::{EmbedSettings, MailSettings, ParseSettings};
+use super::{EmbedSettings, FilterSettings, MailSettings, ParseSettings};
 
 /// A child that dies this often without one answer is not started again at once.
 const DEATHS: u32 = 10;
+/// Most address space of a child that evaluates for a filter: the numbers of a payload of 16 MiB take more than half of it.
+const FILTER_MEMORY: u64 = 1 << 30;
+/// Most children that evaluate for one filter.
+const MOST_EVALUATORS: usize = 8;
 
 /// Makes handlers for the stages of pipelines.
 pub struct Handlers {
@@ -87,7 +91,7 @@ impl Wiring for Handlers {
     }
 
     fn check_filter(&self, keep: &str) -> Result<(), String> {
-        FilterHandler::new(keep).map(drop)
+        Filter::read(keep).map(drop)
     }
 
     fn check_model(&self, def: &ModelDef) -> Result<(), String> {
@@ -236,11 +240,21 @@ impl Making<'_> {
                 Some(target) if target.is_mail => Ok(Arc::new(mail::AskHandler::new(self.chat()?))),
                 _ => self.chat(),
             },
-            StageKind::Filter { keep } => {
-                Ok(Arc::new(FilterHandler::new(keep)?.judging(self.def.verdict.clone())))
-            }
+            StageKind::Filter { keep } => self.filter(keep),
             StageKind::Pass => Ok(Arc::new(PassHandler::judging(self.def.verdict.clone()))),
         }
+    }
+
+    /// A filter, with children for what it does not evaluate itself.
+    fn filter(&self, keep: &str) -> Result<Arc<dyn Handler>, String> {
+        let filter = Filter::read(keep)?;
+        let settings = FilterSettings { keep: keep.to_owned(), memory: FILTER_MEMORY };
+        let mut spec = own_child("filter-worker", &settings)?;
+        // Evaluating is nothing but reckoning: more of them than processors would only share them.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        spec.processes = self.concurrency().min(processors).min(MOST_EVALUATORS);
+        let child = Arc::new(CommandHandler::new(spec)?);
+        Ok(Arc::new(FilterHandler::new(filter, child).judging(self.def.verdict.clone())))
     }
 
     /// How it waits for answers that come later.

@@ -17,11 +17,11 @@ use redrive_sqlite::{Options, SqliteStore};
 use redrive_store::MemoryStore;
 use serde_json::value::RawValue;
 
-pub use children::{EmbedSettings, MailSettings, ParseSettings};
+pub use children::{EmbedSettings, FilterSettings, MailSettings, ParseSettings};
 pub use collector::collector;
 pub use handlers::Handlers;
 pub use program::{command_folder, find_program};
-pub use redrive_stages::Pushgateway;
+pub use redrive_stages::{Filter, Pushgateway, filter::worker as filter_worker};
 pub use secret::secret;
 
 /// How a store is opened.

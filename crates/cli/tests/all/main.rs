@@ -23,6 +23,7 @@ mod doctor;
 mod documents;
 mod embed_batches;
 mod example_size;
+mod filters;
 mod gate_breaker;
 mod gate_kinds;
 mod gate_limits;

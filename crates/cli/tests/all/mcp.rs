@@ -336,6 +336,44 @@ fn a_client_that_says_nothing_is_told_so_on_standard_error_alone() {
 }
 
 #[test]
+fn a_request_that_cannot_be_read_gets_an_answer_and_the_next_one_too() {
+    let (_server, place) = place();
+    let mut client = Client::start(&place, &[]);
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    let lines = [
+        (
+            format!(
+                r#"{{"jsonrpc":"2.0","id":71,"method":"tools/call","params":{{"name":"runs","arguments":{deep}}}}}"#
+            ),
+            json!(71),
+            -32600,
+        ),
+        (r#"{"jsonrpc":"2.0","id":72,"method":"#.to_owned(), Value::Null, -32700),
+        ("nonsense".to_owned(), Value::Null, -32700),
+        (format!("\"{}\"", "x".repeat(17 << 20)), Value::Null, -32600),
+    ];
+    for (line, id, code) in lines {
+        let to = client.to.as_mut().expect("open");
+        writeln!(to, "{line}").expect("sent");
+        let mut answer = String::new();
+        client.from.read_line(&mut answer).expect("read");
+        let answer: Value = serde_json::from_str(&answer).expect("a message");
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{answer:#}");
+        assert!(!client.call("runs", &json!({})).0, "it goes on");
+    }
+}
+
+#[test]
+fn the_last_line_is_answered_before_the_server_goes() {
+    let (_server, place) = place();
+    let mut client = Client::start(&place, &[]);
+    writeln!(client.to.take().expect("open"), "nonsense").expect("sent");
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut client.from, &mut rest).expect("read");
+    assert!(rest.contains("-32700"), "{rest}");
+}
+
+#[test]
 fn the_skill_file_is_printed() {
     let place = Place::new();
     let skill = place.run(&["skill"]).expect(0).stdout;

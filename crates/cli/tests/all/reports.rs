@@ -324,6 +324,25 @@ fn hexadecimal_ids_in_messages_make_one_group() {
 }
 
 #[test]
+fn an_item_that_is_sent_back_and_passes_counts_from_its_first_failure() {
+    let server = Server::start(|call| match call.item().before {
+        0 => Answer::status(500, "not now"),
+        _ => Answer::all(call),
+    });
+    let stage = format!("{}\n{}", server.stage(), quick_retry(1));
+    let place = Place::with(&one_stage(&stage), &samples(1));
+    place.run(&["run", "p.toml"]).expect(4);
+    assert_eq!(place.json(&["stats"])["stages"][0]["time_to_successful_retry"], Value::Null);
+    place.run(&["dead", "redrive", "--all"]).expect(0);
+    place.run(&["run", "p.toml"]).expect(0);
+    let stats = place.json(&["stats"]);
+    let stage = &stats["stages"][0];
+    assert_eq!((&stage["retries"], &stage["retry_success_rate"]), (&json!(1), &json!(1.0)));
+    assert_eq!(stage["time_to_successful_retry"]["items"], 1, "{stage:#}");
+    place.check();
+}
+
+#[test]
 fn stats_tell_how_often_items_are_tried_again_and_with_what_success() {
     let server = Server::start(|call| {
         let item = call.item();

@@ -141,6 +141,7 @@ impl Desk<'_> {
             next.after.stage = StageNo(0);
             next.after.verdicts.forget_from(StageNo(0));
             next.after.earlier = 0;
+            next.after.failing_since = None;
         }
         next.mark = Some(self.mark("restored", "its content is the present one again"));
         next.payload = payload;
@@ -193,6 +194,7 @@ impl Desk<'_> {
             next.after.stage = stage;
             next.after.verdicts.forget_from(stage);
             next.after.earlier = 0;
+            next.after.failing_since = None;
         }
         next.payload = Some(payload);
         next.mark = Some(self.mark("rerun", "somebody wants it done again; it goes again from there"));
@@ -209,6 +211,9 @@ impl Desk<'_> {
         next.after.throttles = 0;
         next.after.crashes = 0;
         next.after.first_failed_at = None;
+        // Being taken out ends a failure as passing does.
+        let is_over = matches!(self.item.state, State::Filtered { .. });
+        next.after.failing_since = self.failing_since().filter(|_| !is_over);
         next.after.last = None;
         next.after.policy = None;
         next.after.verdicts.forget_from(self.item.stage);

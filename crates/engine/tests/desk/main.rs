@@ -119,6 +119,7 @@ fn claimed(n: i64) -> ClaimedItem {
         policy: None,
         handed: None,
         first_failed_at: None,
+        failing_since: None,
         last: None,
         verdicts: redrive_core::verdict::Verdicts::default(),
         created_at: Timestamp(0),

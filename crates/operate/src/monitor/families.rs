@@ -67,7 +67,7 @@ families! {
     TRIES = Kind::Counter, "redrive_tries_total" ["pipeline", "stage"] "Attempts that passed, failed or crashed.";
     RETRIES = Kind::Counter, "redrive_retries_total" ["pipeline", "stage"] "Tries that were not an item's first at its stage.";
     ITEM_RETRIES = Kind::Histogram(RETRY_BOUNDS), "redrive_item_retries" ["pipeline", "stage"] "Retries that items needed to pass a stage; from 49 on they count as 49.";
-    HEALED = Kind::Histogram(HEAL_BOUNDS), "redrive_time_to_successful_retry_seconds" ["pipeline", "stage"] "From an item's first failure at a stage to its passing.";
+    HEALED = Kind::Histogram(HEAL_BOUNDS), "redrive_time_to_successful_retry_seconds" ["pipeline", "stage"] "From an item's first failure at a stage to its passing, however often it was sent back in between.";
     TOOK = Kind::Histogram(TRY_BOUNDS), "redrive_try_duration_seconds" ["pipeline", "stage"] "How long tries took, from claim to end.";
     DUE_LAG = Kind::Gauge, "redrive_due_lag_seconds" ["pipeline", "stage"] "For how long the item that waits longest past its time is due; 0 when none is.";
     STUCK = Kind::Gauge, "redrive_stuck_items" ["pipeline", "stage"] "Items whose worker vanished, or whose answer is missing for more than five minutes past its time, until somebody takes them back.";

@@ -30,7 +30,7 @@ macro_rules! moved_columns {
          generation = ?10, rev = ?11, attempt = ?12, failures = ?13, throttles = ?14, \
          crashes = ?15, first_failed_at = ?16, filtered = ?17, dead_reason = ?18, class = ?19, \
          kind = ?20, message = ?21, grp = ?22, shared = ?23, updated_at = ?24, deadline = ?25, was = ?26, earlier = ?27, \
-         verdict = ?28, found = ?29, policy = ?30, handed = ?31"
+         verdict = ?28, found = ?29, policy = ?30, handed = ?31, failing_since = ?32"
     };
 }
 
@@ -38,7 +38,7 @@ const MOVE: &str = concat!("UPDATE item SET ", moved_columns!(), " WHERE seq = ?
 const MOVE_WITH_PAYLOAD: &str = concat!(
     "UPDATE item SET ",
     moved_columns!(),
-    ", payload = ?32, content = ?33, payload_sum = ?34 WHERE seq = ?1 AND rev = ?2"
+    ", payload = ?33, content = ?34, payload_sum = ?35 WHERE seq = ?1 AND rev = ?2"
 );
 
 /// The parameters of [`MOVE`], in the order of [`moved_columns`].
@@ -75,7 +75,8 @@ macro_rules! moved {
             $item.verdict().map(Verdict::code),
             $item.verdicts.to_text(),
             $item.policy.as_ref().map(OwnPolicy::to_text),
-            $item.handed.as_ref().map(Handed::to_text)
+            $item.handed.as_ref().map(Handed::to_text),
+            $item.failing_since.map(|at| at.0)
             $(, $more)*
         ]
     };

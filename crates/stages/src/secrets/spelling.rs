@@ -1,5 +1,7 @@
 //! How a value can be spelled in a text: as it is, with escapes of JSON, URLs, mail and HTML in any mixture, in base64, in
-//! hex; broken into lines or pieces; and with its beginning or its end cut off.
+//! hex; broken into lines or pieces, or by characters that nobody sees; and with its beginning or its end cut off.
+
+use super::unseen;
 
 /// Escapes of escapes of escapes are seen through up to here; deeper ones are a trap for whoever looks.
 const DEEPEST: usize = 16;
@@ -107,8 +109,8 @@ pub(super) fn needles(value: &str) -> Vec<Needle> {
 impl Needle {
     /// The length of the text in which it is spelled at most.
     pub(super) fn longest(&self) -> usize {
-        // A letter takes up to ten bytes: `&#x00041;`, `\\\\u0041`.
-        self.bytes.len().saturating_mul(10)
+        // A letter takes up to ten bytes: `&#x00041;`, `\\\\u0041`; one that nobody sees may stand before it.
+        self.bytes.len().saturating_mul(20)
     }
 
     /// Where the spelling that begins at `at` ends.
@@ -130,6 +132,11 @@ impl Needle {
                 open.push((place + 1, known + 1));
             }
             if let Some(next) = self.gap(text, place).filter(|_| known > 0) {
+                open.push((next, known));
+            }
+            if known > 0
+                && let Some(next) = skip_unseen(text, place)
+            {
                 open.push((next, known));
             }
             for (spelled, next) in escapes(text, place).into_iter().flatten() {
@@ -180,6 +187,53 @@ impl Needle {
             }
         })
     }
+}
+
+/// Where characters that nobody sees end, as they are or escaped.
+fn skip_unseen(text: &[u8], at: usize) -> Option<usize> {
+    let mut end = at;
+    while let Some(next) = unseen::ends(text, end).or_else(|| escaped_unseen(text, end)) {
+        end = next;
+    }
+    (end > at).then_some(end)
+}
+
+fn escaped_unseen(text: &[u8], at: usize) -> Option<usize> {
+    if !matches!(text.get(at)?, b'\\' | b'%' | b'&' | b'=') {
+        return None;
+    }
+    let is_unseen = |spelled: &Spelled| match spelled {
+        Spelled::Byte(byte) => byte.is_ascii() && unseen::is_unseen(char::from(*byte)),
+        Spelled::Letter(letter) => unseen::is_unseen(*letter),
+    };
+    let spelled = escapes(text, at).into_iter().flatten().find(|(spelled, _)| is_unseen(spelled));
+    if let Some((_, end)) = spelled {
+        return Some(end);
+    }
+    match text[at] {
+        b'&' => unseen::named(text, at + 1),
+        b'\\' => short_escape(text, at),
+        _ => bytes_unseen(text, at),
+    }
+}
+
+/// The end of a character of several bytes, each with its sign: `%E2%80%8B`.
+fn bytes_unseen(text: &[u8], at: usize) -> Option<usize> {
+    let first = at;
+    let byte = |n: usize| {
+        let at = first + 3 * n;
+        let digits = text.get(at).filter(|sign| **sign == text[first]).and_then(|_| hex(text, at + 1, 2))?;
+        u8::try_from(digits).ok()
+    };
+    let bytes: Vec<u8> = (0..4).map_while(byte).collect();
+    unseen::ends(&bytes, 0).map(|length| at + 3 * length)
+}
+
+/// The end of an escape of a control character that has a letter of its own.
+fn short_escape(text: &[u8], at: usize) -> Option<usize> {
+    let run = text[at..].iter().take(DEEPEST).take_while(|byte| **byte == b'\\').count();
+    let is_short = run > 0 && matches!(text.get(at + run), Some(b'0' | b'a' | b'b' | b'e' | b'f' | b'v'));
+    is_short.then_some(at + run + 1)
 }
 
 /// Whether a byte can be part of a word of base64.

@@ -207,3 +207,52 @@ fn a_value_in_pieces_or_with_its_ends_cut_off_is_hidden() {
     let harmless = "50%20off sk- and 73 6b 2d, a key of 19 letters";
     assert_eq!(secrets.clean(harmless.as_bytes(), 1_000), harmless);
 }
+
+#[test]
+fn a_value_with_characters_in_it_that_nobody_sees_is_hidden() {
+    let value = "hdrSEKRET-9f8e7d6c";
+    let short = "pa55wd";
+    let secrets = Secrets::new([value, short]);
+    let unseen = [
+        "\u{200b}",
+        "\u{feff}",
+        "\u{ad}",
+        "\u{2060}\u{200d}",
+        "\u{202e}",
+        "\u{e0041}",
+        "\u{fe0f}",
+        "\u{1}",
+        "\0",
+    ];
+    for unseen in unseen {
+        let escapes = [
+            unseen.to_owned(),
+            format!("{unseen:?}").trim_matches('"').to_owned(),
+            format!("{unseen:?}").trim_matches('"').replace('\\', "\\\\"),
+            unseen.chars().map(|letter| format!("&#{};", u32::from(letter))).collect(),
+            unseen.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect(),
+            unseen.bytes().map(|byte| format!("%{byte:02X}")).collect(),
+            unseen.repeat(300),
+        ];
+        for spelled in escapes {
+            let every = |value: &str| value.chars().map(String::from).collect::<Vec<_>>().join(&spelled);
+            let once = |value: &str| format!("{}{spelled}{}", &value[..3], &value[3..]);
+            for text in [every(value), once(value), every(short), once(short)] {
+                let cleaned = secrets.clean(format!("key {text} is no good").as_bytes(), 20_000);
+                assert_eq!(cleaned, "key [redacted] is no good", "{text:?}");
+            }
+        }
+    }
+    for name in ["&ZeroWidthSpace;", "&shy;"] {
+        assert_eq!(secrets.clean(format!("hdrSEK{name}RET-9f8e7d6c").as_bytes(), 100), redact::REDACTED);
+    }
+}
+
+#[test]
+fn a_text_of_characters_that_nobody_sees_is_not_looked_at_for_long() {
+    let secrets = Secrets::new([KEY, "AAAAAAAAAAAAAAAA"]);
+    for part in ["A\u{200b}", "\u{200b}", "A\\u{200b}", "AbCd/\u{200b}\u{200b}\u{200b}"] {
+        let text = part.repeat((64 << 10) / part.len());
+        assert!(secrets.clean(text.as_bytes(), 2_000).len() <= 2_000, "{part}");
+    }
+}

@@ -1,4 +1,4 @@
-//! How long items took from their first failure to passing.
+//! How long items took from their first failure at a stage to passing it, however often they were sent back in between.
 
 use std::collections::BTreeMap;
 

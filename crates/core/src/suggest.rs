@@ -4,7 +4,8 @@
 const LONGEST: usize = 64;
 
 /// The known word nearest to what was written, if it is near enough to be a slip.
-pub(crate) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+#[must_use]
+pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let allowed = match written.chars().count() {
         0..=2 => 1,
         3..=5 => 2,
@@ -20,7 +21,8 @@ pub(crate) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str
 }
 
 /// The hint that goes with a nearest word, or the list of all of them.
-pub(crate) fn hint(written: &str, known: &[&str]) -> String {
+#[must_use]
+pub fn hint(written: &str, known: &[&str]) -> String {
     nearest(written, known.iter().copied())
         .map_or_else(|| format!("known are {}", known.join(", ")), |word| format!("did you mean {word:?}?"))
 }
