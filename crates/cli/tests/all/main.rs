@@ -100,6 +100,7 @@ mod serve_notify;
 mod serve_numbers;
 mod serve_operations;
 mod serve_outbound;
+mod serve_owners;
 mod serve_price;
 mod serve_restarts;
 mod serve_retention;
