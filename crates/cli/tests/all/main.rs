@@ -84,6 +84,7 @@ mod serve_attempts;
 mod serve_audit;
 mod serve_blind;
 mod serve_commands;
+mod serve_blind_keys;
 mod serve_connections;
 mod serve_crowds;
 mod serve_edges;
