@@ -229,7 +229,8 @@ async fn send_canary(
     let first = request.limit.map_or(first, |limit| limit.min(first));
     let mut sent: Vec<Item> = Vec::new();
     for filter in &selection.filters {
-        let asked = request.of(filter, Some(first.saturating_sub(sent.len() as u64)))?;
+        let left = Some(first.saturating_sub(sent.len() as u64));
+        let asked = admin::Redrive { goes_first: true, ..request.of(filter, left)? };
         let mut before = Vec::new();
         for id in admin::preview(store, &runs, &asked, &floor.env).await?.items {
             let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };
