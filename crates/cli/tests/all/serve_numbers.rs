@@ -103,8 +103,11 @@ fn a_whole_number_of_a_request_may_be_written_with_a_fraction_of_nothing() {
     let bearer = format!("Bearer {TOKEN}");
     let headers = [("Authorization", bearer.as_str()), ("Content-Type", "application/json")];
     let pipeline = one_stage("kind = \"pass\"").replace('"', "\\\"").replace('\n', "\\n");
-    let run =
-        |priority: &str| format!(r#"{{"pipeline": "{pipeline}", "items": [], "priority": {priority}}}"#);
+    let run = |priority: &str| {
+        format!(
+            r#"{{"pipeline": "{pipeline}", "items": [{{"payload": {{"id": "a"}}}}], "priority": {priority}}}"#
+        )
+    };
     for (path, body, wanted) in [
         ("/v1/work/claim", r#"{"max_items": 2.0, "wait_ms": 0.0, "lease_ms": 3e4}"#.to_owned(), [200, 200]),
         ("/v1/work/claim", r#"{"max_items": 2.5, "wait_ms": 0}"#.to_owned(), [400, 400]),
