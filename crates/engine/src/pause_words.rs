@@ -20,3 +20,16 @@ pub(crate) fn resumes(pipeline: &str, stage: Option<&str>) -> String {
     let stage = stage.map(|stage| format!(" --stage {stage}")).unwrap_or_default();
     format!("redrive pipelines resume {pipeline}{stage}")
 }
+
+/// What the reason of a run has that is paused because it has as many dead items as it may have.
+const FULL: &str = "and max_dead is";
+
+/// That a run has as many dead items as it may have.
+pub(crate) fn full(dead: u64, most: u64) -> String {
+    format!("{dead} items are dead, {FULL} {most}: send some back or purge them, then resume the run")
+}
+
+/// Whether the reason of a run says so.
+pub(crate) fn is_full(reason: &str) -> bool {
+    reason.contains(FULL)
+}

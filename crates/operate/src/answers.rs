@@ -103,7 +103,9 @@ fn alone(view: AnswerView) -> Result<AnswerView> {
         Fate::Busy => {
             Err(Error::refused(view.message).hint("send the same answer again; it is awaited as before"))
         }
-        Fate::Unknown => Err(Error::not_found(view.message).code(Code::ItemNotFound)),
+        Fate::Unknown => Err(Error::not_found(view.message)
+            .code(Code::ItemNotFound)
+            .hint("`redrive explain ITEM` shows the token by which an answer finds an item (`awaited`)")),
         Fate::Wrong => {
             Err(Error::wrong(view.message).hint("nothing was changed; the answer is awaited as before"))
         }

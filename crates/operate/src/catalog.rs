@@ -224,7 +224,9 @@ impl Catalog {
 }
 
 fn unreadable(folder: &Path, error: &std::io::Error) -> Error {
-    Error::wrong(format!("cannot read the folder {}: {error}", folder.display())).code(Code::UnreadableFile)
+    Error::wrong(format!("cannot read the folder {}: {error}", folder.display()))
+        .code(Code::UnreadableFile)
+        .hint("--pipelines names a folder that is there, with a *.toml for each pipeline")
 }
 
 /// Reads a pipeline, and builds its stages once, so that what keeps one from being built is known before it takes effect.

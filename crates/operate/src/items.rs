@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use redrive_core::id::RunId;
 use redrive_core::item::{DeadReason, Item, State};
-use redrive_engine::admin;
+use redrive_engine::admin::{self, Act};
 use redrive_engine::report::{
     Epitaph, Explanation, ItemView, NEWEST, epitaph, explain as tell_life, find_item, find_tombstones,
 };
@@ -294,6 +294,9 @@ pub async fn kill(floor: &Floor, name: &ItemName, why: &str) -> Result<Life> {
     floor.require(Role::Operator)?;
     let item = find(&*floor.store, name).await?;
     let known = Runs::of(&*floor.store).find(Some(item.run)).await?;
+    if !item.state.kind().is_terminal() {
+        floor.write_down(Act::KillItem { run: item.run, item: item.id, why: why.to_owned() }).await?;
+    }
     let (why, id) = (floor.said(why), item.id);
     if !admin::kill(&*floor.store, &item, &known.plan, &why, &floor.env).await? {
         // Whoever says it once more, because he does not know whether he was heard, is told the same.

@@ -115,7 +115,7 @@ impl Floor {
         if name.is_empty() { why.to_owned() } else { format!("{why} ({name})") }
     }
 
-    /// Writes down that whoever asks does something to a run or a gate.
+    /// Writes down that whoever asks does something at once.
     async fn write_down(&self, act: Act) -> Result<()> {
         Ok(redrive_engine::admin::write_down(&*self.store, act, &self.asker.name, self.now()).await?)
     }

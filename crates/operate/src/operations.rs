@@ -12,7 +12,7 @@ mod through;
 mod words;
 
 use redrive_core::id::OperationId;
-use redrive_engine::admin::{self, Request, Tally};
+use redrive_engine::admin::{self, Act, Request, Tally};
 use redrive_store::{Operation, OperationKind, OperationState};
 use serde::Serialize;
 
@@ -179,10 +179,24 @@ fn unknown(operation: OperationId) -> Error {
 /// When it is not under way, or the store fails.
 pub async fn stop(floor: &Floor, operation: OperationId) -> Result<OperationView> {
     floor.require(Role::Operator)?;
-    let stopped = admin::stop_operation(&*floor.store, operation, floor.now()).await?;
-    let view = show(floor, operation).await?;
-    if stopped {
-        return Ok(view);
+    let known = floor.store.operation(operation).await?.ok_or_else(|| unknown(operation))?;
+    if matches!(known.state, OperationState::Open | OperationState::Frozen) {
+        floor.write_down(stopping(&known)).await?;
+        if admin::stop_operation(&*floor.store, operation, floor.now()).await? {
+            return show(floor, operation).await;
+        }
     }
     Err(Error::refused(format!("operation {operation} is not under way")))
+}
+
+/// What stopping an operation means: one that has done nothing yet is undone.
+fn stopping(known: &Operation) -> Act {
+    let operation = known.id;
+    let waits = known.state == OperationState::Open
+        && known.changed == 0
+        && matches!(Request::of(known), Ok(Request::PurgeSet(set)) if set.undo_ms > 0);
+    match waits {
+        true => Act::UndoOperation { operation },
+        false => Act::StopOperation { operation },
+    }
 }

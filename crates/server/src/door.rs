@@ -1,12 +1,13 @@
 //! The table of routes as a router: every request goes through the same checks, in the same order.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::extract::{FromRequestParts, RawPathParams, Request};
-use axum::http::{Method, StatusCode};
+use axum::http::{Extensions, Method, StatusCode};
 use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use redrive_operate::{Code, Error};
@@ -15,6 +16,7 @@ use crate::app::App;
 use crate::call::{Call, Query};
 use crate::guard;
 use crate::limits;
+use crate::listen::MadeTo;
 use crate::problem::Problem;
 use crate::reply::Reply;
 use crate::route::Route;
@@ -60,8 +62,11 @@ fn answered(answer: Result<Reply, Problem>) -> Response {
 
 /// Where nothing is, nobody is told so who is not let in.
 fn refused(app: &App, request: &Request, status: StatusCode, why: &str) -> Response {
-    let known =
-        app.hosts.check(request.headers()).and_then(|()| guard::asker(&app.tokens, request.headers()));
+    let (headers, made_to) = (request.headers(), made_to(request.extensions()));
+    let known = refuse_reserve(request.extensions())
+        .and_then(|()| app.hosts.check(request.uri(), headers, made_to))
+        .and_then(|()| guard::refuse_other_pages(headers))
+        .and_then(|()| guard::asker(&app.tokens, headers));
     let problem = match known {
         Ok(_) => {
             let error = match status {
@@ -79,13 +84,19 @@ fn refused(app: &App, request: &Request, status: StatusCode, why: &str) -> Respo
 async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply, Problem> {
     let (mut parts, body) = request.into_parts();
     guard::refuse_long_head(&parts.uri, &parts.headers)?;
-    app.hosts.check(&parts.headers)?;
-    app.hosts.check_target(&parts.uri)?;
+    let seat = parts.extensions.get::<Arc<Seat>>().cloned();
     let floor = match route.role {
-        None => app.floor.clone(),
+        // Whoever looks whether the process lives asks by whatever name or address it knows.
+        None => {
+            guard::refuse_other_pages(&parts.headers)?;
+            app.floor.clone()
+        }
         Some(least) => {
+            refuse_reserve(&parts.extensions)?;
+            app.hosts.check(&parts.uri, &parts.headers, made_to(&parts.extensions))?;
+            guard::refuse_other_pages(&parts.headers)?;
             let floor = app.floor_of(guard::asker(&app.tokens, &parts.headers)?);
-            parts.extensions.get::<Arc<Seat>>().inspect(|seat| seat.keep());
+            seat.iter().for_each(|seat| seat.known_as(&floor.asker.name));
             floor.require(least)?;
             floor
         }
@@ -111,7 +122,34 @@ async fn answer(app: Arc<App>, route: &Route, request: Request) -> Result<Reply,
     let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let bearer = guard::bearer(&parts.headers);
     let call = Call { floor, app, route: route.path, path, query, body, bearer, last_event };
-    Ok((route.call)(call).await?)
+    match seat.filter(|_| route.waits) {
+        None => Ok((route.call)(call).await?),
+        Some(seat) => {
+            seat.waits();
+            tokio::select! {
+                biased;
+                reply = (route.call)(call) => Ok(reply?),
+                () = seat.asked_to_leave() => Err(crowded("others came who had no place").into()),
+            }
+        }
+    }
+}
+
+/// The address of this machine that a connection was made to.
+fn made_to(given: &Extensions) -> Option<IpAddr> {
+    given.get::<MadeTo>().map(|made_to| made_to.0.ip())
+}
+
+/// Refuses on a connection of the reserve what needs a token.
+fn refuse_reserve(given: &Extensions) -> Result<(), Problem> {
+    match given.get::<Arc<Seat>>().is_some_and(|seat| seat.is_reserve()) {
+        true => Err(crowded(&format!("all {} connections are taken", limits::CONNECTIONS)).into()),
+        false => Ok(()),
+    }
+}
+
+fn crowded(why: &str) -> Error {
+    Error::busy(why).hint("try again after `Retry-After` seconds, with fewer connections at a time")
 }
 
 /// Refuses a body that says that it is too large before any of it is waited for.

@@ -27,7 +27,11 @@ pub fn refuse_long_head(target: &Uri, headers: &HeaderMap) -> Result<(), Problem
 
 /// Names that mean this server.
 #[derive(Debug, Clone)]
-pub struct Hosts(Vec<String>);
+pub struct Hosts {
+    names: Vec<String>,
+    /// Whether it listens at whatever addresses this machine has.
+    at_all: bool,
+}
 
 impl Hosts {
     /// The names of the loopback, the address it listens at, and further ones.
@@ -37,50 +41,62 @@ impl Hosts {
             names.push(listens.ip().to_string());
         }
         names.extend(further.iter().map(|name| name.to_ascii_lowercase()));
-        Self(names)
+        Self { names, at_all: listens.ip().is_unspecified() }
     }
 
-    /// Whether a host, with or without a port, is one of them.
-    fn has(&self, host: &str) -> bool {
+    /// Whether a host, with or without a port, is one of them, or the address that the connection was made to: what is bent to
+    /// lead here is a name, never an address.
+    fn has(&self, host: &str, made_to: Option<IpAddr>) -> bool {
         let Some(name) = without_port(host) else { return false };
         let name = name.to_ascii_lowercase();
         // One address has several spellings.
-        let spelled = name.parse::<IpAddr>().map_or(name, |address| address.to_string());
-        self.0.contains(&spelled)
+        let address = name.parse::<IpAddr>().ok().map(|address| address.to_canonical());
+        if self.at_all && address.is_some() && address == made_to.map(|made_to| made_to.to_canonical()) {
+            return true;
+        }
+        let spelled = address.map_or(name, |address| address.to_string());
+        self.names.contains(&spelled)
     }
 
-    /// Refuses a target that names another server.
-    pub fn check_target(&self, target: &Uri) -> Result<(), Problem> {
+    /// Refuses a request that meant another host, as one that a name was bent to does. `made_to` is the address of this machine
+    /// that the connection was made to.
+    pub fn check(&self, target: &Uri, headers: &HeaderMap, made_to: Option<IpAddr>) -> Result<(), Problem> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let host = text(headers, "host").is_some_and(|host| self.has(host, made_to));
+        if hosts.next().is_none() || hosts.next().is_some() || !host {
+            return Err(misdirected("the Host header names another server"));
+        }
         match target.authority() {
-            Some(named) if !self.has(named.as_str()) => Err(misdirected()),
+            Some(named) if !self.has(named.as_str(), made_to) => {
+                Err(misdirected("the request names another server"))
+            }
             _ => Ok(()),
         }
     }
+}
 
-    /// Refuses a request that meant another host, as one that a name was bent to does, and one that a page of another site
-    /// made.
-    pub fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let refused = |status, message: &str| Err(Problem::new(status, Error::forbidden(message)));
-        let host = text(headers, "host");
-        let mut hosts = headers.get_all(header::HOST).iter();
-        if hosts.next().is_none() || hosts.next().is_some() || !host.is_some_and(|host| self.has(host)) {
-            return refused(StatusCode::MISDIRECTED_REQUEST, "the Host header names another server");
-        }
-        // Of two, somebody else may go by the other one.
-        let once = |name: &str| headers.get_all(name).iter().count() <= 1;
-        let mut sites = headers.get_all("sec-fetch-site").iter();
-        let mut origins = headers.get_all(header::ORIGIN).iter();
-        let of_host = |origin: &HeaderValue| {
-            let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-            origin.map(|(_, of)| of) == host
-        };
-        match once("origin")
-            && once("sec-fetch-site")
-            && sites.all(|site| site == "same-origin" || site == "none")
-            && origins.all(of_host)
-        {
-            true => Ok(()),
-            false => refused(StatusCode::FORBIDDEN, "pages of other sites may not ask"),
+/// Refuses a request that a page of another site made.
+pub fn refuse_other_pages(headers: &HeaderMap) -> Result<(), Problem> {
+    let host = text(headers, "host");
+    // Of two, somebody else may go by the other one.
+    let once = |name: &str| headers.get_all(name).iter().count() <= 1;
+    let mut sites = headers.get_all("sec-fetch-site").iter();
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let of_host = |origin: &HeaderValue| {
+        let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+        origin.map(|(_, of)| of) == host
+    };
+    match once("origin")
+        && once("sec-fetch-site")
+        && sites.all(|site| site == "same-origin" || site == "none")
+        && origins.all(of_host)
+    {
+        true => Ok(()),
+        false => {
+            let error = Error::forbidden("pages of other sites may not ask").hint(
+                "ask without a browser, or through a server of the page's own site; a gateway has to pass on `Host` as it came",
+            );
+            Err(Problem::new(StatusCode::FORBIDDEN, error))
         }
     }
 }
@@ -96,9 +112,8 @@ fn without_port(host: &str) -> Option<&str> {
     port.then_some(name)
 }
 
-/// Refuses a target that names another server than the Host header.
-fn misdirected() -> Problem {
-    Problem::new(StatusCode::MISDIRECTED_REQUEST, Error::forbidden("the request names another server"))
+fn misdirected(why: &str) -> Problem {
+    Problem::new(StatusCode::MISDIRECTED_REQUEST, Error::forbidden(why))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -155,6 +170,34 @@ mod tests {
             .collect()
     }
 
+    fn check(hosts: &Hosts, headers: &HeaderMap) -> Result<(), Problem> {
+        hosts.check(&Uri::from_static("/v1/runs"), headers, None)?;
+        refuse_other_pages(headers)
+    }
+
+    #[test]
+    fn where_it_listens_at_all_addresses_the_one_that_was_asked_at_means_it_and_names_do_not() {
+        let at = |listens: &str, host: &'static str, made_to: &str| {
+            let hosts = Hosts::of(listens.parse().expect("an address"), &[]);
+            let given = headers(&[("host", host)]);
+            hosts.check(&Uri::from_static("/"), &given, made_to.parse().ok()).is_ok()
+        };
+        for (listens, host, made_to, is_let_in) in [
+            ("0.0.0.0:7300", "192.0.2.7:7300", "192.0.2.7", true),
+            ("0.0.0.0:7300", "192.0.2.7", "192.0.2.7", true),
+            ("[::]:7300", "192.0.2.7:7300", "::ffff:192.0.2.7", true),
+            ("[::]:7300", "[2001:db8::7]:7300", "2001:db8::7", true),
+            ("0.0.0.0:7300", "192.0.2.8:7300", "192.0.2.7", false),
+            ("0.0.0.0:7300", "evil.example:7300", "192.0.2.7", false),
+            ("0.0.0.0:7300", "192.0.2.7.evil.example", "192.0.2.7", false),
+            ("0.0.0.0:7300", "0.0.0.0:7300", "192.0.2.7", false),
+            ("0.0.0.0:7300", "evil.example", "", false),
+            ("192.0.2.9:7300", "192.0.2.7:7300", "192.0.2.7", false),
+        ] {
+            assert_eq!(at(listens, host, made_to), is_let_in, "{listens} {host} {made_to}");
+        }
+    }
+
     #[test]
     fn only_what_means_this_server_and_no_other_page_is_let_in() {
         let hosts = Hosts::of("127.0.0.1:7300".parse().expect("an address"), &["redrive.lan".to_owned()]);
@@ -162,7 +205,7 @@ mod tests {
             let given = headers(&[]);
             let mut given = given;
             given.insert(header::HOST, HeaderValue::from_static(host));
-            assert!(hosts.check(&given).is_ok(), "{host}");
+            assert!(check(&hosts, &given).is_ok(), "{host}");
         }
         for host in [
             "evil.example",
@@ -177,11 +220,11 @@ mod tests {
         ] {
             let mut given = headers(&[]);
             given.insert(header::HOST, HeaderValue::from_static(host));
-            assert!(hosts.check(&given).is_err(), "{host}");
+            assert!(check(&hosts, &given).is_err(), "{host}");
         }
-        assert!(hosts.check(&headers(&[])).is_err());
+        assert!(check(&hosts, &headers(&[])).is_err());
         let with = |more: &[(&'static str, &'static str)]| {
-            hosts.check(&headers(&[&[("host", "localhost:7300")], more].concat())).is_ok()
+            check(&hosts, &headers(&[&[("host", "localhost:7300")], more].concat())).is_ok()
         };
         assert!(with(&[("sec-fetch-site", "same-origin")]) && with(&[("origin", "http://localhost:7300")]));
         for more in [
@@ -206,7 +249,7 @@ mod tests {
             pairs.iter().for_each(|(name, value)| {
                 given.append(*name, HeaderValue::from_static(value));
             });
-            hosts.check(&given).is_ok()
+            check(&hosts, &given).is_ok()
         };
         assert!(is_let_in(&[host, own, here]));
         for twice in [[own, other], [other, own], [own, own], [here, there], [there, here], [host, alias]] {

@@ -22,6 +22,7 @@ mod openapi;
 mod pages;
 mod patient_io;
 mod problem;
+mod replace;
 mod reply;
 mod route;
 mod routes;

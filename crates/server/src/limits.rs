@@ -8,8 +8,16 @@ pub const BODY: usize = 16 << 20;
 pub const HEAD: usize = 32 << 10;
 /// Most connections at a time.
 pub const CONNECTIONS: usize = 512;
+/// Further connections, on which only that is answered which needs no token: whether the process lives is told when all are taken.
+pub const RESERVE: usize = 16;
+/// Connections of one token above which it gives way to others when all are taken.
+pub const SHARE: usize = CONNECTIONS / 4;
 /// Most bodies of one token that are waited for at a time: the others find places, however slowly it sends.
-pub const BODIES_OF_ONE: usize = CONNECTIONS / 4;
+pub const BODIES_OF_ONE: usize = SHARE;
+/// How long somebody who was asked to leave is waited for before another one is.
+pub const LEAVE_WITHIN: Duration = Duration::from_millis(25);
+/// How many are asked to leave for one that came.
+pub const LEAVERS: usize = 8;
 /// Most clients that follow events at a time.
 pub const FOLLOWERS: usize = 64;
 /// Most bytes of one query.

@@ -1,6 +1,8 @@
-//! Connections: so many at a time, each bounded in what it may take. Where there is no place left, whoever has not said
-//! who it is gives way.
+//! Connections: so many at a time, each bounded in what it may take. Where there is no place left, somebody gives way
+//! (`seats`), and a small reserve tells that the process lives.
 
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -24,7 +26,25 @@ use tokio_rustls::server::TlsStream;
 use crate::limits;
 use crate::patient_io::PatientIo;
 use crate::problem::Problem;
-use crate::seats::{Seat, Strangers};
+use crate::reply::EVENTS;
+use crate::seats::{Seat, Seats};
+
+/// The address of this machine that a connection was made to.
+#[derive(Debug, Clone, Copy)]
+pub struct MadeTo(pub SocketAddr);
+
+/// The places there are.
+struct Places {
+    usual: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
+    seats: Seats,
+}
+
+/// A place that was found.
+struct Place {
+    is_reserve: bool,
+    _held: Option<OwnedSemaphorePermit>,
+}
 
 /// What connections are served with.
 #[derive(Clone)]
@@ -42,20 +62,20 @@ pub struct Service {
 impl Service {
     /// Takes connections until no more is answered, and then waits a while for those that are under way.
     pub async fn listen(mut self, listener: TcpListener) {
-        let (places, strangers) = (Arc::new(Semaphore::new(limits::CONNECTIONS)), Strangers::default());
+        let places = Places::new();
         let mut under_way = JoinSet::new();
         while !*self.closing.borrow() {
             while under_way.try_join_next().is_some() {}
             let accepted = tokio::select! {
                 accepted = async {
-                    let (stream, _) = listener.accept().await?;
-                    Ok::<_, std::io::Error>((stream, place(&places, &strangers).await))
+                    let (stream, from) = listener.accept().await?;
+                    Ok::<_, std::io::Error>((stream, from, places.find(&*self.clock).await))
                 } => accepted,
                 _ = self.closing.changed() => continue,
             };
             match accepted {
-                Ok((stream, place)) => {
-                    let (service, seat) = (self.clone(), strangers.seat());
+                Ok((stream, from, place)) => {
+                    let (service, seat) = (self.clone(), places.seats.seat(from.ip(), place.is_reserve));
                     under_way.spawn(async move {
                         tokio::select! {
                             () = service.connection(stream, seat.clone()) => {}
@@ -79,18 +99,19 @@ impl Service {
 
     async fn connection(self, stream: TcpStream, seat: Arc<Seat>) {
         let _ = stream.set_nodelay(true);
+        let Ok(made_to) = stream.local_addr().map(MadeTo) else { return };
         match self.tls.clone() {
-            None => self.serve(stream, seat).await,
+            None => self.serve(stream, made_to, seat).await,
             Some(tls) => {
                 let begins = tokio::select! {
                     begins = begin(tls, stream) => begins,
                     () = self.clock.sleep(limits::HEAD_WITHIN) => Begins::Ends,
                 };
                 match begins {
-                    Begins::Secured(stream) => self.serve(*stream, seat).await,
+                    Begins::Secured(stream) => self.serve(*stream, made_to, seat).await,
                     Begins::Plain(stream) => {
                         let router = Router::new().fallback(|| async { wants_tls() });
-                        Self { router, ..self }.serve(stream, seat).await;
+                        Self { router, ..self }.serve(stream, made_to, seat).await;
                     }
                     Begins::Ends => {}
                 }
@@ -98,17 +119,34 @@ impl Service {
         }
     }
 
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, seat: Arc<Seat>) {
+    async fn serve(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        made_to: MadeTo,
+        seat: Arc<Seat>,
+    ) {
         let Self { router, clock, mut closing, .. } = self;
-        let routes = TowerToHyperService::new(router);
+        let (routes, sits) = (TowerToHyperService::new(router), seat.clone());
         let routes = service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(seat.clone());
-            routes.call(request)
+            sits.asks();
+            request.extensions_mut().insert(sits.clone());
+            request.extensions_mut().insert(made_to);
+            let (answer, sits) = (routes.call(request), sits.clone());
+            async move {
+                let answered = answer.await?;
+                // Whoever follows events is told more.
+                let kind = answered.headers().get(header::CONTENT_TYPE);
+                if kind.is_none_or(|kind| kind != EVENTS) {
+                    sits.is_kept();
+                }
+                Ok::<_, Infallible>(answered)
+            }
         });
         let io = TokioIo::new(PatientIo::new(stream, clock, limits::READ_WITHIN));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits::HEAD_WITHIN)
+            .keep_alive(!seat.is_reserve())
             .max_buf_size(limits::HEAD.max(8 << 10))
             .serve_connection(io, routes);
         tokio::pin!(connection);
@@ -116,6 +154,7 @@ impl Service {
         tokio::select! {
             _ = connection.as_mut() => return,
             _ = closing.wait_for(|closing| *closing) => connection.as_mut().graceful_shutdown(),
+            () = seat.asked_to_leave() => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }
@@ -150,11 +189,31 @@ fn wants_tls() -> Response {
     response
 }
 
-/// A place for somebody who came, at the cost of a stranger where there is none.
-async fn place(places: &Arc<Semaphore>, strangers: &Strangers) -> Option<OwnedSemaphorePermit> {
-    if let Ok(place) = places.clone().try_acquire_owned() {
-        return Some(place);
+impl Places {
+    fn new() -> Self {
+        let places = |how_many| Arc::new(Semaphore::new(how_many));
+        Self { usual: places(limits::CONNECTIONS), reserve: places(limits::RESERVE), seats: Seats::default() }
     }
-    strangers.dismiss_first();
-    places.clone().acquire_owned().await.ok()
+
+    /// A place for somebody who came, at the cost of others where there is none.
+    async fn find(&self, clock: &dyn Clock) -> Place {
+        loop {
+            for _ in 0..limits::LEAVERS {
+                if let Ok(held) = self.usual.clone().try_acquire_owned() {
+                    return Place { is_reserve: false, _held: Some(held) };
+                }
+                if !self.seats.dismiss_one() {
+                    break;
+                }
+                tokio::select! {
+                    held = self.usual.clone().acquire_owned() => return Place { is_reserve: false, _held: held.ok() },
+                    () = clock.sleep(limits::LEAVE_WITHIN) => {}
+                }
+            }
+            if let Ok(held) = self.reserve.clone().try_acquire_owned() {
+                return Place { is_reserve: true, _held: Some(held) };
+            }
+            clock.sleep(limits::LEAVE_WITHIN).await;
+        }
+    }
 }

@@ -87,6 +87,8 @@ pub struct Route {
     pub status: u16,
     /// Whether it answers with 200 as well, where nothing was to be made.
     pub may_make: bool,
+    /// Whether it waits for something to happen, and can be broken off and made again.
+    pub waits: bool,
     /// What is called.
     pub call: Handler,
 }
@@ -108,6 +110,7 @@ impl Route {
             answer,
             status: 200,
             may_make: false,
+            waits: false,
             call: Arc::new(move |asked| Box::pin(call(asked))),
         }
     }
@@ -160,6 +163,12 @@ impl Route {
     #[must_use]
     pub fn may_make(self) -> Self {
         Self { may_make: true, ..self.makes() }
+    }
+
+    /// The same, and it waits for something to happen.
+    #[must_use]
+    pub fn waits(self) -> Self {
+        Self { waits: true, ..self }
     }
 
     /// The names in its path.

@@ -37,5 +37,7 @@ impl Certificate {
 }
 
 fn unreadable(file: &Path, why: &dyn std::fmt::Display) -> Error {
-    Error::wrong(format!("cannot use {} for TLS: {why}", file.display())).code(Code::UnreadableFile)
+    Error::wrong(format!("cannot use {} for TLS: {why}", file.display()))
+        .code(Code::UnreadableFile)
+        .hint("--tls-cert and --tls-key name PEM files that belong together and that the user which runs this may read")
 }

@@ -1,10 +1,11 @@
 //! Tokens that give access: made once, shown once, kept as hashes in a file beside the store.
 //!
 //! A token is 256 random bits, so that one round of BLAKE3 is enough to keep it by. The file is written whole, beside itself,
-//! and put in place, with access for its owner only; a process that serves sees a change at the next request.
+//! and put in place, and stays whose it was, a new one with access for its owner only; a process that serves sees a change at the
+//! next request, and keeps to what it knows where it cannot read it.
 
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,6 +13,8 @@ use redrive_core::secret::Secret;
 use redrive_engine::env::{Env, secret};
 use redrive_operate::{Asker, Code, Error, Result, Role};
 use serde::{Deserialize, Serialize};
+
+use crate::replace::{Refused, replace, user};
 
 /// What every token begins with, so that it is known for one where it should not be.
 const BEGINNING: &str = "rdv_";
@@ -27,6 +30,7 @@ const FIRST: &str = "admin";
 /// The tokens that are known.
 pub struct Tokens {
     file: PathBuf,
+    store: PathBuf,
     /// The hash of the token that the environment gives.
     given: Option<[u8; 32]>,
     known: Mutex<Known>,
@@ -39,6 +43,8 @@ struct Known {
     tokens: Vec<Token>,
     /// Whether it is logged when they change.
     tells: bool,
+    /// Whether it was logged that the file cannot be read, and has not been read since.
+    unread: bool,
 }
 
 /// What tells one version of the file from another: it is replaced, never changed.
@@ -119,6 +125,7 @@ impl Tokens {
     pub fn beside(store: &Path, given: Option<&Secret>) -> Result<Self> {
         let tokens = Self {
             file: store.with_file_name("tokens.json"),
+            store: store.to_owned(),
             given: given.map(|token| hash(token.expose())),
             known: Mutex::default(),
         };
@@ -149,11 +156,7 @@ impl Tokens {
             return None;
         }
         let asked = hash(token);
-        // A file that cannot be read lets nobody in; the one of the environment is let in all the same.
-        let known = self.refresh().unwrap_or_else(|error| {
-            tracing::warn!(target: "redrive::serve", %error, "tokens cannot be read; only REDRIVE_TOKEN lets in");
-            Vec::new()
-        });
+        let known = self.refresh().unwrap_or_else(|error| self.as_before(&error));
         let mut found = None;
         for token in &known {
             if is_same(&asked, &unhex(&token.hash)) {
@@ -247,15 +250,7 @@ impl Tokens {
     /// The tokens as the file has them now.
     fn refresh(&self) -> Result<Vec<Token>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = match std::fs::metadata(&self.file) {
-            Ok(file) => Some(Seen {
-                inode: file.ino(),
-                modified: (file.mtime(), file.mtime_nsec()),
-                bytes: file.len(),
-            }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(self.unreadable(&error.to_string())),
-        };
+        let seen = self.version().map_err(|error| self.unreadable(&error.to_string()))?;
         if known.seen != seen {
             let tokens = match seen {
                 None => Vec::new(),
@@ -270,37 +265,78 @@ impl Tokens {
             if known.tells {
                 told(&known.tokens, &tokens);
             }
-            *known = Known { seen, tokens, tells: known.tells };
+            *known = Known { seen, tokens, tells: known.tells, unread: false };
         }
         Ok(known.tokens.clone())
     }
 
+    /// The tokens as they were before the file was made so that it cannot be read: whoever was let in is not locked out by that.
+    fn as_before(&self, error: &Error) -> Vec<Token> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut known.unread, true) {
+            let hint = error.hint.as_deref().unwrap_or_default();
+            tracing::error!(target: "redrive::tokens", %error, hint, "tokens cannot be read; those that were known before are let in");
+        }
+        known.tokens.clone()
+    }
+
+    /// Which version of the file there is; `None`: there is none.
+    fn version(&self) -> std::io::Result<Option<Seen>> {
+        match std::fs::metadata(&self.file) {
+            Ok(file) => Ok(Some(Seen {
+                inode: file.ino(),
+                modified: (file.mtime(), file.mtime_nsec()),
+                bytes: file.len(),
+            })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     fn unreadable(&self, why: &str) -> Error {
-        Error::wrong(format!("cannot read the tokens in {}: {why}", self.file.display()))
-            .code(Code::UnreadableFile)
+        let error = Error::wrong(format!("cannot read the tokens in {}: {why}", self.file.display()))
+            .code(Code::UnreadableFile);
+        match std::fs::metadata(&self.file) {
+            Ok(file) => {
+                let owner = user(file.uid());
+                error.hint(format!(
+                    "it belongs to {owner}: run this as that user (`sudo -u {owner} redrive …`), or give it to the user that runs \
+                     `redrive serve` (`sudo chown USER {}`)",
+                    self.file.display()
+                ))
+            }
+            Err(_) => error
+                .hint("the user that runs this needs the folder and the file; `ls -l` shows whose they are"),
+        }
     }
 
     fn write(&self, tokens: Vec<Token>) -> Result<()> {
         let text = serde_json::to_string_pretty(&Kept { tokens });
         let text = text.map_err(|error| Error::internal(error.to_string()))?;
-        let beside = self.file.with_extension(format!("json.{}", std::process::id()));
-        let written = || -> std::io::Result<()> {
-            if let Some(folder) = self.file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-                std::fs::create_dir_all(folder)?;
-            }
-            // One that a process left behind which was killed may be there.
-            let _ = std::fs::remove_file(&beside);
-            let mut file =
-                std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&beside, &self.file)
-        };
-        written().map_err(|error| {
-            Error::internal(format!("cannot write the tokens into {}: {error}", self.file.display()))
-                .code(Code::OutputFailed)
-        })?;
+        replace(&self.file, &self.store, &text).map_err(|refused| self.unwritten(refused))?;
         self.refresh().map(|_| ())
+    }
+
+    /// Why the tokens are as they were.
+    fn unwritten(&self, refused: Refused) -> Error {
+        let file = self.file.display();
+        match refused {
+            Refused::Owner(uid) => {
+                let owner = user(uid);
+                Error::wrong(format!("{file} would no longer belong to {owner}, and nothing was changed"))
+                    .hint(format!("`sudo -u {owner} redrive token …` does it as that user"))
+            }
+            Refused::System(error) => {
+                let message = format!("cannot write the tokens into {file}: {error}");
+                match error.kind() {
+                    ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotADirectory => {
+                        Error::wrong(message).hint("run it as the user that `redrive serve` runs as (`sudo -u USER redrive token …`); --store says where the store is")
+                    }
+                    _ => Error::internal(message).hint("nothing was changed; look at the disk of the store"),
+                }
+            }
+        }
+        .code(Code::OutputFailed)
     }
 }
 
@@ -396,6 +432,20 @@ mod tests {
         other.revoke("ann").expect("revoked");
         assert_eq!(serving.asker(rotated.token.expose()), None);
         assert!(other.revoke("ann").is_err() && other.create(new("a b", Role::Admin), &env).is_err());
+    }
+
+    #[test]
+    fn a_change_that_cannot_be_read_locks_nobody_out() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = folder.path().join("state.db");
+        let tokens = Tokens::beside(&store, None).expect("none yet");
+        let made = tokens.create(new("ann", Role::Viewer), &Env::system()).expect("made");
+        std::fs::write(folder.path().join("tokens.json"), "{").expect("written");
+        assert!(tokens.asker(made.token.expose()).is_some() && tokens.asker("rdv_0").is_none());
+        let told = tokens.list().expect_err("whoever looks is told");
+        assert!(told.hint.is_some_and(|hint| hint.contains("chown")));
+        std::fs::remove_file(folder.path().join("tokens.json")).expect("removed");
+        assert!(tokens.asker(made.token.expose()).is_none(), "what is gone is read as gone");
     }
 
     #[test]

@@ -1,8 +1,13 @@
 //! Hints of the floor name commands; here they name routes where there is one for it.
 
 /// Options that are fields of a body.
-const OPTIONS: [(&str, &str); 3] =
-    [("--input FILE", "`input`"), ("--input DIR", "`input`"), ("(--all)", "(`\"all\": true`)")];
+const OPTIONS: [(&str, &str); 5] = [
+    ("--input FILE", "`input`"),
+    ("--input DIR", "`input`"),
+    ("(--all)", "(`\"all\": true`)"),
+    ("the id, or --run", "the id, or say `run`"),
+    ("the same command", "the same request"),
+];
 
 /// A hint as somebody reads it who asks over HTTP.
 pub fn of_routes(hint: &str) -> String {
@@ -49,6 +54,8 @@ mod tests {
             ("or say that all are meant (--all)", "or say that all are meant (`\"all\": true`)"),
             ("`redrive doctor` looks at it", "`redrive doctor` looks at it"),
             ("redrive runs", "redrive runs"),
+            ("give more of the id, or --run", "give more of the id, or say `run`"),
+            ("make room; the same command then goes on", "make room; the same request then goes on"),
         ] {
             assert_eq!(of_routes(hint), told);
         }

@@ -7,7 +7,7 @@ use redrive_core::id::{ItemId, RunId};
 use redrive_core::item::NewItem;
 use redrive_core::reading::Reading;
 use redrive_core::status::Control;
-use redrive_engine::admit::{self, Batch};
+use redrive_engine::admit::{self, Batch, KnownKeys};
 use redrive_engine::env::Env;
 use redrive_engine::recipe::Recipe;
 use redrive_store::{Cursor, Error, Store};
@@ -171,7 +171,7 @@ impl Source {
             return true;
         }
         let cursor = Cursor { position: position.written(), done, duplicates: 0 };
-        let batch = Batch { run: self.run, reading, items, cursor };
+        let batch = Batch { run: self.run, reading, items, cursor, known_keys: KnownKeys::Replaced };
         matches!(
             admit::submit(&self.store, &self.recipe, &self.env, batch).await,
             Ok(_) | Err(Error::RunCancelled { .. })

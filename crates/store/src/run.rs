@@ -335,6 +335,12 @@ pub enum OperationKind {
     Close,
     /// Has a gate forget what was found out about it.
     Reset,
+    /// Stops another operation, or undoes it.
+    Stop,
+    /// Gives an item up.
+    Kill,
+    /// Writes down what is known about a group of dead items.
+    Note,
 }
 
 /// How far an operation is.

@@ -137,7 +137,7 @@ pub enum DeadCommand {
         /// The group (see `dead groups`)
         group: String,
         /// What is known: a ticket, a cause, a name; an empty text takes it back
-        words: Option<String>,
+        words: Vec<String>,
         /// It is known and looked after: `dead groups --open` leaves it out until another item dies of it
         #[arg(long, conflicts_with = "unack")]
         ack: bool,

@@ -104,7 +104,10 @@ impl MailArgs {
                 None => Ok(index::Embedder::Builtin),
             };
         }
-        let missing = |option: &str| Error::wrong(format!("--embedder openai needs {option}"));
+        let missing = |option: &str| {
+            Error::wrong(format!("--embedder openai needs {option}"))
+                .hint("for example --base-url http://127.0.0.1:11434/v1 --model nomic-embed-text")
+        };
         Ok(index::Embedder::Openai {
             base_url: self.base_url.clone().ok_or_else(|| missing("--base-url"))?,
             model: self.model.clone().ok_or_else(|| missing("--model"))?,

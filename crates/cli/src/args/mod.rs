@@ -472,4 +472,22 @@ mod tests {
         assert_eq!(serve.listen.to_string(), "127.0.0.1:7300");
         assert!(!serve.allow_remote && !serve.insecure_http);
     }
+
+    #[test]
+    fn a_port_alone_is_one_of_the_loopback_and_what_is_no_address_is_told_with_an_example() {
+        use clap::Parser;
+        let listens = |said: &str| match Args::try_parse_from(["redrive", "serve", "--listen", said]) {
+            Ok(Args { command: Command::Serve(serve), .. }) => Ok(serve.listen.to_string()),
+            Ok(args) => panic!("{:?}", args.command),
+            Err(error) => Err(error.to_string()),
+        };
+        for said in ["9701", ":9701", "localhost:9701", "127.0.0.1:9701"] {
+            assert_eq!(listens(said).as_deref(), Ok("127.0.0.1:9701"), "{said}");
+        }
+        assert_eq!(listens("[::1]:9701").as_deref(), Ok("[::1]:9701"));
+        for said in ["redrive.lan:9701", "127.0.0.1", "99999", ""] {
+            let told = listens(said).expect_err(said);
+            assert!(told.contains("such as 127.0.0.1:7300"), "{said}: {told}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What can be typed after `redrive serve` and `redrive token`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use super::{BusArgs, CommandsArgs, EndArgs, OutboundArgs, UnroutedArgs, lease, n
 /// Options of `serve`.
 #[derive(Debug, ClapArgs)]
 pub struct ServeArgs {
-    /// Where to listen; port 0 takes any that is free
-    #[arg(long, default_value = "127.0.0.1:7300", value_name = "ADDR")]
+    /// Where to listen: an address with a port, or a port of the loopback; port 0 takes any that is free
+    #[arg(long, default_value = "127.0.0.1:7300", value_name = "ADDR", value_parser = listen)]
     pub listen: SocketAddr,
     /// Pipelines that can be named: every *.toml of this folder, looked at again when it changes
     #[arg(long, value_name = "DIR")]
@@ -62,6 +62,17 @@ pub struct ServeArgs {
     /// What follows the end of a run
     #[command(flatten)]
     pub end: EndArgs,
+}
+
+/// Where to listen. A port alone, or that of `localhost`, is one of the loopback.
+fn listen(said: &str) -> Result<SocketAddr, String> {
+    let port = said.strip_prefix("localhost:").or_else(|| said.strip_prefix(':')).unwrap_or(said);
+    match port.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        Err(_) => said.parse().map_err(|_| {
+            "it is an address with a port, such as 127.0.0.1:7300, [::1]:7300 or 0.0.0.0:7300, or a port of this machine, such as 7300".to_owned()
+        }),
+    }
 }
 
 impl ServeArgs {

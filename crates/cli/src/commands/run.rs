@@ -19,6 +19,11 @@ use crate::wiring::Handlers;
 pub async fn run(context: &Context, args: RunArgs) -> Answer {
     let pipeline = Pipeline::read(&args.file)?;
     warn(context, &pipeline.definition.warnings);
+    if pipeline.definition.schedule.is_some() && !args.dry_run {
+        context.hint(
+            "this is one run, now; its [schedule] is looked after by `redrive serve --pipelines DIR` alone",
+        );
+    }
     let source = SourceName::find(&pipeline.definition, &args.input, &pipeline.folder)?;
     let way_out = if source.is_inbox() { "" } else { " (--new starts another run)" };
     let mut guard = Guard::of_store(&context.global.store)?;

@@ -12,6 +12,7 @@ use redrive_engine::report::RunReport;
 use redrive_engine::worker::Stop;
 use redrive_operate::work::{self, Notice, Observer, UnderWay, Work};
 use redrive_operate::{Error, Floor, gates, results};
+use redrive_store::WorkerRow;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -86,6 +87,20 @@ pub async fn write_results(
     written.tell_the_rest();
     context.say(&format!("{} in {}", things(written.written, "result"), target.shown()));
     Ok(written.left_out == 0)
+}
+
+/// Says who works on what was sent back to a run: somebody who is at it, or waits for any, or else whoever is told to.
+pub async fn hint_at_work(context: &Context, floor: &Floor, run: RunId, what: &str) -> Result<(), Error> {
+    let (workers, now) = (floor.store.workers().await?, floor.now());
+    let takes = |worker: &WorkerRow| {
+        let waits = worker.lease_until >= now && worker.spec.runs.is_empty();
+        (waits || worker.attends(run, now)) && !floor.env.processes.is_gone(&worker.spec.identity)
+    };
+    context.hint(&match workers.iter().any(takes) {
+        true => format!("a worker is there and takes {what} up; `redrive show {run}` tells how far it is"),
+        false => format!("`redrive resume {run}` works on {what}"),
+    });
+    Ok(())
 }
 
 /// Tells how a run stands, and which gates keep it waiting.

@@ -26,6 +26,9 @@ pub fn next(report: &RunReport, shut: &[GateReport]) -> Option<String> {
                 "`redrive work` or `redrive resume {run}` works on what waits; it takes items meanwhile"
             ),
         }),
+        RunStatus::PausedBudget if report.is_full() => Some(format!(
+            "`redrive dead redrive --run {run} --all` sends them back, `redrive dead purge --run {run} --all` removes them; then `redrive resume {run}` goes on"
+        )),
         RunStatus::PausedBudget => Some(format!(
             "`redrive dead groups --run {run}` shows what went wrong; `redrive resume {run}` goes on"
         )),

@@ -82,3 +82,62 @@ fn a_daemon_logs_which_tokens_come_and_go() {
     }
     assert!(!log.contains("old") && !log.contains(made.trim()), "{log}");
 }
+
+#[test]
+fn who_stops_an_operation_kills_an_item_or_writes_a_note_is_kept() {
+    let (server, _) = mended_later();
+    let place = Place::with(&one_stage(&server.stage()), &samples(2));
+    place.run(&["run", "p.toml", "--quiet"]).expect(4);
+    let inbox = "name = \"box\"\n[source]\nkind = \"inbox\"\n[[stage]]\nname = \"a\"\nkind = \"pass\"\n";
+    std::fs::create_dir(place.path("pipelines")).expect("made");
+    place.write("pipelines/box.toml", inbox);
+    let olaf = place.run(&["token", "create", "olaf", "--role", "operator"]).expect(0).stdout;
+    let olaf = olaf.trim();
+    let daemon = Daemon::start(&place, &["--no-work", "--pipelines", "pipelines"]);
+    let purge = json!({"kind": "purge", "all": true, "undo_ms": 600_000});
+    let purge = text(&daemon.post("/v1/operations", &purge).expect(201).json()["operations"][0]["id"]);
+    let frozen = json!({"kind": "redrive", "all": true, "dry_run": true});
+    let frozen = text(&daemon.post("/v1/operations", &frozen).expect(201).json()["operations"][0]["id"]);
+    let group = text(&daemon.get("/v1/dead").expect(200).json()["items"][0]["group"]);
+    let handed = daemon.post("/v1/pipelines/box/items", &json!({"items": [{"key": "k", "payload": 1}]}));
+    let handed = handed.expect(200).json()["items"][0].clone();
+    let item = text(&handed["id"]);
+    for (path, body, status) in [
+        (format!("/v1/operations/{purge}/stop"), json!({}), 200),
+        (format!("/v1/operations/{purge}/stop"), json!({}), 409),
+        (format!("/v1/operations/{frozen}/stop"), json!({}), 200),
+        ("/v1/operations/op99/stop".to_owned(), json!({}), 404),
+        (format!("/v1/items/{item}/kill"), json!({"why": "not wanted"}), 200),
+        (format!("/v1/items/{item}/kill"), json!({"why": "not wanted"}), 200),
+        (format!("/v1/dead/groups/{group}/note"), json!({"words": "ticket 7", "acknowledged": true}), 200),
+        ("/v1/dead/groups/typo/note".to_owned(), json!({"words": "ticket 7"}), 404),
+    ] {
+        daemon.post_as(olaf, &path, &body).expect(status);
+    }
+    let of_olaf: Vec<(String, Value)> = written(&place)
+        .into_iter()
+        .filter(|(_, actor, _)| actor == "olaf")
+        .map(|(kind, _, asked)| (kind, asked))
+        .collect();
+    let act = |kind: &str, act: Value| {
+        let mut asked = act;
+        asked["kind"] = json!("act");
+        (kind.to_owned(), asked)
+    };
+    assert_eq!(
+        of_olaf,
+        [
+            act("stop", json!({"act": "undo_operation", "operation": purge})),
+            act("stop", json!({"act": "stop_operation", "operation": frozen})),
+            act("kill", json!({"act": "kill_item", "run": handed["run"], "item": item, "why": "not wanted"})),
+            act(
+                "note",
+                json!({"act": "note_group", "group": group, "words": "ticket 7", "acknowledged": true})
+            ),
+        ]
+    );
+    let told = place.run(&["dead", "operations"]).expect(0).stdout;
+    assert!(told.contains("olaf"), "{told}");
+    daemon.stop().expect(0);
+    place.check();
+}

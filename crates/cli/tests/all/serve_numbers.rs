@@ -105,7 +105,7 @@ fn a_whole_number_of_a_request_may_be_written_with_a_fraction_of_nothing() {
     let pipeline = one_stage("kind = \"pass\"").replace('"', "\\\"").replace('\n', "\\n");
     let run = |priority: &str| {
         format!(
-            r#"{{"pipeline": "{pipeline}", "items": [{{"key": "a", "payload": 1}}], "priority": {priority}}}"#
+            r#"{{"pipeline": "{pipeline}", "items": [{{"payload": {{"id": "a"}}}}], "priority": {priority}}}"#
         )
     };
     for (path, body, wanted) in [

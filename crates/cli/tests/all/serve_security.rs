@@ -35,7 +35,11 @@ fn other_hosts_and_pages_of_other_sites_are_refused() {
     };
     assert_eq!((ask(&[]), ask(&[("Host", "redrive.lan")]), ask(&[("Host", "localhost:1")])), (200, 200, 200));
     assert_eq!((ask(&[("Host", "evil.example")]), ask(&[("Host", "127.0.0.1.evil.example")])), (421, 421));
-    assert_eq!(daemon.ask("GET", "/healthz", &[("Host", "evil.example")], "").status, 421);
+    // Probes ask by whatever name or address they know; nothing is told but that it lives.
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(daemon.ask("GET", path, &[("Host", "10.1.2.3:7300")], "").status, 200);
+        assert_eq!(daemon.ask("GET", path, &[("Origin", "http://evil.example")], "").status, 403);
+    }
     assert_eq!(ask(&[("Origin", "http://evil.example")]), 403);
     assert_eq!((ask(&[("Origin", "null")]), ask(&[("Sec-Fetch-Site", "cross-site")])), (403, 403));
     assert_eq!(ask(&[("Origin", &format!("http://{}", daemon.address()))]), 200);

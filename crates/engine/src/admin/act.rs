@@ -1,6 +1,6 @@
-//! What operators do to a run or a gate at once, written down with who did it.
+//! What operators do to a run, a gate, an item, a group or another operation at once, written down with who did it.
 
-use redrive_core::id::RunId;
+use redrive_core::id::{ItemId, OperationId, RunId};
 use redrive_core::time::Timestamp;
 use redrive_store::{OperationKind, Result, Store};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Request;
 use super::pipelines::record;
 
-/// What somebody does to a run or a gate.
+/// What somebody does at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "snake_case")]
 pub enum Act {
@@ -44,6 +44,34 @@ pub enum Act {
         /// Which.
         gate: String,
     },
+    /// Stops an operation.
+    StopOperation {
+        /// Which.
+        operation: OperationId,
+    },
+    /// Stops an operation before it has done anything.
+    UndoOperation {
+        /// Which.
+        operation: OperationId,
+    },
+    /// Gives an item up.
+    KillItem {
+        /// The run it is in.
+        run: RunId,
+        /// Which.
+        item: ItemId,
+        /// Why.
+        why: String,
+    },
+    /// Writes down what is known about a group of dead items.
+    NoteGroup {
+        /// Which.
+        group: String,
+        /// The words, where some are said.
+        words: Option<String>,
+        /// Whether it is looked after, where that is said.
+        acknowledged: Option<bool>,
+    },
 }
 
 impl Act {
@@ -55,6 +83,9 @@ impl Act {
             Self::ResumeRun { .. } | Self::ResumeGate { .. } => OperationKind::Resume,
             Self::CloseRun { .. } => OperationKind::Close,
             Self::ResetGate { .. } => OperationKind::Reset,
+            Self::StopOperation { .. } | Self::UndoOperation { .. } => OperationKind::Stop,
+            Self::KillItem { .. } => OperationKind::Kill,
+            Self::NoteGroup { .. } => OperationKind::Note,
         }
     }
 }

@@ -33,6 +33,9 @@ pub struct Redrive {
     /// Those that were sent back first: the others are only when all of these have passed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub canary: Vec<ItemSeq>,
+    /// Whether these go first, and others only when they have passed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub goes_first: bool,
     /// The policy that they go under at the stage that failed them, in place of the stage's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<OwnPolicy>,
@@ -67,7 +70,7 @@ impl Redrive {
     /// All that a filter means, at once and as ever.
     #[must_use]
     pub fn of(filter: ItemFilter) -> Self {
-        Self { filter, limit: None, rate: None, canary: Vec::new(), retry: None }
+        Self { filter, limit: None, rate: None, canary: Vec::new(), goes_first: false, retry: None }
     }
 
     /// How many more may be sent back after so many.

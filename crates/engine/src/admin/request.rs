@@ -70,7 +70,7 @@ pub enum Request {
         /// The stage; `None`: the pipeline as a whole.
         stage: Option<String>,
     },
-    /// What somebody did to a run or a gate. It is written down before it is done, so that nothing is done that nobody said.
+    /// What somebody did at once. It is written down before it is done, so that nothing is done that nobody said.
     Act(Act),
 }
 
@@ -160,7 +160,7 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
-    use redrive_core::id::{ItemSeq, OperationId, Rev};
+    use redrive_core::id::{ItemId, ItemSeq, OperationId, Rev};
     use redrive_core::policy::OwnPolicy;
     use redrive_store::OperationState;
 
@@ -209,6 +209,7 @@ mod tests {
             limit: Some(7),
             rate: Some(0.5),
             canary: vec![ItemSeq(4)],
+            goes_first: true,
             retry: an_own(),
         };
         let all = [
@@ -249,6 +250,14 @@ mod tests {
             Request::Act(Act::PauseGate { gate: "g".to_owned(), why: "so".to_owned() }),
             Request::Act(Act::ResumeGate { gate: "g".to_owned() }),
             Request::Act(Act::ResetGate { gate: "g".to_owned() }),
+            Request::Act(Act::StopOperation { operation: OperationId(3) }),
+            Request::Act(Act::UndoOperation { operation: OperationId(3) }),
+            Request::Act(Act::KillItem { run: RunId(12), item: ItemId([7; 16]), why: "so".to_owned() }),
+            Request::Act(Act::NoteGroup {
+                group: "g".to_owned(),
+                words: Some("so".to_owned()),
+                acknowledged: Some(true),
+            }),
         ];
         for request in all {
             let kept = row(request.kind(), &request.written().unwrap());

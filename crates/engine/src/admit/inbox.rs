@@ -10,7 +10,7 @@ use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
 use redrive_store::{Cursor, Error, RunChange, RunRow, Store, Submit};
 
-use super::{Batch, PATIENCE, Settled, submit};
+use super::{Batch, KnownKeys, PATIENCE, Settled, submit};
 use crate::crash;
 use crate::env::Env;
 use crate::patience::Patience;
@@ -31,12 +31,13 @@ pub async fn hand_in(
     env: &Env,
     run: RunId,
     items: &[NewItem],
+    known_keys: KnownKeys,
 ) -> Result<Settled, Error> {
     let mut patience = Patience::default();
     crash::point("inbox.before_submit");
     loop {
         let cursor = Cursor { position: OPEN.to_owned(), done: false, duplicates: 0 };
-        let batch = Batch { run, reading: Reading::NONE, items: items.to_vec(), cursor };
+        let batch = Batch { run, reading: Reading::NONE, items: items.to_vec(), cursor, known_keys };
         match submit(store, recipe, env, batch).await {
             Ok(settled) => {
                 crash::point("inbox.after_submit");

@@ -20,7 +20,7 @@ mod unseen;
 pub use foresee::{Foreseen, Foresight, Newness};
 pub use inbox::{close, hand_in};
 pub use part::{Ahead, Missing, Part};
-pub use submit::{Batch, Settled, submit};
+pub use submit::{Batch, KnownKeys, Settled, submit};
 pub use unseen::remove_unseen;
 
 use crate::env::Env;

@@ -7,7 +7,7 @@ use redrive_core::item::NewItem;
 use redrive_core::reading::Reading;
 use redrive_store::{Cursor, RunChange, RunRow};
 
-use super::{Admission, AdmitError, Batch, News, PATIENCE, PAUSE, Pace, Room, WATCH};
+use super::{Admission, AdmitError, Batch, KnownKeys, News, PATIENCE, PAUSE, Pace, Room, WATCH};
 use super::{note_start, own_items, remove_unseen, starts_over, submit};
 use crate::crash;
 use crate::patience::Patience;
@@ -226,7 +226,13 @@ impl Reader<'_> {
         }
         let cursor = |done| Cursor { done, ..taken.cursor.clone() };
         let done = taken.cursor.done && !sweeps;
-        let batch = Batch { run: *run, reading, items: taken.items.clone(), cursor: cursor(done) };
+        let batch = Batch {
+            run: *run,
+            reading,
+            items: taken.items.clone(),
+            cursor: cursor(done),
+            known_keys: KnownKeys::Replaced,
+        };
         let settled = submit(&**store, recipe, env, batch).await?;
         self.news.new += settled.new;
         self.news.changed += settled.changed;
@@ -240,7 +246,13 @@ impl Reader<'_> {
             } else {
                 self.news.removed += remove_unseen(&**store, recipe, env, *run, reading).await?;
             }
-            let batch = Batch { run: *run, reading, items: Vec::new(), cursor: cursor(true) };
+            let batch = Batch {
+                run: *run,
+                reading,
+                items: Vec::new(),
+                cursor: cursor(true),
+                known_keys: KnownKeys::Replaced,
+            };
             submit(&**store, recipe, env, batch).await?;
         }
         Ok(())

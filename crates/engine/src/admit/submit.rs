@@ -25,6 +25,17 @@ pub struct Batch {
     pub items: Vec<NewItem>,
     /// How far the source is read with them.
     pub cursor: Cursor,
+    /// What becomes of keys that are there with other content.
+    pub known_keys: KnownKeys,
+}
+
+/// What becomes of keys that are there with other content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KnownKeys {
+    /// The new content holds, and what was there gives way.
+    Replaced,
+    /// What is there stays, and the new content is dropped.
+    Kept,
 }
 
 /// What became of a batch.
@@ -54,7 +65,7 @@ pub async fn submit(
     env: &Env,
     batch: Batch,
 ) -> Result<Settled, redrive_store::Error> {
-    let now = env.clock.now();
+    let (now, known_keys) = (env.clock.now(), batch.known_keys);
     let submission = Submit {
         run: batch.run,
         stage: StageNo(0),
@@ -79,7 +90,7 @@ pub async fn submit(
             Submitted::Known(_) | Submitted::Duplicate(_) => {}
         }
     }
-    if changed.is_empty() {
+    if changed.is_empty() || known_keys == KnownKeys::Kept {
         return Ok(settled);
     }
     let duplicate = |answer: &&Submitted| matches!(answer, Submitted::Duplicate(_));

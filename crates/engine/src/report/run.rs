@@ -17,6 +17,7 @@ use super::verdicts::{VerdictCounts, verdicts};
 use crate::admit::News;
 use crate::counts::{CountersOf, awaited, counts, is_own, judged_counts, own_counts};
 use crate::identity::is_gone;
+use crate::pause_words;
 
 /// How a run stands, as `--json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,6 +78,14 @@ pub struct RunReport {
     pub workers: Vec<String>,
     /// The same per stage; stages below another one hold its children.
     pub stages: Vec<StageReport>,
+}
+
+impl RunReport {
+    /// Whether it is paused because it has as many dead items as it may have: it goes on when there are fewer.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.status == RunStatus::PausedBudget && self.reason.as_deref().is_some_and(pause_words::is_full)
+    }
 }
 
 /// What a command found in a source.

@@ -129,8 +129,7 @@ async fn what_two_processes_carry_on_at_once_ends_as_done() {
 async fn a_plain_redrive_that_another_process_finished_first_is_what_that_wrote() {
     let (store, _) = graveyard().await;
     let (_, env) = at(1_000_000);
-    let request =
-        Redrive { filter: ItemFilter::default(), limit: None, rate: None, canary: Vec::new(), retry: None };
+    let request = Redrive::of(ItemFilter::default());
     let plans = Overtaken { store: &*store, env: &env, once: AtomicBool::new(false) };
     let done = admin::redrive(&*store, &plans, &request, "ann", &env).await.expect("redriven");
     assert_eq!((done.changed, done.skipped), (DEAD as u64, 0));

@@ -102,4 +102,5 @@ pub use redrive::{Canary, Redrive, Redriven, preview, redrive};
 pub(crate) use redrive::{check_rate, is_paused, touched};
 pub(crate) use retry::own_policy_if_any;
 pub use retry::said_policy;
+pub(crate) use selection::finds_any;
 pub use selection::{Selection, Which};

@@ -1,6 +1,7 @@
 //! Groups of dead items are tickets: somebody writes down what is known, and that it is looked after.
 
-use redrive_store::{GroupNote, ItemFilter};
+use redrive_engine::admin::Act;
+use redrive_store::GroupNote;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -43,13 +44,10 @@ pub async fn note(floor: &Floor, group: &str, note: Note) -> Result<Noted> {
     }
     let known = floor.store.group_notes().await?.into_iter().find(|known| known.group == group);
     if known.is_none() {
-        let filter = ItemFilter { group: Some(group.to_owned()), ..super::selection::dead() };
-        let found = floor.store.groups(filter, 1).await?;
-        if found.is_empty() {
-            return Err(Error::not_found(format!("no dead item is in a group {group:?}"))
-                .hint("`redrive dead groups` lists the groups"));
-        }
+        super::selection::refuse_no_such_group(floor, group).await?;
     }
+    let (words, acknowledged) = (note.words.as_ref().map(|words| words.trim().to_owned()), note.acknowledged);
+    floor.write_down(Act::NoteGroup { group: group.to_owned(), words, acknowledged }).await?;
     let now = floor.now();
     let before = known.unwrap_or_else(|| GroupNote {
         group: group.to_owned(),

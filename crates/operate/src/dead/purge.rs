@@ -6,6 +6,7 @@ use redrive_store::Scrub;
 use serde::Serialize;
 
 use super::Selection;
+use super::selection::finds_any;
 use crate::care::Room;
 use crate::error::Result;
 use crate::{Floor, Role};
@@ -42,6 +43,9 @@ pub async fn preview_purge(floor: &Floor, selection: &Selection) -> Result<Chang
     for filter in &selection.filters {
         items += admin::count_dead(&*floor.store, filter).await?;
     }
+    if items == 0 {
+        selection.refuse_no_such_group(floor).await?;
+    }
     Ok(Changed { dry_run: true, items, ..Changed::default() })
 }
 
@@ -54,6 +58,9 @@ pub async fn purge(floor: &Floor, selection: &Selection) -> Result<Changed> {
     floor.require(Role::Operator)?;
     let (mut items, mut skipped) = (0, 0);
     for filter in &selection.filters {
+        if !finds_any(floor, filter).await? {
+            continue;
+        }
         let done = admin::purge(&*floor.store, filter, &floor.asker.name, &floor.env).await?;
         items += done.changed;
         skipped += done.skipped;

@@ -11,6 +11,7 @@ use redrive_store::{ItemFilter, ItemQuery, RunRow};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::selection::finds_any;
 use super::{Selection, own_policy_if_any, under_way};
 use crate::error::{Error, Result};
 use crate::pipelines;
@@ -133,6 +134,9 @@ pub async fn preview(floor: &Floor, selection: &Selection, request: &Redrive) ->
     }
     let calls = Some(calls(floor, &begin).await?);
     let items = ids.len() as u64;
+    if items + skipped == 0 {
+        selection.refuse_no_such_group(floor).await?;
+    }
     Ok(Redriven { dry_run: true, items, skipped, ids: Some(ids), calls, ..Redriven::default() })
 }
 
@@ -178,9 +182,16 @@ pub async fn redrive(
     }
     for filter in &selection.filters {
         let asked = request.of(filter, request.left(done.items))?;
+        // What finds nothing is no operation that anybody would look for.
+        if !finds_any(floor, filter).await? {
+            continue;
+        }
         let sent = admin::redrive(&*floor.store, &runs, &asked, &floor.asker.name, &floor.env).await?;
         done.items += sent.changed;
         done.skipped += sent.skipped;
+    }
+    if done.items + done.skipped == 0 && !request.work && request.canary.is_none() {
+        selection.refuse_no_such_group(floor).await?;
     }
     for run in touched {
         let list = if run.control == Control::Cancelled { &mut done.cancelled } else { &mut done.live };
@@ -233,7 +244,8 @@ async fn send_canary(
     let first = request.limit.map_or(first, |limit| limit.min(first));
     let mut sent: Vec<Item> = Vec::new();
     for filter in &selection.filters {
-        let asked = request.of(filter, Some(first.saturating_sub(sent.len() as u64)))?;
+        let left = Some(first.saturating_sub(sent.len() as u64));
+        let asked = admin::Redrive { goes_first: true, ..request.of(filter, left)? };
         let mut before = Vec::new();
         for id in admin::preview(store, &runs, &asked, &floor.env).await?.items {
             let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };
@@ -264,6 +276,9 @@ async fn send_canary(
         passed += u64::from(matches!(state, Some(StateKind::Succeeded | StateKind::Filtered)));
     }
     let sent = sent.len() as u64;
+    if sent == 0 {
+        selection.refuse_no_such_group(floor).await?;
+    }
     Ok(First { canary: Canary { sent, passed, went_on: passed == sent }, new, runs: ids })
 }
 

@@ -4,7 +4,7 @@ use redrive_core::failure::Class;
 use redrive_core::id::RunId;
 use redrive_core::item::{DeadReason, StateKind};
 use redrive_core::time::Timestamp;
-use redrive_store::{ItemFilter, RunFilter};
+use redrive_store::{ItemFilter, ItemQuery, RunFilter};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error, Result};
@@ -76,6 +76,24 @@ impl Which {
     }
 }
 
+/// Whether anything is as a filter says. While operations are under way it may be one of them that is meant, which was broken off
+/// behind its last item, and is gone on with.
+pub(crate) async fn finds_any(floor: &Floor, filter: &ItemFilter) -> Result<bool> {
+    let query = ItemQuery { filter: filter.clone(), after: None, limit: 1 };
+    let found = !floor.store.items(query).await?.is_empty();
+    Ok(found || !floor.store.open_operations(None, 1).await?.is_empty())
+}
+
+/// Refuses a group that nothing dead is in.
+pub(super) async fn refuse_no_such_group(floor: &Floor, group: &str) -> Result<()> {
+    let filter = ItemFilter { group: Some(group.to_owned()), ..dead() };
+    match floor.store.groups(filter, 1).await?.is_empty() {
+        true => Err(Error::not_found(format!("no dead item is in a group {group:?}"))
+            .hint("`redrive dead groups` lists the groups")),
+        false => Ok(()),
+    }
+}
+
 /// Every dead item.
 pub(super) fn dead() -> ItemFilter {
     ItemFilter { state: Some(StateKind::Dead), ..ItemFilter::default() }
@@ -131,6 +149,14 @@ impl Selection {
             return Ok(Self { filters: vec![base] });
         }
         Self::of_runs(floor, which, &base).await
+    }
+
+    /// Refuses a group that nothing dead is in: its name is mistyped, or all of it was seen to.
+    pub(crate) async fn refuse_no_such_group(&self, floor: &Floor) -> Result<()> {
+        match self.filters.iter().find_map(|filter| filter.group.as_deref()) {
+            Some(group) => refuse_no_such_group(floor, group).await,
+            None => Ok(()),
+        }
     }
 
     /// What a store is asked for.

@@ -203,6 +203,9 @@ fn kind_word(kind: OperationKind) -> &'static str {
         OperationKind::Resume => "resume",
         OperationKind::Close => "close",
         OperationKind::Reset => "reset",
+        OperationKind::Stop => "stop",
+        OperationKind::Kill => "kill",
+        OperationKind::Note => "note",
     }
 }
 

@@ -51,6 +51,19 @@ pub(super) async fn start(floor: &Floor, request: &Start) -> Result<Started> {
             (items, 0, None)
         }
     };
+    if items.is_empty() {
+        selection.refuse_no_such_group(floor).await?;
+        let dry_run = request.dry_run.then_some(0);
+        let planned = planned.filter(|_| request.dry_run);
+        let skipped = dry_run.map(|_| skipped);
+        return Ok(Started {
+            dry_run: request.dry_run,
+            items: dry_run,
+            skipped,
+            preview: planned,
+            ..Started::default()
+        });
+    }
     if request.dry_run {
         return Ok(Started { preview: planned, ..frozen(floor, &asked, &items, skipped).await? });
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{OperationView, Start, StartKind, set, view};
 use crate::again::{preview_retry, rerun_requests, retry_requests};
-use crate::dead::{Planned, Selection, own_policy_if_any, requests_from};
+use crate::dead::{Planned, Selection, finds_any, own_policy_if_any, requests_from};
 use crate::error::{Error, Result};
 use crate::runs::{Runs, refuse_cancelling};
 use crate::{Floor, Role};
@@ -52,8 +52,17 @@ pub async fn start(floor: &Floor, request: &Start) -> Result<Started> {
     }
     let mut started = Started::default();
     for request in &asked {
+        // What finds nothing is no operation that anybody would look for.
+        if let Request::Redrive(admin::Redrive { filter, .. }) | Request::Purge { filter } = request
+            && !finds_any(floor, filter).await?
+        {
+            continue;
+        }
         let begun = admin::begin(&*floor.store, request, &floor.asker.name, &floor.env).await?;
         started.operations.push(view(floor, begun).await?);
+    }
+    if started.operations.is_empty() && matches!(request.kind, StartKind::Redrive | StartKind::Purge) {
+        Selection::of(floor, &request.filter).await?.refuse_no_such_group(floor).await?;
     }
     Ok(started)
 }

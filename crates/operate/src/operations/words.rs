@@ -14,9 +14,12 @@ use crate::runs::Runs;
 pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String> {
     let Ok(request) = Request::of(operation) else { return Ok(operation.request.clone()) };
     let parts = match &request {
-        Request::Redrive(Redrive { filter, limit, rate, canary, retry }) => {
+        Request::Redrive(Redrive { filter, limit, rate, canary, goes_first, retry }) => {
             let mut parts = filtered(runs, filter, "every dead item").await?;
-            parts.extend(limit.map(|limit| format!("at most {limit}")));
+            parts.extend(limit.map(|limit| match goes_first {
+                true => format!("a canary of {limit}"),
+                false => format!("at most {limit}"),
+            }));
             parts.extend(rate.map(|rate| format!("{rate} a second")));
             parts.extend((!canary.is_empty()).then(|| format!("once {} canaries have passed", canary.len())));
             parts.extend(retry.as_ref().map(under));
@@ -86,6 +89,24 @@ pub(super) async fn of(runs: &Runs<'_>, operation: &Operation) -> Result<String>
             std::iter::once(format!("gate {gate}")).chain(why).collect()
         }
         Request::Act(Act::ResumeGate { gate } | Act::ResetGate { gate }) => vec![format!("gate {gate}")],
+        Request::Act(Act::StopOperation { operation }) => vec![format!("operation {operation}")],
+        Request::Act(Act::UndoOperation { operation }) => {
+            vec![format!("operation {operation}"), "before it did anything".to_owned()]
+        }
+        Request::Act(Act::KillItem { run, item, why }) => {
+            let why = (!why.is_empty()).then(|| why.clone());
+            [format!("item {item}"), format!("run {run}")].into_iter().chain(why).collect()
+        }
+        Request::Act(Act::NoteGroup { group, words, acknowledged }) => {
+            let looked_after = acknowledged.map(|yes| if yes { "looked after" } else { "not looked after" });
+            let mut parts = vec![format!("group {group}")];
+            parts.extend(looked_after.map(ToOwned::to_owned));
+            parts.extend(words.as_ref().map(|words| match words.is_empty() {
+                true => "the words are taken back".to_owned(),
+                false => words.clone(),
+            }));
+            parts
+        }
     };
     Ok(parts.join(", "))
 }

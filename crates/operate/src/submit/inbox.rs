@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redrive_core::id::{ContentHash, RunId};
 use redrive_core::item::NewItem;
 use redrive_core::status::Control;
-use redrive_engine::admit::{self, Settled};
+use redrive_engine::admit::{self, KnownKeys, Settled};
 use redrive_engine::recipe::Recipe;
 use redrive_pipeline::{SourceKind, title};
 use redrive_store::{Error as StoreError, Submitted};
@@ -80,7 +80,13 @@ pub struct Inbox<'a> {
     targets: BTreeMap<Option<Arc<str>>, RunId>,
     /// What is told of them.
     runs: BTreeMap<RunId, StandingRun>,
+    /// What becomes of keys that are there: whoever contents are kept from replaces none.
+    known_keys: KnownKeys,
 }
+
+/// Why an item is refused whose key is there. Nothing in it depends on the content.
+const KEY_IS_THERE: &str =
+    "has a key that is there already; whoever contents are kept from hands in new keys only";
 
 /// Items of one category, to be submitted together. No key is among them twice with different content: of two versions
 /// the later one holds, so the earlier one has to be there before.
@@ -107,13 +113,18 @@ impl<'a> Inbox<'a> {
     /// The inbox of a pipeline. Nothing is written before an item comes.
     #[must_use]
     pub fn open(floor: &'a Floor, ready: Ready) -> Self {
-        Self { floor, ready, targets: BTreeMap::new(), runs: BTreeMap::new() }
+        let known_keys = match floor.asker.payloads_hidden {
+            true => KnownKeys::Kept,
+            false => KnownKeys::Replaced,
+        };
+        Self { floor, ready, targets: BTreeMap::new(), runs: BTreeMap::new(), known_keys }
     }
 
-    /// The same for one run that is there, whatever category items name.
+    /// The same for one run that is there for these very items, whatever category they name.
     pub(super) fn of_run(floor: &'a Floor, ready: Ready, run: RunId) -> Self {
         let category = ready.request.category.as_deref().map(Arc::from);
-        Self { floor, ready, targets: BTreeMap::from([(category, run)]), runs: BTreeMap::new() }
+        let targets = BTreeMap::from([(category, run)]);
+        Self { floor, ready, targets, runs: BTreeMap::new(), known_keys: KnownKeys::Replaced }
     }
 
     /// Takes items, and says what became of each. Those that cannot be used are refused, the others are taken.
@@ -215,7 +226,8 @@ impl<'a> Inbox<'a> {
             let run = self.target(category).await?;
             refuse_full(self.floor, run, self.ready.pipeline.definition.max_dead).await?;
             tries += 1;
-            match admit::hand_in(&**store, &self.ready.recipe, env, run, &group.items).await {
+            match admit::hand_in(&**store, &self.ready.recipe, env, run, &group.items, self.known_keys).await
+            {
                 Ok(settled) => break (run, settled),
                 // Somebody took it out just now: what comes next goes to another one.
                 Err(StoreError::RunCancelled { .. }) if tries < TRIES => {}
@@ -227,6 +239,12 @@ impl<'a> Inbox<'a> {
             let Some(answer) = answers.get_mut(place) else { continue };
             answer.run = Some(run);
             (answer.id, answer.outcome) = match submitted {
+                Submitted::Known(_) | Submitted::Duplicate(_) | Submitted::Changed(_)
+                    if self.known_keys == KnownKeys::Kept =>
+                {
+                    answer.reason = Some(KEY_IS_THERE.to_owned());
+                    (None, Fate::Refused)
+                }
                 Submitted::Admitted(id) | Submitted::Known(id) if anew.contains(&at) => {
                     (Some(id), Fate::Changed)
                 }

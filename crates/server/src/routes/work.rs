@@ -15,7 +15,8 @@ pub fn routes() -> Vec<Route> {
             claim,
         )
         .body("work_claim")
-        .least(Role::Worker),
+        .least(Role::Worker)
+        .waits(),
         Route::post("/v1/work/heartbeat", "Prolongs a lease.", Shape::Json("lease"), heartbeat)
             .body("work_heartbeat")
             .least(Role::Worker),

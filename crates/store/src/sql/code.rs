@@ -70,7 +70,7 @@ pub fn verdict(code: i64) -> Result<Verdict, Unknown> {
     coded(&Verdict::ALL, code, "verdict")
 }
 
-const OPERATION_KINDS: [OperationKind; 11] = [
+const OPERATION_KINDS: [OperationKind; 14] = [
     OperationKind::Redrive,
     OperationKind::Purge,
     OperationKind::Cancel,
@@ -82,6 +82,9 @@ const OPERATION_KINDS: [OperationKind; 11] = [
     OperationKind::Resume,
     OperationKind::Close,
     OperationKind::Reset,
+    OperationKind::Stop,
+    OperationKind::Kill,
+    OperationKind::Note,
 ];
 const OPERATION_STATES: [OperationState; 4] =
     [OperationState::Open, OperationState::Done, OperationState::Cancelled, OperationState::Frozen];
@@ -101,6 +104,9 @@ pub fn operation_kind_code(kind: OperationKind) -> i64 {
         OperationKind::Resume => 8,
         OperationKind::Close => 9,
         OperationKind::Reset => 10,
+        OperationKind::Stop => 11,
+        OperationKind::Kill => 12,
+        OperationKind::Note => 13,
     }
 }
 

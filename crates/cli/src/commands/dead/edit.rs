@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::EditArgs;
-use crate::commands::work::{Watching, tell_of};
+use crate::commands::work::{Watching, hint_at_work, tell_of};
 use crate::commands::{Answer, Context};
 use crate::exit;
 use crate::output::text::{safe, short};
@@ -74,7 +74,7 @@ async fn finish(context: &Context, floor: &Floor, edited: &Edited, work: bool) -
     }
     match &report {
         Some(report) => drop(tell_of(context, floor, report).await?),
-        None if edited.sent_back => context.hint(&format!("`redrive resume {}` works on it", edited.run)),
+        None if edited.sent_back => hint_at_work(context, floor, edited.run, "it").await?,
         None => {}
     }
     Ok(code)

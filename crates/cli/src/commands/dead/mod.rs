@@ -36,6 +36,7 @@ pub async fn dead(context: &Context, command: DeadCommand) -> Answer {
         }
         DeadCommand::Note { group, words, ack, unack } => {
             let acknowledged = (ack || unack).then_some(ack);
+            let words = (!words.is_empty()).then(|| words.join(" "));
             list::note(context, &group, Note { words, acknowledged }).await
         }
         DeadCommand::Export { filter, output, overwrite } => {
@@ -86,6 +87,12 @@ async fn purge_later(context: &Context, which: Which, all: bool, yes: bool, span
     Selection::said_which(&which, all, "removed")?;
     let floor = context.floor()?;
     let ahead = dead::preview_purge(&floor, &Selection::of(&floor, &which).await?).await?;
+    if ahead.items == 0 {
+        return match context.global.json {
+            true => told(context, &Changed::default(), "removed"),
+            false => set::nothing(context, 0),
+        };
+    }
     let (items, of) = (things(ahead.items, "dead item"), if ahead.items == 1 { "it" } else { "them" });
     context.confirm(&format!("Remove {items} and everything that came from {of} later?"), yes)?;
     let request = Start { all, undo_ms: millis(span), ..Start::of(StartKind::Purge, which) };

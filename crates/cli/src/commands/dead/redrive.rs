@@ -47,7 +47,7 @@ pub(super) async fn at_once(context: &Context, args: &RedriveArgs) -> Answer {
     let done = dead::redrive(&floor, &selection, &request, &Watching::of(context)).await?;
     drop(watch);
     if let Some(canary) = &done.canary {
-        note(&canary_words(canary));
+        note(&canary_words(canary, done.items));
         if !canary.went_on {
             told(context, &done)?;
             return Ok(exit::partial());
@@ -61,7 +61,7 @@ pub(super) async fn at_once(context: &Context, args: &RedriveArgs) -> Answer {
     }
     told(context, &done)?;
     for run in done.live.iter().filter(|_| done.items > 0) {
-        context.hint(&format!("`redrive resume {run}` works on them"));
+        work::hint_at_work(context, &floor, *run, "them").await?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -89,15 +89,21 @@ async fn from(context: &Context, which: &Which, stage: &str, args: &RedriveArgs)
     }
     told(context, &done)?;
     for run in done.live.iter().filter(|_| done.items > 0) {
-        context.hint(&format!("`redrive resume {run}` works on them"));
+        work::hint_at_work(context, &floor, *run, "them").await?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn canary_words(canary: &Canary) -> String {
+/// How the first few went. `items` were sent back by this command: where none was, those that went first were sent back before.
+fn canary_words(canary: &Canary, items: u64) -> String {
     let Canary { sent, passed, went_on } = canary;
     match sent {
         0 => "there is nothing to send back".to_owned(),
+        _ if items == 0 => format!(
+            "nothing is dead that could be sent back; of {} sent back before, {} passed",
+            things(*sent, "item"),
+            count(*passed)
+        ),
         _ if *went_on => format!("{} of {} passed; going on", count(*passed), canaries(*sent)),
         _ => format!("only {} of {} passed; the others stay dead", count(*passed), canaries(*sent)),
     }

@@ -26,9 +26,20 @@ pub async fn freeze(context: &Context, request: &Start) -> Answer {
         json(&started)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let Some(operation) = started.operations.first() else { return Ok(ExitCode::SUCCESS) };
+    let Some(operation) = started.operations.first() else {
+        return nothing(context, started.skipped.unwrap_or(0));
+    };
     context.tell(&frozen(&started, operation))?;
     context.hint(&format!("`redrive dead start {}` has exactly these go again", operation.id));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells that nothing was frozen.
+pub fn nothing(context: &Context, skipped: u64) -> Answer {
+    context.tell(&match skipped {
+        0 => "nothing is dead that this means; no operation was made".to_owned(),
+        n => format!("nothing can be sent back, {} left alone; no operation was made", count(n)),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,7 +11,7 @@ use redrive_core::time::Timestamp;
 use redrive_store::{Applied, Change, Commit, ControlChange, OutputKey, Pause, Result, RunChange, RunRow};
 
 use super::{Desk, Ended, Halt, Sent};
-use crate::{journal, shared, trace};
+use crate::{journal, pause_words, shared, trace};
 
 /// Most items in one commit; what is left goes into the next.
 const COMMIT_LIMIT: usize = 2_000;
@@ -175,12 +175,7 @@ impl Desk {
 fn pauses(halt: &Halt) -> Option<(Control, String)> {
     match halt {
         Halt::Budget(breach) => Some((Control::PausedBudget, breach.to_string())),
-        Halt::DeadLetters { dead, most } => {
-            let why = format!(
-                "{dead} items are dead, and max_dead is {most}: send some back or purge them, then resume the run"
-            );
-            Some((Control::PausedBudget, why))
-        }
+        Halt::DeadLetters { dead, most } => Some((Control::PausedBudget, pause_words::full(*dead, *most))),
         Halt::Quota(reason) => Some((Control::PausedQuota, reason.clone())),
         Halt::Outage(reason) => Some((Control::PausedOutage, reason.clone())),
         Halt::Asked(_) | Halt::Outdated | Halt::Stopping => None,
