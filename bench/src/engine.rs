@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redrive_core::reading::Reading;
-use redrive_engine::admit::{Admission, Batch, Pace, submit};
+use redrive_engine::admit::{Admission, Batch, KnownKeys, Pace, submit};
 use redrive_engine::env::Env;
 use redrive_engine::handler::Handler;
 use redrive_engine::recipe::Recipe;
@@ -109,7 +109,13 @@ impl Bench {
             let piece = source.next_piece()?;
             let done = piece.done;
             let cursor = Cursor { position: piece.position, done, duplicates: 0 };
-            let batch = Batch { run: self.run.id, reading: Reading::FIRST, items: piece.items, cursor };
+            let batch = Batch {
+                run: self.run.id,
+                reading: Reading::FIRST,
+                items: piece.items,
+                cursor,
+                known_keys: KnownKeys::Replaced,
+            };
             submit(&*self.store, &self.recipe, &self.env, batch).await?;
             if done {
                 return Ok(());

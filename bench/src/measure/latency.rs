@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redrive_core::event::ItemReply;
 use redrive_core::reading::Reading;
-use redrive_engine::admit::{Batch, submit};
+use redrive_engine::admit::{Batch, KnownKeys, submit};
 use redrive_engine::handler::{Answer, Handler, Reply, Request};
 use redrive_engine::worker::Stop;
 use redrive_store::Cursor;
@@ -63,7 +63,13 @@ async fn one_by_one(scratch: &Scratch, shape: Shape) -> Result<(Vec<f64>, Vec<f6
         let cursor = Cursor { position: n.to_string(), done: false, duplicates: 0 };
         let (begun, watch) = (nanos(), Watch::start());
         let items = vec![item(n, shape.payload)];
-        let batch = Batch { run: bench.run.id, reading: Reading::FIRST, items, cursor };
+        let batch = Batch {
+            run: bench.run.id,
+            reading: Reading::FIRST,
+            items,
+            cursor,
+            known_keys: KnownKeys::Replaced,
+        };
         submit(&*bench.store, &bench.recipe, &bench.env, batch).await?;
         bench.wake.notify_one();
         durable.push(watch.seconds() * 1e3);

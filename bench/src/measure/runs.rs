@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use redrive_core::id::{RunId, WorkerId};
 use redrive_core::reading::Reading;
 use redrive_core::time::Timestamp;
-use redrive_engine::admit::{Batch, submit};
+use redrive_engine::admit::{Batch, KnownKeys, submit};
 use redrive_engine::env::Env;
 use redrive_engine::handler::{Answer, Handler, Request};
 use redrive_engine::recipe::Recipe;
@@ -111,7 +111,13 @@ async fn fill(path: &Path, runs: usize, shape: Shape, recipe: &Recipe) -> Result
         let row = store.create_run(new, env.clock.now()).await?;
         let items = (0..ITEMS).map(|n| item(run * ITEMS + n, shape.payload)).collect();
         let cursor = Cursor { position: "end".to_owned(), done: true, duplicates: 0 };
-        submit(&*store, recipe, &env, Batch { run: row.id, reading: Reading::FIRST, items, cursor }).await?;
+        submit(
+            &*store,
+            recipe,
+            &env,
+            Batch { run: row.id, reading: Reading::FIRST, items, cursor, known_keys: KnownKeys::Replaced },
+        )
+        .await?;
     }
     Ok(store)
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redrive_operate::bus::Relay;
+use redrive_operate::bus::{Relay, Unrouted};
 use redrive_operate::{Error, Floor};
 use redrive_rabbitmq::Address;
 use tokio::sync::watch;
@@ -56,7 +56,7 @@ impl StandingBy {
         pipelines: &'static [&'static str],
         address: Address,
     ) -> Result<Self, Error> {
-        Relay::open(floor.clone()).await?;
+        Relay::open(floor.clone(), Unrouted::Keep).await?;
         let (told, stop) = watch::channel(false);
         let floor = floor.clone();
         let task = tokio::spawn(async move {
