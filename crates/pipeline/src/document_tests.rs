@@ -378,8 +378,7 @@ fn stages_that_index_have_their_places() {
 
 #[test]
 fn a_stage_that_cannot_be_read_is_not_missed_by_others() {
-    let kinds =
-        "available are http, command, external, event, embed, chat, filter, pass, parse, mail, upsert, publish";
+    let kinds = "available are http, command, external, event, embed, chat, filter, pass, parse, mail, upsert, publish";
     for (word, line, key, near) in [
         ("parse", 10, "parse", "parsse"),
         ("embed", 13, "parse.children.embed", "emebd"),
