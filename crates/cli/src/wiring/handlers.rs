@@ -117,7 +117,7 @@ impl Wiring for Handlers {
             _ => Vec::new(),
         };
         let secrets = Secrets::new(secrets.iter().map(|(_, value)| value.expose()));
-        Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_result(result, item)
+        Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_answer(result, item)
     }
 
     fn query_embedder(&self, def: &ServiceModel) -> Result<Arc<dyn Handler>, String> {
