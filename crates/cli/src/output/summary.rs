@@ -265,7 +265,9 @@ pub fn paused(pause: &PauseView, screen: &Screen) -> String {
 
 /// Why a gate is not open, since when and until when.
 pub fn why(gate: &GateReport, screen: &Screen) -> String {
-    let moments = [("began", &gate.since), ("ends", &gate.until)];
+    // What should have ended goes on until somebody has tried.
+    let until = gate.until.as_ref().filter(|until| !screen.is_past(until));
+    let moments = [("began", gate.since.as_ref()), ("ends", until)];
     let told = moments.iter().filter_map(|(name, at)| Some(format!("{name} {}", screen.when(at.as_ref()?))));
     match told.collect::<Vec<_>>() {
         told if told.is_empty() => gate.why.clone(),

@@ -64,6 +64,11 @@ impl Times {
         }
     }
 
+    /// Whether a moment, as a report writes it, is over.
+    pub fn is_past(&self, written: &str) -> bool {
+        read(written).is_some_and(|at| at < self.now)
+    }
+
     /// The date and time of a moment, as a report writes it, however near it is.
     pub fn say_date(&self, written: &str) -> String {
         match read(written) {

@@ -189,7 +189,7 @@ async fn read_report(
 ) -> Result<RunReport> {
     let (counters, workers) = (store.counters(row.id).await?, store.workers().await?);
     let (next_due, pauses) = (store.next_due(row.id).await?, store.pauses().await?);
-    let unasked = unasked(store, row, plan, &counters, now).await?;
+    let unasked = unasked(store, row, plan, &counters, &pauses, now).await?;
     let unasked = unasked.as_deref();
     let seen = Seen { counters: &counters, workers: &workers, pauses: &pauses, next_due, unasked };
     let report = report(row, plan, thresholds, left, seen, now);
@@ -252,7 +252,7 @@ pub async fn run_reports(
     for (row, plan, thresholds) in runs {
         let next_due = store.next_due(row.id).await?;
         let counters = counters.of(row.id);
-        let unasked = unasked(store, row, plan, counters, now).await?;
+        let unasked = unasked(store, row, plan, counters, &pauses, now).await?;
         let unasked = unasked.as_deref();
         let seen = Seen { counters, workers: &workers, pauses: &pauses, next_due, unasked };
         reports.push(report(row, plan, *thresholds, None, seen, now));
@@ -271,12 +271,13 @@ struct Seen<'a> {
     unasked: Option<&'a str>,
 }
 
-/// The first stage that external workers do where items are due and none is in hand: whoever asked would have one.
+/// The first stage that external workers do where items are due and none is in hand: whoever asked would have one, unless somebody paused it.
 async fn unasked(
     store: &dyn Store,
     row: &RunRow,
     plan: &Plan,
     counters: &[Counter],
+    pauses: &Pauses,
     now: Timestamp,
 ) -> Result<Option<String>> {
     if plan.external().is_empty() || row.finished_at.is_some() || row.control != Control::Go {
@@ -287,8 +288,9 @@ async fn unasked(
         counts(counters, |at| at == no).running == 0
             && dues.iter().any(|due| due.stage == no && due.at <= now)
     };
-    let first = plan.external().iter().find(|no| idle(**no));
-    Ok(first.and_then(|no| plan.stage(*no)).map(|stage| stage.name.clone()))
+    let idle = plan.external().iter().filter(|no| idle(**no)).filter_map(|no| plan.stage(*no));
+    let mut unasked = idle.filter(|stage| pauses.stops(&row.spec.pipeline, &stage.name).is_none());
+    Ok(unasked.next().map(|stage| stage.name.clone()))
 }
 
 fn report(
@@ -316,6 +318,8 @@ fn report(
         left,
     };
     let status = run_status(&standing, thresholds);
+    // What a run was paused for says nothing of how it ended.
+    let has_ended = matches!(status, RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed);
     RunReport {
         run: row.id,
         pipeline: row.spec.pipeline.clone(),
@@ -326,6 +330,7 @@ fn report(
         reason: row
             .reason
             .clone()
+            .filter(|_| !has_ended)
             .or_else(|| unasked.map(|stage| format!("no external worker asks for stage {stage}"))),
         paused: pauses_on(pauses, &row.spec.pipeline),
         awaited: awaited(counters, |_| true),
