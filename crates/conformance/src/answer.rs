@@ -50,6 +50,8 @@ pub(crate) async fn what_is_handed_over_is_kept_and_counted_apart(store: Arc<dyn
     assert_eq!(world.store.due_by_stage(world.run).await.expect("due")[0].last, due);
     assert_eq!(world.store.history(item.seq).await.expect("history").attempts, [], "its attempt is open");
     assert_eq!(awaited(&world).await, 1);
+    let next = world.store.next_due(world.run).await.expect("next due");
+    assert_eq!((next.any_fresh, next.retry), (false, None), "what waits for an answer is no retry");
     world.advance(Duration::from_secs(2));
     let answered = world.happen(&kept, answer()).await;
     assert_eq!((answered.stage, &answered.handed, answered.attempt), (STORE, &None, 0));

@@ -158,23 +158,26 @@ pub(crate) async fn the_newest_of_a_history_comes_in_pages(store: Arc<dyn Store>
 
 pub(crate) async fn next_due_of_a_run_is_its_earliest(store: Arc<dyn Store>) {
     let mut world = World::new(store).await;
-    assert_eq!(world.store.next_due(world.run).await, Ok(NextDue { at: None, any_fresh: false }));
+    assert_eq!(world.store.next_due(world.run).await, Ok(NextDue::default()));
     world.admit(&["a", "b"]).await;
-    assert_eq!(world.store.next_due(world.run).await, Ok(NextDue { at: Some(START), any_fresh: true }));
+    assert_eq!(
+        world.store.next_due(world.run).await,
+        Ok(NextDue { at: Some(START), any_fresh: true, retry: None })
+    );
     let held = world.claim(SPLIT, 2).await;
-    assert_eq!(world.store.next_due(world.run).await, Ok(NextDue { at: None, any_fresh: false }));
+    assert_eq!(world.store.next_due(world.run).await, Ok(NextDue::default()));
     let later = world.happen(&held[0].item, failed(Class::Retryable, "oops")).await;
     let redrive_core::item::State::Waiting { due, .. } = later.state else { panic!("it waits") };
     assert_eq!(
         world.store.next_due(world.run).await,
-        Ok(NextDue { at: Some(due), any_fresh: false }),
+        Ok(NextDue { at: Some(due), any_fresh: false, retry: Some(due) }),
         "only a retry is left"
     );
     world.advance(Duration::from_millis(10));
     let passed_on = world.happen(&held[1].item, passed()).await;
     assert_eq!(
         world.store.next_due(world.run).await,
-        Ok(NextDue { at: Some(world.now), any_fresh: true }),
+        Ok(NextDue { at: Some(world.now), any_fresh: true, retry: Some(due) }),
         "at any stage"
     );
     let of = |stage, at, last| StageDue { stage, at, last };
@@ -194,7 +197,7 @@ pub(crate) async fn next_due_of_a_run_is_its_earliest(store: Arc<dyn Store>) {
     assert_ne!(each[0].at, each[0].last);
     let other = world.store.create_run(new_run("other"), START).await.expect("run").id;
     assert_eq!(world.store.due_by_stage(other).await, Ok(Vec::new()));
-    assert_eq!(world.store.next_due(other).await, Ok(NextDue { at: None, any_fresh: false }));
+    assert_eq!(world.store.next_due(other).await, Ok(NextDue::default()));
 }
 
 pub(crate) async fn counters_of_many_runs_are_those_of_each(store: Arc<dyn Store>) {

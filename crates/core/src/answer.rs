@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::attempt::AttemptRecord;
 use crate::id::{ItemId, StageNo, WorkerId};
 use crate::item::{Item, State};
 use crate::time::Timestamp;
@@ -98,6 +99,19 @@ impl AnswerToken {
             | State::Dead { .. } => false,
         };
         open && *self == Self::of(item)
+    }
+}
+
+impl AnswerToken {
+    /// Whether the attempt that it names was ever begun, as far as that shows on the item and on the attempts of it that ended.
+    #[must_use]
+    pub fn was_given(&self, item: &Item, ended: &[AttemptRecord]) -> bool {
+        let now = Self::of(item);
+        let is_of_this_stay = (self.stage, self.generation) == (now.stage, now.generation);
+        (is_of_this_stay && (1..=now.attempt).contains(&self.attempt))
+            || ended.iter().any(|one| {
+                (one.stage, one.generation, one.attempt) == (self.stage, self.generation, self.attempt)
+            })
     }
 }
 

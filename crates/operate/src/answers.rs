@@ -58,7 +58,7 @@ pub enum Fate {
     /// Its item changed all the time, so that it could not be written. Nothing was changed, and the answer is awaited as
     /// before: it has to be brought again.
     Busy,
-    /// There is no item that the token names. Nothing was changed.
+    /// There is no item that the token names, or it never was in the attempt. Nothing was changed.
     Unknown,
     /// It is no answer that could be taken. Nothing was changed.
     Wrong,
@@ -249,6 +249,10 @@ async fn read(floor: &Floor, runs: &Runs<'_>, answer: &Brought) -> Result<Read> 
         return view(Fate::Unknown, None, format!("item {} does not exist, or was purged", token.item));
     };
     if !token.is_open(&item) {
+        let ended = floor.store.history(item.seq).await?.attempts;
+        if !token.was_given(&item, &ended) {
+            return view(Fate::Unknown, Some(item.id), never(&token));
+        }
         return view(Fate::Late, Some(item.id), late(&token, &item));
     }
     let known = runs.known(item.run).await?;
@@ -294,6 +298,11 @@ fn work(item: &Item, stage: &str, payload: &Payload) -> String {
 pub(crate) async fn find(floor: &Floor, id: ItemId) -> Result<Option<Item>> {
     let filter = ItemFilter { ids: Some((id, id)), ..ItemFilter::default() };
     Ok(floor.store.items(ItemQuery { filter, after: None, limit: 1 }).await?.into_iter().next())
+}
+
+fn never(token: &AnswerToken) -> String {
+    let StageNo(stage) = token.stage;
+    format!("item {} was never in attempt {} at stage #{stage} by that token", token.item, token.attempt)
 }
 
 fn late(token: &AnswerToken, item: &Item) -> String {

@@ -35,6 +35,8 @@ struct File {
     since: Option<String>,
     /// What is wrong with the version that is there now.
     problem: Option<Error>,
+    /// Why a standing run cannot take over the version that is in force; the outer `None`: nobody has compared them.
+    conflict: Option<Option<Error>>,
 }
 
 /// What tells one version of a file from another without reading it.
@@ -42,6 +44,13 @@ struct File {
 struct Seen {
     modified: Option<SystemTime>,
     bytes: u64,
+}
+
+impl File {
+    /// What keeps the file from being gone by as it is.
+    fn trouble(&self) -> Option<&Error> {
+        self.problem.as_ref().or(self.conflict.as_ref().and_then(Option::as_ref))
+    }
 }
 
 /// A file of which no version was right, with the first thing that is wrong with it.
@@ -83,7 +92,7 @@ pub struct PipelineView {
     pub since: Option<String>,
     /// How its schedule stands; `null` where it has none.
     pub schedule: Option<ScheduleView>,
-    /// What is wrong with the version that is in the file now; `null` where that is in force.
+    /// What is wrong with the version that is in the file now, or why its standing run cannot take it over; `null` where that is in force.
     pub problem: Option<Error>,
     /// What somebody paused of it.
     pub paused: Vec<PauseView>,
@@ -147,8 +156,13 @@ impl Catalog {
                 }
             };
             let read = read.and_then(|pipeline| unique(&files, &path, pipeline));
-            let file =
-                files.entry(path.clone()).or_insert(File { seen, good: None, since: None, problem: None });
+            let file = files.entry(path.clone()).or_insert(File {
+                seen,
+                good: None,
+                since: None,
+                problem: None,
+                conflict: None,
+            });
             file.seen = seen;
             let was_wrong = file.problem.take().is_some();
             match read {
@@ -190,10 +204,23 @@ impl Catalog {
         self.lock().values().filter_map(|file| file.good.clone()).collect()
     }
 
-    /// Whether something is wrong with a file of the folder.
+    /// Whether something is wrong with a file of the folder, or a standing run cannot take it over.
     #[must_use]
     pub fn has_problems(&self) -> bool {
-        self.lock().values().any(|file| file.problem.is_some())
+        self.lock().values().any(|file| file.trouble().is_some())
+    }
+
+    /// Notes whether the standing runs of a pipeline in force can take it over; tells of it where that has changed.
+    pub(crate) fn set_conflict(&self, pipeline: &Pipeline, problem: Option<Error>) -> Option<Reloaded> {
+        let mut files = self.lock();
+        let same = |file: &File| file.good.as_ref().is_some_and(|good| **good == *pipeline);
+        let (path, file) = files.iter_mut().find(|(_, file)| same(file))?;
+        if file.conflict.as_ref() == Some(&problem) {
+            return None;
+        }
+        let before = file.conflict.replace(problem.clone());
+        let was_wrong = before.flatten().is_some();
+        Some(Reloaded { file: path.clone(), problem, was_wrong })
     }
 
     /// Lists the files of the folder; how their schedules stand is in the store.
@@ -211,7 +238,7 @@ impl Catalog {
                     .unwrap_or_default(),
                 since: file.since.clone(),
                 schedule: None,
-                problem: file.problem.clone(),
+                problem: file.trouble().cloned(),
                 paused: Vec::new(),
             }
         };

@@ -42,6 +42,7 @@ pub mod audit;
 pub mod bus;
 pub mod care;
 pub mod catalog;
+pub mod conflicts;
 pub mod dead;
 mod error;
 pub mod external;

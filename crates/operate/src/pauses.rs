@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error, Result};
 use crate::pipelines::definition_of;
-use crate::{Floor, Role};
+use crate::{Floor, Role, conflicts};
 
 /// Runs that are looked at for the names of pipelines.
 const RUNS: usize = 1_000;
@@ -45,6 +45,8 @@ pub struct PipelineStanding {
     pub unfinished: u64,
     /// What is paused of it.
     pub paused: Vec<PauseView>,
+    /// Why its standing run cannot take over what a daemon has in its folder; `null` where nothing is wrong.
+    pub problem: Option<String>,
 }
 
 /// Lists the pipelines that have unfinished runs, and those of which something is paused.
@@ -70,9 +72,11 @@ pub async fn list(floor: &Floor) -> Result<PipelineStandings> {
             runs.insert(row.pipeline.clone(), (0, stages));
         }
     }
+    let mut problems = conflicts::known(floor).await?;
     let pipelines = runs.into_iter().map(|(name, (unfinished, stages))| {
         let paused = pauses_on(&pauses, &name);
-        PipelineStanding { name, stages, unfinished, paused }
+        let problem = problems.remove(&name);
+        PipelineStanding { name, stages, unfinished, paused, problem }
     });
     Ok(PipelineStandings { pipelines: pipelines.collect() })
 }

@@ -11,7 +11,7 @@ use redrive_engine::worker::Stop;
 use redrive_operate::catalog::{Catalog, Reloaded};
 use redrive_operate::operations::Carrier;
 use redrive_operate::work::{self, Notice, Observer, Serve, Served, UnderWay};
-use redrive_operate::{Error, Floor, Result, retry_job};
+use redrive_operate::{Error, Floor, Result, conflicts, retry_job};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -234,6 +234,7 @@ impl Daemon {
 /// Looks at the folder of pipelines again and again.
 async fn reload(app: Arc<App>) {
     let mut draining = app.draining.clone();
+    let mut compared = None;
     while !*draining.borrow() {
         tokio::select! {
             () = app.floor.env.clock.sleep(limits::RELOAD_EVERY) => {}
@@ -242,11 +243,33 @@ async fn reload(app: Arc<App>) {
         let looking = app.clone();
         let looked = tokio::task::spawn_blocking(move || looking.catalog.look(&looking.floor)).await;
         match looked {
-            Ok(Ok(files)) => files.iter().for_each(told),
+            Ok(Ok(files)) => {
+                if !files.is_empty() {
+                    compared = None;
+                    // What happens once a file is said to be in force is told to whoever it names.
+                    teller::look(&app).await;
+                }
+                files.iter().for_each(told);
+                compare(&app, &mut compared).await;
+            }
             Ok(Err(error)) => {
                 tracing::warn!(target: "redrive::serve", %error, "pipelines cannot be looked at")
             }
             Err(error) => tracing::error!(target: "redrive::serve", %error, "looking at pipelines broke off"),
+        }
+    }
+}
+
+/// Compares files with the runs that have to take them over, where something was written since.
+async fn compare(app: &App, compared: &mut Option<u64>) {
+    let Ok(stamp) = app.floor.store.stamp().await else { return };
+    if compared.replace(stamp) == Some(stamp) {
+        return;
+    }
+    match conflicts::look(&app.floor, &app.catalog).await {
+        Ok(files) => files.iter().for_each(told),
+        Err(error) => {
+            tracing::warn!(target: "redrive::serve", %error, "pipelines cannot be compared with their runs")
         }
     }
 }

@@ -22,18 +22,23 @@ pub async fn watch(app: Arc<App>) {
             Some(seen) == stamp && uptime.saturating_sub(at) < limits::TELL_AT_LEAST_EVERY
         });
         if !rests {
-            match notices::look(&app.floor, &app.catalog).await {
-                Ok(all) => all.iter().for_each(told),
-                Err(error) => {
-                    tracing::warn!(target: "redrive::serve", %error, "what is to be told cannot be looked for");
-                }
-            }
+            look(&app).await;
             // What is written meanwhile, here or elsewhere, is a reason for the next look.
             looked = stamp.map(|stamp| (stamp, uptime));
         }
         tokio::select! {
             () = app.floor.env.clock.sleep(limits::TELL_EVERY) => {}
             _ = draining.changed() => {}
+        }
+    }
+}
+
+/// Looks once.
+pub async fn look(app: &App) {
+    match notices::look(&app.floor, &app.catalog).await {
+        Ok(all) => all.iter().for_each(told),
+        Err(error) => {
+            tracing::warn!(target: "redrive::serve", %error, "what is to be told cannot be looked for");
         }
     }
 }

@@ -189,6 +189,15 @@ impl Decoder {
         }
     }
 
+    /// Reads a result that somebody brings who can be told what is wrong with it, so that an error has to be one as well.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read_answer(&self, result: &RawValue, item: &Input) -> Result<ItemReply, String> {
+        Entry::read(result).map_or(Ok(()), |entry| entry.check_error())?;
+        self.read_result(result, item)
+    }
+
     /// The failure that an `error` names.
     #[must_use]
     pub fn read_error(&self, error: &RawValue) -> Failure {

@@ -162,6 +162,8 @@ pub struct NextDue {
     pub at: Option<Timestamp>,
     /// Whether any waiting item was never tried.
     pub any_fresh: bool,
+    /// When the next of those is that were tried before and wait for no answer; `None` when there is none.
+    pub retry: Option<Timestamp>,
 }
 
 /// When something of one stage of a run is due.

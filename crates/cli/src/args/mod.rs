@@ -176,6 +176,9 @@ pub enum Command {
     Pause {
         /// The run
         run: RunId,
+        /// Why, for those who will wonder
+        #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
+        why: String,
     },
     /// Take a run out for good: nothing new begins, everything unfinished is cancelled
     Cancel {

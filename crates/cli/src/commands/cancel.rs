@@ -28,9 +28,9 @@ pub async fn cancel(context: &Context, run: RunId, yes: bool) -> Answer {
 }
 
 /// Stops a run for now.
-pub async fn pause(context: &Context, run: RunId) -> Answer {
+pub async fn pause(context: &Context, run: RunId, why: &str) -> Answer {
     let floor = context.floor()?;
-    work::tell_of(context, &floor, &runs::pause(&floor, run).await?).await?;
+    work::tell_of(context, &floor, &runs::pause(&floor, run, why).await?).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -100,7 +100,7 @@ async fn asked(context: &Context, command: Command) -> Answer {
         Command::Top(args) => top::top(context, args).await,
         Command::Results(args) => results::results(context, args).await,
         Command::Resume(args) => run::resume(context, args).await,
-        Command::Pause { run } => cancel::pause(context, run).await,
+        Command::Pause { run, why } => cancel::pause(context, run, &why).await,
         Command::Cancel { run, yes } => cancel::cancel(context, run, yes).await,
         Command::Kill { item, run, why } => cancel::kill(context, ItemName { item, run }, &why).await,
         Command::Retry(args) => again::retry(context, args).await,

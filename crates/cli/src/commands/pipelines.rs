@@ -58,11 +58,16 @@ fn words(list: &PipelineStandings, screen: &Screen) -> String {
     }
     let lines = list.pipelines.iter().flat_map(|pipeline| &pipeline.paused);
     let lines = lines.map(|pause: &PauseView| format!("\n{}", safe(&paused(pause, screen))));
-    table.on(screen) + &lines.collect::<String>()
+    let problems = list.pipelines.iter().filter_map(|one| Some((&one.name, one.problem.as_ref()?)));
+    let problems = problems.map(|(name, why)| format!("\n{name} takes nothing: {}", safe(why)));
+    table.on(screen) + &lines.chain(problems).collect::<String>()
 }
 
 /// Whether a pipeline goes on, as a whole or in parts.
 fn state(pipeline: &PipelineStanding) -> Cell {
+    if pipeline.problem.is_some() {
+        return Cell::state("refused");
+    }
     match (&pipeline.paused[..], pipeline.paused.iter().any(|pause| pause.stage.is_none())) {
         ([], _) => Cell::state("goes on"),
         (_, true) => Cell::state("paused"),
@@ -93,6 +98,7 @@ mod tests {
             stages: ["parse", "summarise-with-a-model", "store"].map(str::to_owned).to_vec(),
             unfinished: 12,
             paused,
+            problem: None,
         };
         let pipelines = vec![
             one("invoices", Vec::new()),

@@ -4,7 +4,7 @@ mod watch;
 
 use std::process::ExitCode;
 
-use redrive_core::status::Counts;
+use redrive_core::status::{Counts, RunStatus};
 use redrive_engine::report::{PauseView, RunReport, VerdictCounts};
 use redrive_operate::runs::{self, RunList};
 
@@ -14,6 +14,7 @@ use crate::output::screen::Screen;
 use crate::output::summary::{counted, named, paused, took};
 use crate::output::table::{Cell, Column, Table};
 use crate::output::text::{count, safe, things};
+use crate::output::tone::Tone;
 use crate::output::{json, lines};
 
 /// Lists runs, newest first, once or as they change.
@@ -68,6 +69,28 @@ fn listing(reports: &[RunReport], screen: &Screen) -> String {
     Listing { reports, counts: taken_together }.table(screen).on(screen)
 }
 
+/// How a run stands, and whether nobody works on what is due.
+fn standing(report: &RunReport, screen: &Screen) -> Cell {
+    let status = report.status;
+    let says_nothing_of_it = matches!(status, RunStatus::Open | RunStatus::PartiallyCompleted);
+    let is_due = report.next_due.as_ref().is_some_and(|due| screen.is_past(due));
+    let goes = report.finished_at.is_none() && report.paused.is_empty();
+    match says_nothing_of_it && is_due && goes && report.workers.is_empty() {
+        true => Cell::toned(format!("{status}, nobody at it"), Tone::Wait),
+        false => Cell::state(status.to_string()),
+    }
+}
+
+/// A count that is shown where a run has any of it.
+type More = (&'static str, fn(&RunReport) -> u64);
+
+/// What is not among a run's own items by state: answers that are awaited, and parts of items that are dead.
+const MORE: [More; 2] = [("awaited", |report| report.awaited), ("dead parts", dead_parts)];
+
+fn dead_parts(report: &RunReport) -> u64 {
+    report.dead.by_reason.values().sum::<u64>().saturating_sub(report.counts.dead)
+}
+
 /// A table whose counts add up: states that no run has items in are left out, and so are categories and priorities that
 /// none has.
 struct Listing<'a> {
@@ -109,6 +132,9 @@ impl<'a> Listing<'a> {
         columns.extend(categories.then_some(Column::text("category").least(8).rank(4)));
         columns.extend(priorities.then_some(Column::number("priority").rank(5)));
         columns.extend(states.iter().copied().map(|name| Column::number(name).rank(COUNTS)));
+        let more: Vec<More> =
+            MORE.into_iter().filter(|(_, n)| self.reports.iter().any(|report| n(report) > 0)).collect();
+        columns.extend(more.iter().map(|(name, _)| Column::number(name).rank(COUNTS)));
         let judged = self.reports.iter().any(|report| report.verdicts.any());
         columns.extend(
             VerdictCounts::default()
@@ -124,15 +150,13 @@ impl<'a> Listing<'a> {
         ]);
         let mut table = Table::new(columns);
         for report in self.reports {
-            let mut cells: Vec<Cell> = vec![
-                report.run.to_string().into(),
-                report.pipeline.clone().into(),
-                Cell::state(report.status.to_string()),
-            ];
+            let mut cells: Vec<Cell> =
+                vec![report.run.to_string().into(), report.pipeline.clone().into(), standing(report, screen)];
             cells.extend(categories.then(|| report.category.clone().unwrap_or_default().into()));
             cells.extend(priorities.then(|| report.priority.to_string().into()));
             let counts = (self.counts)(&report.counts).into_iter().filter(|(name, _)| states.contains(name));
             cells.extend(counts.map(|(name, n)| counted(name, n)));
+            cells.extend(more.iter().map(|(name, n)| counted(name, n(report))));
             let verdicts = report.verdicts.named().into_iter().filter(|_| judged);
             cells.extend(verdicts.map(|(name, n)| counted(name, n)));
             cells.extend([
@@ -149,10 +173,24 @@ impl<'a> Listing<'a> {
 #[cfg(test)]
 mod tests {
     use redrive_core::id::RunId;
-    use redrive_core::status::RunStatus;
 
     use super::*;
     use crate::output::sample::{self, at_widths, moment};
+
+    #[test]
+    fn a_run_that_nobody_works_on_and_parts_that_died_are_told() {
+        let mut open = sample::run();
+        (open.status, open.workers) = (RunStatus::Open, Vec::new());
+        let told = |report: &RunReport| listing(std::slice::from_ref(report), &Screen::sample(Some(200)));
+        assert!(!told(&open).contains("nobody"), "nothing is due");
+        open.next_due = Some(moment(-4_000).to_string());
+        assert!(told(&open).contains("open, nobody at it"), "{}", told(&open));
+        open.workers = vec!["pid 1".to_owned()];
+        assert!(!told(&open).contains("nobody"), "{}", told(&open));
+        open.dead.by_reason.insert("final", open.counts.dead + 1);
+        open.awaited = 7;
+        assert!(told(&open).contains("DEAD PARTS") && told(&open).contains("AWAITED"), "{}", told(&open));
+    }
 
     #[test]
     fn runs_fit_their_screen() {

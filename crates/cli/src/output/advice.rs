@@ -55,6 +55,9 @@ pub fn next(report: &RunReport, shut: &[GateReport]) -> Option<String> {
                 names.join(", ")
             ))
         }
+        RunStatus::PartiallyCompleted if awaits_only(report) => Some(format!(
+            "`redrive stuck {run} --older-than 1s` lists what answers are awaited for; `redrive resume {run}` waits for them"
+        )),
         RunStatus::PartiallyCompleted if report.next_retry.is_none() => {
             Some(format!("what waits is due: `redrive resume {run}` works on it"))
         }
@@ -110,6 +113,11 @@ pub fn asked_for(stage: &str) -> String {
     )
 }
 
+/// Whether nothing is left but answers that somebody else gives.
+fn awaits_only(report: &RunReport) -> bool {
+    report.awaited > 0 && report.next_retry.is_none() && report.counts.waiting <= report.awaited
+}
+
 fn at_work(workers: &[String]) -> String {
     format!("{} {} at work", workers.join(", "), if workers.len() > 1 { "are" } else { "is" })
 }
@@ -129,6 +137,17 @@ mod tests {
     fn one_is_at_work_and_several_are() {
         assert_eq!(at_work(&["pid 1".to_owned()]), "pid 1 is at work");
         assert_eq!(at_work(&["pid 1".to_owned(), "pid 2".to_owned()]), "pid 1, pid 2 are at work");
+    }
+
+    #[test]
+    fn an_answer_that_is_awaited_is_called_no_retry() {
+        let mut report = RunReport { status: RunStatus::PartiallyCompleted, ..crate::output::sample::run() };
+        (report.counts.waiting, report.awaited) = (1, 1);
+        let told = next(&report, &[]).expect("there is something to do");
+        assert!(told.contains("answers") && told.contains("redrive stuck"), "{told}");
+        assert!(!told.contains("retries") && !told.contains("due"), "{told}");
+        report.next_retry = Some("2026-11-17T10:00:00.000Z".to_owned());
+        assert!(next(&report, &[]).is_some_and(|told| told.contains("retries are due later")));
     }
 
     #[test]

@@ -94,6 +94,7 @@ pub fn run() -> RunReport {
         paused: Vec::new(),
         counts,
         awaited: 0,
+        awaited_until: None,
         verdicts: VerdictCounts::default(),
         attempts: Attempts { total: 6_428, failures: 403, throttles: 88, crashes: 1 },
         usage: Some(spent),

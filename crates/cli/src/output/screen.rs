@@ -118,6 +118,16 @@ impl Screen {
         if told == "now" || told.starts_with("in ") { told } else { format!("at {told}") }
     }
 
+    /// Whether a moment, as a report writes it, is over.
+    pub fn is_past(&self, written: &str) -> bool {
+        self.times.is_past(written)
+    }
+
+    /// The date and time of a moment, as a report writes it.
+    pub fn date(&self, written: &str) -> String {
+        self.times.say_date(written)
+    }
+
     /// A moment at which something happened, as a report writes it, in words.
     pub fn happened(&self, written: &str) -> String {
         self.times.say_happened(written)

@@ -48,15 +48,18 @@ pub fn run(report: &RunReport, shut: &[GateReport], screen: &Screen) -> String {
     let words: Vec<String> = shown.map(|(name, n)| in_state(name, *n, screen)).collect();
     text.push_str(&format!("  {}\n", words.join(", ")));
     if report.awaited > 0 {
-        let (items, wait) = if report.awaited == 1 { ("item", "waits") } else { ("items", "wait") };
-        text.push_str(&format!("  answers: {} {items} {wait} for one\n", count(report.awaited)));
+        text.push_str(&format!("  {}\n", awaited(report, screen)));
     }
     if report.verdicts.any() {
         text.push_str(&format!("  verdicts: {}\n", verdicts(&report.verdicts, screen)));
     }
     let attempts = &report.attempts;
+    let open = match report.awaited {
+        0 => String::new(),
+        open => format!(" that ended and {} whose answer is awaited", count(open)),
+    };
     text.push_str(&format!(
-        "  {}: {} failed, {} throttled, {} crashed; {}\n",
+        "  {}{open}: {} failed, {} throttled, {} crashed; {}\n",
         things(attempts.total, "attempt"),
         count(attempts.failures),
         count(attempts.throttles),
@@ -90,6 +93,14 @@ pub fn run(report: &RunReport, shut: &[GateReport], screen: &Screen) -> String {
         text.push_str(&stages(report, screen));
     }
     text.trim_end().to_owned()
+}
+
+/// How many answers are awaited, and until when.
+fn awaited(report: &RunReport, screen: &Screen) -> String {
+    let are = if report.awaited == 1 { "is" } else { "are" };
+    let until = report.awaited_until.as_ref();
+    let until = until.map(|until| format!(", until {} at the latest", screen.date(until)));
+    format!("{} {are} awaited{}", things(report.awaited, "answer"), until.unwrap_or_default())
 }
 
 /// Whether it is done with what it was asked for, and that was a part of its source.
@@ -254,7 +265,9 @@ pub fn paused(pause: &PauseView, screen: &Screen) -> String {
 
 /// Why a gate is not open, since when and until when.
 pub fn why(gate: &GateReport, screen: &Screen) -> String {
-    let moments = [("began", &gate.since), ("ends", &gate.until)];
+    // What should have ended goes on until somebody has tried.
+    let until = gate.until.as_ref().filter(|until| !screen.is_past(until));
+    let moments = [("began", gate.since.as_ref()), ("ends", until)];
     let told = moments.iter().filter_map(|(name, at)| Some(format!("{name} {}", screen.when(at.as_ref()?))));
     match told.collect::<Vec<_>>() {
         told if told.is_empty() => gate.why.clone(),

@@ -64,6 +64,19 @@ impl Times {
         }
     }
 
+    /// Whether a moment, as a report writes it, is over.
+    pub fn is_past(&self, written: &str) -> bool {
+        read(written).is_some_and(|at| at < self.now)
+    }
+
+    /// The date and time of a moment, as a report writes it, however near it is.
+    pub fn say_date(&self, written: &str) -> String {
+        match read(written) {
+            Some(at) if !self.utc => self.date(at),
+            _ => written.to_owned(),
+        }
+    }
+
     /// The local date and time of a moment, to the minute.
     pub fn date(&self, at: Timestamp) -> String {
         let Ok(moment) = jiff::Timestamp::from_millisecond(at.0) else { return at.to_string() };

@@ -120,7 +120,7 @@ impl Wiring for Handlers {
         if matches!(stage.kind, StageKind::Chat { json: false, .. } | StageKind::Mail { .. }) {
             is_text(result)?;
         }
-        Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_result(result, item)
+        Decoder { secrets, output, verdict: stage.verdict.clone(), defer: None }.read_answer(result, item)
     }
 
     fn query_embedder(&self, def: &ServiceModel) -> Result<Arc<dyn Handler>, String> {

@@ -76,7 +76,7 @@ fn there(url: &str) -> Result<PathBuf, Error> {
     if is_missing(&path) {
         return Err(Error::wrong(format!("there is no store at {}", path.display()))
             .code(Code::StoreNotFound)
-            .hint("`redrive run PIPELINE.toml` and `redrive submit PIPELINE.toml` make one, and so does `redrive index DIR`; or name another with --store sqlite:PATH"));
+            .hint("`redrive run PIPELINE.toml` and `redrive submit PIPELINE.toml` make one, and so do `redrive index DIR` and `redrive mail ARCHIVE`; or name another with --store sqlite:PATH"));
     }
     Ok(path)
 }

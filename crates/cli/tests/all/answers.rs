@@ -82,7 +82,7 @@ fn an_answer_that_comes_later_is_kept_and_a_second_one_changes_nothing() {
     let rows = daemon.get("/v1/runs/r1/items").expect(200).json();
     assert_eq!(rows["items"][0]["awaited"]["token"], item.token.as_str());
     let shown = place.run(&["show", "r1"]).expect(0).stdout;
-    assert!(shown.contains("1 item waits for one"), "{shown}");
+    assert!(shown.contains("1 answer is awaited, until "), "{shown}");
     // What is no answer changes nothing.
     let at = format!("/v1/answers/{}", item.token);
     for wrong in [
@@ -91,12 +91,21 @@ fn an_answer_that_comes_later_is_kept_and_a_second_one_changes_nothing() {
         json!({"deferred": {}}),
         json!({"id": "other", "output": 1}),
         json!([1]),
+        json!({"error": {"class": "bogus", "message": "x"}}),
+        json!({"error": {"class": "crash"}}),
+        json!({"error": {"message": 1}}),
+        json!({"error": {"retry_after_ms": "soon"}}),
+        json!({"error": 7}),
     ] {
         daemon.post(&at, &wrong).expect(400);
     }
     daemon.post("/v1/answers/nonsense", &json!({"output": 1})).expect(404);
     let other = format!("{}.0.0.1", "0".repeat(32));
     daemon.post(&format!("/v1/answers/{other}"), &json!({"output": 1})).expect(404);
+    // Nor does an answer for an attempt that never was.
+    for never in ["0.0.2", "0.0.0", "0.1.1", "1.0.1"] {
+        daemon.post(&format!("/v1/answers/{}.{never}", item.item), &json!({"output": 1})).expect(404);
+    }
     assert_eq!(count(&until_awaited(&daemon, 1)["attempts"]["total"]), 0);
     let taken = answer(&daemon, &item);
     assert_eq!((&taken["fate"], &taken["item"]), (&json!("taken"), &json!(item.item)));
@@ -367,6 +376,17 @@ fn a_run_waits_for_answers_as_it_waits_for_retries() {
     let place = Place::with(&crate::support::one_stage(&stage), "{\"id\": \"a\"}\n");
     let report = place.run(&["run", "p.toml", "--max-wait", "1s", "--json"]).expect(3).json();
     assert_eq!((&report["status"], count(&report["awaited"])), (&json!("partially_completed"), 1));
+    // An answer is called no retry.
+    let said = place.run(&["run", "p.toml", "--max-wait", "1s"]).expect(3);
+    let told = format!("{}{}{}", said.stdout, said.stderr, place.run(&["show", "r1"]).expect(0).stdout);
+    for words in [
+        "1 answer is awaited, until ",
+        "0 attempts that ended and 1 whose answer is awaited",
+        "redrive stuck r1",
+    ] {
+        assert!(told.contains(words), "{words}\n{told}");
+    }
+    assert!(!told.contains("retry due") && !told.contains("retries"), "{told}");
     let waits = place.start(&["run", "p.toml", "--json"]);
     let daemon = Daemon::start(&place, &["--no-work"]);
     let item = only_item(&server);

@@ -1,6 +1,8 @@
 //! `redrive mail`: archives become threads with summaries, whatever happens on the way.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use redrive_mail::corpus::{Corpus, Options, gzip, make};
@@ -256,6 +258,59 @@ fn a_model_is_asked_once_for_each_thread_and_again_only_for_one_that_grew() {
     place.write("list.mbox", archive() + &message("c2", &["c1"], "Re: Lonely otter", 9, "I saw it, too."));
     mail(&place, &with, 0);
     assert_eq!(rehearsal.count("calls"), 4);
+}
+
+#[test]
+fn archives_and_messages_whose_names_are_not_utf_8_are_taken_in() {
+    let place = Place::new();
+    let named = |name: &[u8]| place.path("mail").join(OsStr::from_bytes(name));
+    std::fs::create_dir_all(named(b"m\xe4d/new")).expect("made");
+    let letter = |id: &str| message(id, &[], "Letter", 3, "A letter with an odd name.");
+    let bare = |id: &str| letter(id).split_once('\n').expect("a first line").1.to_owned();
+    for (name, content) in [
+        (&b"m\xe4d/new/bad\xff"[..], bare("m1")),
+        (b"m\xe4d/new/good", bare("m2")),
+        (b"e\xff.eml", bare("e1")),
+        (b"l\xe9tter.mbox", letter("x1") + &letter("x2")),
+    ] {
+        std::fs::write(named(name), content).expect("written");
+    }
+    let report = mail(&place, &["mail"], 0);
+    assert_eq!((count(&report["mail"]["found"]["archives"]), count(&report["mail"]["taken_in"])), (3, 5));
+    let view = place.json(&["thread", "x1"]);
+    assert!(text(&view["tree"][0]["archive"]).ends_with("mail/l\\xe9tter.mbox"), "{view:#}");
+    // They are known again, and what comes anew is taken in.
+    std::fs::write(named(b"m\xe4d/new/worse\xfe"), bare("m3")).expect("written");
+    let report = mail(&place, &["mail"], 0);
+    assert_eq!((count(&report["mail"]["found"]["unchanged"]), count(&report["mail"]["taken_in"])), (2, 1));
+    place.check();
+}
+
+#[test]
+fn what_lies_too_deep_to_be_looked_for_is_told() {
+    let place = Place::new();
+    let deep = place.path("mail/1/2/3/4/5/6/7/8/9");
+    std::fs::create_dir_all(&deep).expect("made");
+    place.write("mail/list.mbox", archive());
+    let report = mail(&place, &["mail"], 0);
+    let told = array(&report["mail"]["found"]["unreadable"]);
+    assert_eq!(told.len(), 1, "{report:#}");
+    assert_eq!(told[0][0], deep.canonicalize().expect("there").display().to_string());
+}
+
+#[test]
+fn threads_whose_model_is_away_are_told_with_their_run() {
+    let place = Place::new();
+    place.write("list.mbox", archive());
+    let url = "http://127.0.0.1:9/v1";
+    let with = ["mail", "list.mbox", "--chat", url, "--chat-model", "m", "--max-wait", "1s"];
+    let said = place.run(&with).expect(3);
+    let told = format!("{}{}", said.stdout, said.stderr);
+    for words in
+        ["0 summarised, 3 waiting", "run r2 of the threads: partially_completed", "`redrive failures r2`"]
+    {
+        assert!(told.contains(words), "{words}\n{told}");
+    }
 }
 
 #[test]

@@ -259,8 +259,11 @@ fn a_run_is_paused_resumed_and_cancelled() {
     let started = place.start(&["run", "p.toml", "--json"]);
     server.until_open(4);
     wait::until("all is admitted", || place.json(&["show"])["admitted_all"] == true);
-    let report = place.json(&["pause", "r1"]);
+    let report = place.json(&["pause", "r1", "--why", "the model is being replaced"]);
     assert_eq!(report["status"], "paused");
+    assert!(report["reason"].to_string().contains("the model is being replaced"), "{report}");
+    let again = place.json(&["pause", "r1"]);
+    assert_eq!(again["reason"], report["reason"], "without words, those that were given before stand");
     // The worker sees it within a tick, finishes what runs, and ends.
     let waiting = |n: u64| count(&place.json(&["show"])["counts"]["waiting"]) >= n;
     wait::until("nothing new is begun", || waiting(ITEMS as u64 - 4));

@@ -180,6 +180,33 @@ fn pipelines_of_the_folder_are_taken_over_when_they_are_right() {
 }
 
 #[test]
+fn a_file_that_its_standing_run_cannot_take_over_is_told() {
+    let server = Server::good();
+    let place = place(&[("box", &inbox(&server))]);
+    let daemon = Daemon::start(&place, &["--pipelines", "pipelines"]);
+    let item = |key: &str| json!({"items": [{"payload": {"id": key, "n": 1}}]});
+    daemon.post("/v1/pipelines/box/items", &item("a")).expect(200);
+    assert_eq!(daemon.get("/readyz").expect(200).json()["pipelines"], true);
+    place.write("pipelines/box.toml", inbox(&server).replace("\"work\"", "\"labour\""));
+    let list = daemon.until("/v1/pipelines", |list| !list["items"][0]["problem"].is_null());
+    let problem = &list["items"][0]["problem"];
+    assert!(text(&problem["message"]).contains("other stages"), "{problem}");
+    assert_eq!(daemon.get("/readyz").expect(200).json()["pipelines"], false);
+    daemon.post("/v1/pipelines/box/items", &item("b")).expect(409);
+    let told = |place: &Place| place.run(&["pipelines"]).expect(0).stdout;
+    wait::until("the store knows it", || told(&place).contains("box takes nothing: run r1"));
+    assert!(text(&place.json(&["pipelines"])["pipelines"][0]["problem"]).contains("other stages"));
+    // It is over when the run takes nothing more.
+    daemon.post("/v1/runs/r1/close", &json!({})).expect(200);
+    daemon.until("/v1/pipelines", |list| list["items"][0]["problem"].is_null());
+    assert!(!told(&place).contains("takes nothing"), "{}", told(&place));
+    daemon.post("/v1/pipelines/box/items", &item("b")).expect(200);
+    let said = daemon.stop().expect(0).stderr;
+    assert_eq!(said.matches("pipeline refused").count(), 1, "it is logged once: {said}");
+    place.check();
+}
+
+#[test]
 fn an_operator_acts_on_runs_groups_and_gates() {
     let server = Server::start(|call| {
         let answers = call.items.iter().map(|item| match item.key.as_str() {

@@ -170,6 +170,28 @@ pub fn until_watched(place: &Place) {
 }
 
 #[test]
+fn what_happens_once_a_first_notify_is_in_force_is_told() {
+    let (server, receiver) = (Server::good(), Receiver::start(204));
+    let place = place(&server, "");
+    let mut daemon = Daemon::start_with(
+        &place,
+        &["--pipelines", "pipelines"],
+        &[("HOOK", SECRET), ("REDRIVE_LOG", "info")],
+    );
+    let entry = receiver.entry("\"run.ended\"");
+    place.write(
+        "pipelines/q.toml",
+        format!("{}\n{entry}", one_stage(&server.stage()).replace("\"test\"", "\"other\"")),
+    );
+    wait::until("it is there", || daemon.get("/v1/pipelines").json()["items"][1]["name"] == "other");
+    daemon.process().until_said("q.toml");
+    let run = json!({"pipeline": "other", "items": [{"key": "a", "payload": {"n": 1}}]});
+    daemon.post("/v1/runs", &run).expect(201);
+    assert_eq!(receiver.until(1)[0].message()["type"], "run.ended");
+    daemon.stop().expect(0);
+}
+
+#[test]
 fn a_run_that_ends_is_told_once_by_a_signed_webhook() {
     let (server, receiver) = (Server::good(), Receiver::start(204));
     let place = place(&server, &receiver.entry("\"run.ended\""));

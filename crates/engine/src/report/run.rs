@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use redrive_core::attempt::Outcome;
 use redrive_core::id::{RunId, StageNo};
+use redrive_core::item::StateKind;
 use redrive_core::plan::Plan;
 use redrive_core::status::{Control, Counts, Left, RunStatus, Standing, Thresholds, run_status};
 use redrive_core::tally::{Counter, Metric};
 use redrive_core::time::{Timestamp, millis};
-use redrive_store::{NextDue, Pauses, Result, RunRow, Store, WorkerRow};
+use redrive_store::{ItemFilter, ItemQuery, NextDue, Pauses, Result, RunRow, Store, WorkerRow};
 use serde::Serialize;
 
 use super::pauses::{PauseView, pauses_on};
@@ -18,6 +19,9 @@ use crate::admit::News;
 use crate::counts::{CountersOf, awaited, counts, is_own, judged_counts, own_counts};
 use crate::identity::is_gone;
 use crate::pause_words;
+
+/// Most waiting items that are looked at for the time until which their answers are awaited.
+const MOST_AWAITED: usize = 1_000;
 
 /// How a run stands, as `--json` prints it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -40,8 +44,12 @@ pub struct RunReport {
     pub paused: Vec<PauseView>,
     /// Its own items by state.
     pub counts: Counts,
-    /// How many of all its items, children included, are handed over and wait for their answer; they are among the waiting.
+    /// How many of all its items, children included, are handed over and wait for their answer; they are among the waiting, and among the running while
+    /// their answer is asked for.
     pub awaited: u64,
+    /// The last of these answers is awaited until then, where that is known.
+    #[serde(skip)]
+    pub awaited_until: Option<String>,
     /// Those of them that succeeded, by their verdict.
     pub verdicts: VerdictCounts,
     /// Attempts of all its items, children included.
@@ -62,7 +70,7 @@ pub struct RunReport {
     /// The same, as a value.
     #[serde(skip)]
     pub next_due_at: Option<Timestamp>,
-    /// When the next item that was tried before is tried again, where only such are left and that is not now.
+    /// When the next item that was tried before is tried again, where nothing new is left and that is not now.
     #[serde(skip)]
     pub next_retry: Option<String>,
     /// The stage that external workers do, where items are due and none asks for them.
@@ -139,7 +147,7 @@ pub struct StageReport {
     pub below: Option<String>,
     /// Items that are at it, or ended at it.
     pub counts: Counts,
-    /// Those that are handed over and wait for their answer; they are among the waiting.
+    /// Those that are handed over and wait for their answer; they are among the waiting, or the running while it is asked for.
     pub awaited: u64,
     /// Those that succeeded with it, by their verdict.
     pub verdicts: VerdictCounts,
@@ -190,10 +198,25 @@ async fn read_report(
 ) -> Result<RunReport> {
     let (counters, workers) = (store.counters(row.id).await?, store.workers().await?);
     let (next_due, pauses) = (store.next_due(row.id).await?, store.pauses().await?);
-    let unasked = unasked(store, row, plan, &counters, now).await?;
+    let unasked = unasked(store, row, plan, &counters, &pauses, now).await?;
     let unasked = unasked.as_deref();
     let seen = Seen { counters: &counters, workers: &workers, pauses: &pauses, next_due, unasked };
-    Ok(report(row, plan, thresholds, left, seen, now))
+    let report = report(row, plan, thresholds, left, seen, now);
+    let awaited_until = awaited_until(store, row.id, report.awaited).await?;
+    Ok(RunReport { awaited_until, ..report })
+}
+
+/// Until when the last of so many answers is awaited; `None` where there are too many to look at each.
+async fn awaited_until(store: &dyn Store, run: RunId, awaited: u64) -> Result<Option<String>> {
+    if awaited == 0 {
+        return Ok(None);
+    }
+    let filter = ItemFilter { run: Some(run), state: Some(StateKind::Waiting), ..ItemFilter::default() };
+    let items = store.items(ItemQuery { filter, after: None, limit: MOST_AWAITED }).await?;
+    let untils: Vec<Timestamp> =
+        items.iter().filter_map(|item| item.handed.as_ref()).map(|handed| handed.until).collect();
+    let last = untils.iter().max().filter(|_| untils.len() as u64 == awaited);
+    Ok(last.map(Timestamp::to_string))
 }
 
 /// Logs that somebody leaves a run, which has ended or not.
@@ -238,7 +261,7 @@ pub async fn run_reports(
     for (row, plan, thresholds) in runs {
         let next_due = store.next_due(row.id).await?;
         let counters = counters.of(row.id);
-        let unasked = unasked(store, row, plan, counters, now).await?;
+        let unasked = unasked(store, row, plan, counters, &pauses, now).await?;
         let unasked = unasked.as_deref();
         let seen = Seen { counters, workers: &workers, pauses: &pauses, next_due, unasked };
         reports.push(report(row, plan, *thresholds, None, seen, now));
@@ -257,12 +280,13 @@ struct Seen<'a> {
     unasked: Option<&'a str>,
 }
 
-/// The first stage that external workers do where items are due and none is in hand: whoever asked would have one.
+/// The first stage that external workers do where items are due and none is in hand: whoever asked would have one, unless somebody paused it.
 async fn unasked(
     store: &dyn Store,
     row: &RunRow,
     plan: &Plan,
     counters: &[Counter],
+    pauses: &Pauses,
     now: Timestamp,
 ) -> Result<Option<String>> {
     if plan.external().is_empty() || row.finished_at.is_some() || row.control != Control::Go {
@@ -273,8 +297,9 @@ async fn unasked(
         counts(counters, |at| at == no).running == 0
             && dues.iter().any(|due| due.stage == no && due.at <= now)
     };
-    let first = plan.external().iter().find(|no| idle(**no));
-    Ok(first.and_then(|no| plan.stage(*no)).map(|stage| stage.name.clone()))
+    let idle = plan.external().iter().filter(|no| idle(**no)).filter_map(|no| plan.stage(*no));
+    let mut unasked = idle.filter(|stage| pauses.stops(&row.spec.pipeline, &stage.name).is_none());
+    Ok(unasked.next().map(|stage| stage.name.clone()))
 }
 
 fn report(
@@ -285,7 +310,8 @@ fn report(
     seen: Seen<'_>,
     now: Timestamp,
 ) -> RunReport {
-    let Seen { counters, workers, pauses, next_due: NextDue { at: next_due, any_fresh }, unasked } = seen;
+    let Seen { counters, workers, pauses, next_due, unasked } = seen;
+    let NextDue { at: next_due, any_fresh, retry } = next_due;
     let own = own_counts(counters, plan);
     let all = counts(counters, |_| true);
     let (at_work, gone) = at_work(workers, row.id, now);
@@ -301,6 +327,8 @@ fn report(
         left,
     };
     let status = run_status(&standing, thresholds);
+    // What a run was paused for says nothing of how it ended.
+    let has_ended = matches!(status, RunStatus::Completed | RunStatus::PartialSuccess | RunStatus::Failed);
     RunReport {
         run: row.id,
         pipeline: row.spec.pipeline.clone(),
@@ -311,9 +339,11 @@ fn report(
         reason: row
             .reason
             .clone()
+            .filter(|_| !has_ended)
             .or_else(|| unasked.map(|stage| format!("no external worker asks for stage {stage}"))),
         paused: pauses_on(pauses, &row.spec.pipeline),
         awaited: awaited(counters, |_| true),
+        awaited_until: None,
         verdicts: verdicts(counters, own.succeeded, |stage| is_own(plan, stage)),
         counts: own,
         attempts: attempts(counters, |_| true),
@@ -324,7 +354,7 @@ fn report(
         read: None,
         next_due: next_due.map(|due| due.to_string()),
         next_due_at: next_due,
-        next_retry: next_due.filter(|due| *due > now && !any_fresh).map(|due| due.to_string()),
+        next_retry: retry.filter(|due| *due > now && !any_fresh).map(|due| due.to_string()),
         unasked: unasked.map(str::to_owned),
         created_at: row.created_at.to_string(),
         finished_at: row.finished_at.map(|at| at.to_string()),

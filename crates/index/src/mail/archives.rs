@@ -18,8 +18,8 @@ use redrive_store::index::{Doc, Index, Seen, SeenAs, SeenStamp};
 use serde::Serialize;
 use tokio::runtime::Handle;
 
-use super::open::maildir_files;
-use super::{ARCHIVE, ArchivePayload, Form, FoundArchive, MailPayload};
+use super::open::{archive_path, maildir_files};
+use super::{ARCHIVE, ArchivePayload, Form, FoundArchive, FoundArchives, MailPayload};
 
 /// An archive written so shortly before it is read may be written once more with the same time.
 const RACY_MS: i64 = 2_000;
@@ -27,7 +27,7 @@ const RACY_MS: i64 = 2_000;
 /// Which archives, and what they are compared with.
 pub struct ArchivesSpec {
     /// The archives.
-    pub archives: Vec<FoundArchive>,
+    pub found: FoundArchives,
     /// The index.
     pub index: Arc<dyn Index>,
     /// The collection of mail in it.
@@ -47,7 +47,7 @@ pub struct ArchivesTally {
     pub unchanged: u64,
     /// Those that are new or have changed.
     pub changed: u64,
-    /// Those that could not be read, and why.
+    /// Those that could not be read, and directories that could not be looked into, and why.
     pub unreadable: Vec<(String, String)>,
 }
 
@@ -66,7 +66,9 @@ impl Archives {
     /// Begins to look. Must be called within a tokio runtime.
     #[must_use]
     pub fn new(spec: ArchivesSpec) -> Self {
-        let (runtime, tally) = (Handle::current(), Arc::default());
+        let unreadable = spec.found.passed_over.clone();
+        let tally = Arc::new(Mutex::new(ArchivesTally { unreadable, ..ArchivesTally::default() }));
+        let runtime = Handle::current();
         Self { spec, at: 0, runtime, peeked: None, unnoted: Vec::new(), tally }
     }
 
@@ -128,9 +130,9 @@ impl Archives {
 
     /// How an archive looks: as it did, or as its bytes say.
     fn seen(&self, archive: &FoundArchive, doc: Option<&Doc>) -> io::Result<SeenAs> {
-        let path = Path::new(&archive.path);
+        let path = archive_path(&archive.path);
         if archive.is_maildir {
-            let hash = maildir_hash(path)?;
+            let hash = maildir_hash(&path)?;
             return Ok(SeenAs { size: 0, stamp: None, hash });
         }
         let file = File::open(path)?;
@@ -169,7 +171,7 @@ impl Source for Archives {
         loop {
             // What was listed before is admitted by now.
             self.note()?;
-            let Some(archive) = self.spec.archives.get(self.at).cloned() else {
+            let Some(archive) = self.spec.found.archives.get(self.at).cloned() else {
                 return Ok(Piece { items: Vec::new(), position: String::new(), done: true });
             };
             self.at += 1;
@@ -204,7 +206,7 @@ pub(super) fn short(hash: &blake3::Hash) -> ContentHash {
 pub(super) fn maildir_hash(dir: &Path) -> io::Result<ContentHash> {
     let mut hasher = blake3::Hasher::new();
     for file in maildir_files(dir)? {
-        let size = fs::metadata(dir.join(&file)).map(|metadata| metadata.len()).unwrap_or(0);
+        let size = fs::metadata(dir.join(archive_path(&file))).map(|metadata| metadata.len()).unwrap_or(0);
         hasher.update(super::open::unique(&file).as_bytes()).update(&[0]).update(&size.to_le_bytes());
     }
     Ok(short(&hasher.finalize()))

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,7 +23,7 @@ use redrive_store::index::Doc;
 use serde::Serialize;
 
 use super::archives::{maildir_hash, short};
-use super::open::{maildir_files, unpacked};
+use super::open::{archive_path, maildir_files, unpacked};
 use super::worker::LARGEST;
 use super::{ArchivePayload, Form, MESSAGE, MailPayload, MessagePayload};
 
@@ -224,7 +223,7 @@ fn listed(archive: &ArchivePayload, stop: &AtomicBool) -> Result<Listed, Unliste
 fn of_mbox(archive: &ArchivePayload, stop: &AtomicBool) -> Result<Listed, Unlisted> {
     let hasher = Arc::new(Mutex::new(blake3::Hasher::new()));
     // What was appended since it was listed is for the next look.
-    let file = File::open(&archive.path)?.take(archive.size);
+    let file = File::open(archive_path(&archive.path))?.take(archive.size);
     let reader = unpacked(Hashing { inner: file, hasher: hasher.clone() })?;
     let mut found = ByKey::default();
     let mut broken = None;
@@ -267,17 +266,17 @@ fn is_damage(error: &io::Error) -> bool {
 }
 
 fn of_maildir(archive: &ArchivePayload, stop: &AtomicBool) -> Result<Listed, Unlisted> {
-    let dir = Path::new(&archive.path);
-    if maildir_hash(dir)? != archive.hash {
+    let dir = archive_path(&archive.path);
+    if maildir_hash(&dir)? != archive.hash {
         return Err(Unlisted::Changed);
     }
     let mut found = ByKey::default();
-    for file in maildir_files(dir)? {
+    for file in maildir_files(&dir)? {
         if stop.load(Ordering::Relaxed) {
             return Err(Unlisted::Changed);
         }
         let mut raw = Vec::new();
-        match File::open(dir.join(&file)) {
+        match File::open(dir.join(archive_path(&file))) {
             Ok(open) => drop(open.take(LARGEST + 1).read_to_end(&mut raw)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Unlisted::Changed),
             Err(error) => return Err(error.into()),

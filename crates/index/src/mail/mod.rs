@@ -21,7 +21,7 @@ pub use digest::DigestHandler;
 pub use facts::{MessageFacts, Place, Summary, ThreadFacts};
 pub use keep::KeepHandler;
 pub use list::{ListHandler, ListTally};
-pub use open::{Form, FoundArchive, find_archives};
+pub use open::{Form, FoundArchive, FoundArchives, archive_path, find_archives};
 pub use payload::{ArchivePayload, MailPayload, MessagePayload, ReadHandler, ThreadPayload};
 pub use skip::AskHandler;
 pub use threads::{Threads, ThreadsSpec, ThreadsTally};

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
+use redrive_ingest::path::{from_printable, printable};
 use serde::{Deserialize, Serialize};
 
 /// Directories within directories that are looked into.
@@ -24,33 +25,60 @@ pub enum Form {
 /// An archive that is there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FoundArchive {
-    /// Its path, absolute and without links.
+    /// Its path, absolute and without links, in the printable form of any name ([`printable`]).
     pub path: String,
     /// Whether it is a Maildir.
     pub is_maildir: bool,
+}
+
+/// The archives that paths stand for, and what could not be looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FoundArchives {
+    /// The archives, each once, in order.
+    pub archives: Vec<FoundArchive>,
+    /// What is below a directory and was passed over, in printable form, and why.
+    pub passed_over: Vec<(String, String)>,
 }
 
 /// The archives that paths stand for: files, Maildirs, and everything like that below other directories.
 ///
 /// # Errors
 /// A sentence that names the path that is not there or cannot be read.
-pub fn find_archives(paths: &[String]) -> Result<Vec<FoundArchive>, String> {
-    let mut found = Vec::new();
+pub fn find_archives(paths: &[String]) -> Result<FoundArchives, String> {
+    let mut found = FoundArchives::default();
     for path in paths {
         let whole = fs::canonicalize(path).map_err(|error| told(path, &error))?;
         if whole.is_dir() {
-            let before = found.len();
+            let before = found.archives.len();
             below(&whole, 0, &mut found).map_err(|error| told(path, &error))?;
-            if found.len() == before {
+            if found.archives.len() == before {
                 return Err(format!("there is no archive in '{path}': no mbox and no Maildir"));
             }
         } else {
-            found.push(archive(&whole, false)?);
+            found.add(&whole, false);
         }
     }
-    found.sort();
-    found.dedup();
+    found.archives.sort();
+    found.archives.dedup();
+    found.passed_over.sort();
+    found.passed_over.dedup();
     Ok(found)
+}
+
+impl FoundArchives {
+    fn add(&mut self, path: &Path, is_maildir: bool) {
+        self.archives.push(FoundArchive { path: printable(path), is_maildir });
+    }
+
+    fn pass_over(&mut self, path: &Path, why: impl ToString) {
+        self.passed_over.push((printable(path), why.to_string()));
+    }
+}
+
+/// The path that a printable form stands for. What was kept before names were made printable stands for itself.
+#[must_use]
+pub fn archive_path(shown: &str) -> PathBuf {
+    from_printable(shown).unwrap_or_else(|| PathBuf::from(shown))
 }
 
 fn told(path: &str, error: &io::Error) -> String {
@@ -61,32 +89,30 @@ fn told(path: &str, error: &io::Error) -> String {
     }
 }
 
-fn archive(path: &Path, is_maildir: bool) -> Result<FoundArchive, String> {
-    let path = path.to_str().ok_or_else(|| format!("the name of '{}' is not UTF-8", path.display()))?;
-    Ok(FoundArchive { path: path.to_owned(), is_maildir })
-}
-
-fn below(dir: &Path, depth: usize, found: &mut Vec<FoundArchive>) -> io::Result<()> {
+fn below(dir: &Path, depth: usize, found: &mut FoundArchives) -> io::Result<()> {
     let is_maildir = dir.join("cur").is_dir() || dir.join("new").is_dir();
     if is_maildir {
-        found.extend(archive(dir, true));
+        found.add(dir, true);
     }
     let mut entries: Vec<PathBuf> =
         fs::read_dir(dir)?.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
     entries.sort();
     for path in entries {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.as_ref();
         // Folders of a Maildir begin with a dot; those of others are nobody's archives.
         let is_own = is_maildir && matches!(name, "cur" | "new" | "tmp");
         if is_own || (name.starts_with('.') && !is_maildir) {
             continue;
         }
         let Ok(kind) = fs::symlink_metadata(&path) else { continue };
-        if kind.is_dir() && depth < DEPTH {
-            // What cannot be looked into is passed over: others may own it.
-            let _ = below(&path, depth + 1, found);
+        if kind.is_dir() && depth == DEPTH {
+            found.pass_over(&path, format!("directories are looked into {DEPTH} deep"));
+        } else if kind.is_dir() {
+            // What cannot be looked into fails nothing: others may own it.
+            below(&path, depth + 1, found).unwrap_or_else(|error| found.pass_over(&path, error));
         } else if kind.is_file() && !is_maildir && looks_like_mail(&path, name) {
-            found.extend(archive(&path, false));
+            found.add(&path, false);
         }
     }
     Ok(())
@@ -113,7 +139,7 @@ pub(super) fn unpacked<R: Read + Send + 'static>(file: R) -> io::Result<Box<dyn 
     Ok(Box::new(reader))
 }
 
-/// The files of a Maildir, below it, in one order.
+/// The files of a Maildir, below it, in printable form, in one order.
 pub(super) fn maildir_files(dir: &Path) -> io::Result<Vec<String>> {
     let mut files = Vec::new();
     for folder in ["cur", "new"] {
@@ -124,9 +150,8 @@ pub(super) fn maildir_files(dir: &Path) -> io::Result<Vec<String>> {
         };
         for entry in entries {
             let entry = entry?;
-            if let Some(name) = entry.file_name().to_str().filter(|name| !name.starts_with('.'))
-                && entry.file_type()?.is_file()
-            {
+            let name = printable(Path::new(&entry.file_name()));
+            if !name.starts_with('.') && entry.file_type()?.is_file() {
                 files.push(format!("{folder}/{name}"));
             }
         }

@@ -18,7 +18,7 @@ use redrive_mail::mbox::{unquoted, version_of};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::open::{maildir_files, unique, unpacked};
+use super::open::{archive_path, maildir_files, unique, unpacked};
 use super::payload::ReadChunk;
 use super::{MESSAGE, MailPayload, MessagePayload};
 
@@ -182,7 +182,8 @@ fn cut(
 
 /// The bytes of a message.
 fn raw(message: &MessagePayload, unpacking: &mut Option<Unpacking>) -> io::Result<Vec<u8>> {
-    let path = Path::new(&message.archive);
+    let path = archive_path(&message.archive);
+    let path = path.as_path();
     let mut raw = Vec::new();
     if let Some(file) = &message.file {
         maildir_file(path, file)?.take(LARGEST + 1).read_to_end(&mut raw)?;
@@ -201,11 +202,11 @@ fn raw(message: &MessagePayload, unpacking: &mut Option<Unpacking>) -> io::Resul
 
 /// A message's file, also when somebody has read the message meanwhile and it has another name.
 fn maildir_file(dir: &Path, file: &str) -> io::Result<File> {
-    match File::open(dir.join(file)) {
+    match File::open(dir.join(archive_path(file))) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let files = maildir_files(dir)?;
             let moved = files.iter().find(|other| unique(other) == unique(file));
-            moved.map_or(Err(error), |moved| File::open(dir.join(moved)))
+            moved.map_or(Err(error), |moved| File::open(dir.join(archive_path(moved))))
         }
         opened => opened,
     }

@@ -132,11 +132,11 @@ impl IndexTarget {
     /// # Errors
     /// When one is not there.
     pub fn archives(&self, paths: &[String]) -> Result<Archives> {
-        let archives = find_archives(paths).map_err(|why| {
+        let found = find_archives(paths).map_err(|why| {
             Error::wrong(why).hint("name mbox files or Maildirs, for example `redrive mail list.mbox`")
         })?;
         Ok(Archives::new(ArchivesSpec {
-            archives,
+            found,
             index: self.index.clone(),
             collection: self.collection.no,
             mark: self.mark,

@@ -72,6 +72,10 @@ pub struct ThreadRun {
     pub status: RunStatus,
     /// Its threads by state.
     pub counts: Counts,
+    /// Why it is paused, or does not go on.
+    pub reason: Option<String>,
+    /// When the next of its threads is due.
+    pub next_due: Option<String>,
 }
 
 impl Mailer<'_> {
@@ -88,6 +92,8 @@ impl Mailer<'_> {
             run: worked.report.run,
             status: worked.report.status,
             counts: worked.report.counts,
+            reason: worked.report.reason.clone(),
+            next_due: worked.report.next_due.clone(),
         });
         let mail = MailFigures {
             archives: self.paths().to_vec(),

@@ -71,7 +71,7 @@ families! {
     TOOK = Kind::Histogram(TRY_BOUNDS), "redrive_try_duration_seconds" ["pipeline", "stage"] "How long tries took, from claim to end.";
     DUE_LAG = Kind::Gauge, "redrive_due_lag_seconds" ["pipeline", "stage"] "For how long the item that waits longest past its time is due; 0 when none is.";
     STUCK = Kind::Gauge, "redrive_stuck_items" ["pipeline", "stage"] "Items whose worker vanished, or whose answer is missing for more than five minutes past its time, until somebody takes them back.";
-    AWAITED = Kind::Gauge, "redrive_awaited_items" ["pipeline", "stage"] "Items that are handed over and wait for their answer; they are among the waiting.";
+    AWAITED = Kind::Gauge, "redrive_awaited_items" ["pipeline", "stage"] "Items that are handed over and wait for their answer; they are among the waiting, and among the running while it is asked for.";
     STARVED = Kind::Gauge, "redrive_starved_items" ["pipeline", "stage", "cause"] "Items due for more than five minutes and not taken, by what keeps them; at most 10,000 of a run's stage are counted.";
     LEASES_LOST = Kind::Counter, "redrive_lease_losses_total" ["pipeline", "stage"] "Attempts whose worker vanished.";
     DEAD = Kind::Gauge, "redrive_dead_items" ["pipeline", "stage", "reason"] "Dead items by reason.";

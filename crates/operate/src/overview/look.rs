@@ -96,6 +96,9 @@ pub struct RunView {
     pub reading: bool,
     /// Its own items by state.
     pub counts: Counts,
+    /// How many answers are awaited.
+    #[serde(skip)]
+    pub awaited: u64,
     /// Attempts of all its items.
     pub attempts: Attempts,
     /// When its next waiting item is due.
@@ -183,6 +186,7 @@ fn view(row: &RunRow, report: RunReport, stages: Vec<StageView>) -> RunView {
         ended: is_ended(row),
         reading: !report.admitted_all && !row.spec.is_standing(),
         counts: report.counts,
+        awaited: report.awaited,
         attempts: report.attempts,
         next_due: report.next_due,
         created_at: report.created_at,

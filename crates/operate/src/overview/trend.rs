@@ -148,6 +148,7 @@ mod tests {
             ended: false,
             reading: false,
             counts: Counts { admitted: passed + waiting, succeeded: passed, waiting, ..Counts::default() },
+            awaited: 0,
             attempts: Attempts::default(),
             next_due: None,
             created_at: String::new(),

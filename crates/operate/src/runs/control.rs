@@ -10,6 +10,9 @@ use super::{KnownRun, Runs};
 use crate::error::{Code, Error, Result};
 use crate::{Floor, Role};
 
+/// Most characters of the words that somebody gives.
+const WORDS: usize = 500;
+
 /// Refuses what makes no sense for a finished run.
 ///
 /// # Errors
@@ -71,21 +74,27 @@ pub(crate) async fn cancel_known(floor: &Floor, known: &KnownRun) -> Result<()> 
     Ok(())
 }
 
-/// Stops a run for now: what runs is finished and recorded, nothing new begins.
+/// Stops a run for now: what runs is finished and recorded, nothing new begins. `why` is for those who will wonder; it may be empty. Said
+/// twice, the last words stand; without words, those that were given before.
 ///
 /// # Errors
 /// When there is no such run, it is finished or cancelled, or the store fails.
-pub async fn pause(floor: &Floor, run: RunId) -> Result<RunReport> {
+pub async fn pause(floor: &Floor, run: RunId, why: &str) -> Result<RunReport> {
     floor.require(Role::Operator)?;
     let known = Runs::of(&*floor.store).find(Some(run)).await?;
     refuse_finished(&known)?;
     if known.row.control == Control::Cancelled {
         return Err(Error::refused(format!("run {run} was cancelled")).code(Code::RunCancelled));
     }
+    let why = redrive_core::redact::clean(why.as_bytes(), WORDS);
     if known.row.control != Control::Paused {
         floor.write_down(Act::PauseRun { run }).await?;
+    } else if why.is_empty() {
+        let row = known.row.clone();
+        return report_changed(floor, known, row).await;
     }
-    let why = format!("paused{}", floor.by());
+    let words = if why.is_empty() { String::new() } else { format!(": {why}") };
+    let why = format!("paused{}{words}", floor.by());
     let row = admin::pause(&*floor.store, run, why, floor.now()).await?;
     report_changed(floor, known, row).await
 }

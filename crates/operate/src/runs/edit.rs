@@ -138,7 +138,7 @@ pub(super) async fn foresee(
 }
 
 /// Refuses a pipeline whose stages the items of a run cannot find.
-pub(super) fn refuse_other_stages(row: &RunRow, definition: &Definition) -> Result<()> {
+pub(crate) fn refuse_other_stages(row: &RunRow, definition: &Definition) -> Result<()> {
     if compare(row, definition) != Changed::Stages {
         return Ok(());
     }

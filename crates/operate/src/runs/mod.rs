@@ -80,6 +80,6 @@ pub use control::{cancel, let_go_on, pause, refuse_cancelling, refuse_finished};
 pub(crate) use control::{cancel_known, refuse_full};
 pub use dry_run::{DryRun, Lines, RefusedLine, StageAhead, Would, dry_run};
 pub use edit::Edit;
-pub(crate) use edit::{edit_is_under_way, edited_to_the_end};
+pub(crate) use edit::{edit_is_under_way, edited_to_the_end, refuse_other_stages};
 pub use reader::{KnownRun, Runs};
 pub use show::{List, RunList, list, report, show};

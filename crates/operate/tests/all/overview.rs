@@ -56,7 +56,7 @@ async fn a_paused_run_is_let_go_on_without_being_worked_on() {
     let house = House::new(TWO, LINES);
     let begun = house.begin(Begin::default()).await.expect("begun");
     assert!(matches!(begun.next, Next::Work(_)));
-    runs::pause(&house.floor, begun.run).await.expect("paused");
+    runs::pause(&house.floor, begun.run, "").await.expect("paused");
     let go_on = runs::let_go_on(&house.floor, begun.run).await.expect("it goes on");
     assert_eq!((go_on.status, go_on.counts.succeeded), (RunStatus::Interrupted, 0));
     runs::cancel(&house.floor, begun.run).await.expect("cancelled");

@@ -37,7 +37,7 @@ async fn a_viewer_changes_nothing() {
     is_forbidden("begin", house.begin(Begin::default()).await);
     let resume = Resume { run, pipeline: None, keep_passed: false };
     is_forbidden("resume", runs::resume(&floor, resume).await);
-    is_forbidden("pause", runs::pause(&floor, run).await);
+    is_forbidden("pause", runs::pause(&floor, run, "").await);
     is_forbidden("let go on", runs::let_go_on(&floor, run).await);
     is_forbidden("cancel", runs::cancel(&floor, run).await);
     is_forbidden("close", submit::close(&floor, run).await);

@@ -31,7 +31,7 @@ async fn the_same_pipeline_and_source_are_gone_on_with() {
 async fn a_paused_run_is_not_worked_on_until_it_is_resumed() {
     let house = House::new(STAGES, LINES);
     let run = house.begin(Begin::default()).await.expect("begun").run;
-    assert_eq!(runs::pause(&house.floor, run).await.expect("paused").status, RunStatus::Paused);
+    assert_eq!(runs::pause(&house.floor, run, "").await.expect("paused").status, RunStatus::Paused);
     let begun = house.begin(Begin::default()).await.expect("begun");
     assert!(matches!(begun.next, Next::Paused(report) if report.status == RunStatus::Paused));
     let request = Resume { run, pipeline: None, keep_passed: false };

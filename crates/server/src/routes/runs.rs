@@ -14,6 +14,7 @@ use redrive_operate::{Error, Result, Role, whole};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::gates::Because;
 use crate::call::Call;
 use crate::pages::{AFTER, Page};
 use crate::reply::Reply;
@@ -52,7 +53,7 @@ pub fn routes() -> Vec<Route> {
         .may_make(),
         Route::get("/v1/runs/{run}", "Says how a run stands.", Shape::Json("run_report"), show),
         Route::post("/v1/runs/{run}/pause", "Stops a run for now.", Shape::Json("run_report"), pause)
-            .may_have_body("nothing"),
+            .may_have_body("because"),
         Route::post("/v1/runs/{run}/resume", "Lets a run go on.", Shape::Json("run_report"), resume)
             .may_have_body("nothing"),
         Route::post(
@@ -207,8 +208,8 @@ async fn show(call: Call) -> Result<Reply> {
 pub struct Nothing {}
 
 async fn pause(call: Call) -> Result<Reply> {
-    let Nothing {} = call.body()?;
-    Reply::json(&runs::pause(&call.floor, call.part("run")?).await?)
+    let because: Because = call.body()?;
+    Reply::json(&runs::pause(&call.floor, call.part("run")?, &because.words("")).await?)
 }
 
 async fn resume(call: Call) -> Result<Reply> {

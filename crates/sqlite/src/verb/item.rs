@@ -140,7 +140,8 @@ pub(crate) fn ahead(conn: &Connection, run: RunId, than: Timestamp, limit: usize
 pub(crate) fn next_due(conn: &Connection, run: RunId) -> Result<NextDue> {
     let dues = dues(conn, run)?;
     let at = dues.iter().map(|due| due.at).min();
-    Ok(NextDue { at, any_fresh: dues.iter().any(|due| due.line == Line::Fresh) })
+    let retry = dues.iter().filter(|due| due.line == Line::Retry).map(|due| due.at).min();
+    Ok(NextDue { at, any_fresh: dues.iter().any(|due| due.line == Line::Fresh), retry })
 }
 
 /// Reads when the next and the last waiting item of each stage of a run are due.

@@ -7,6 +7,7 @@ use redrive_core::failure::{Class, Failure, Kind, MAX_MESSAGE};
 use redrive_core::item::NewItem;
 use redrive_engine::handler::Input;
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Decoder, failed, payload, place};
@@ -47,6 +48,34 @@ impl<'a> Entry<'a> {
     /// Reads a result, when it is an object that does not contradict itself.
     pub(super) fn read(raw: &'a RawValue) -> Option<Self> {
         object(raw)
+    }
+
+    /// Whether its error, where there is one, is as handlers are told to give it. In a call that is taken as it comes, for there is nobody to be told; whoever brings
+    /// an answer can mend it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check_error(&self) -> Result<(), String> {
+        let Some(raw) = self.error else { return Ok(()) };
+        let fields = match serde_json::from_str(raw.get()).unwrap_or_default() {
+            Value::Null | Value::String(_) => return Ok(()),
+            Value::Object(fields) => fields,
+            _ => return Err("its `error` is neither an object nor a text".to_owned()),
+        };
+        let given = |name: &str| fields.get(name).filter(|value| !value.is_null());
+        let known = |class: &Value| {
+            class.as_str().and_then(Class::from_name).is_some_and(|class| class != Class::Crash)
+        };
+        if let Some(class) = given("class").filter(|class| !known(class)) {
+            return Err(format!("its error is of class {class}, which is none"));
+        }
+        if given("message").is_some_and(|message| !message.is_string()) {
+            return Err("its error has a `message` that is no text".to_owned());
+        }
+        if given("retry_after_ms").is_some_and(|wait| !wait.as_f64().is_some_and(|ms| ms >= 0.0)) {
+            return Err("its error has a `retry_after_ms` that is no wait".to_owned());
+        }
+        Ok(())
     }
 
     /// The work it names.
@@ -93,14 +122,14 @@ impl Decoder {
 
     /// The failure that the handler itself named.
     pub(super) fn named(&self, error: &RawValue) -> Failure {
-        let value: serde_json::Value = serde_json::from_str(error.get()).unwrap_or_default();
+        let value: Value = serde_json::from_str(error.get()).unwrap_or_default();
         let class = value.get("class").and_then(|class| class.as_str()).unwrap_or_default();
         let message = match value.get("message") {
-            Some(serde_json::Value::String(message)) => message.clone(),
+            Some(Value::String(message)) => message.clone(),
             Some(other) => other.to_string(),
             None => error.get().to_owned(),
         };
-        let hint = value.get("retry_after_ms").and_then(serde_json::Value::as_f64).and_then(wait);
+        let hint = value.get("retry_after_ms").and_then(Value::as_f64).and_then(wait);
         // A handler cannot say of itself that it crashed: it is alive to answer.
         match Class::from_name(class).filter(|class| *class != Class::Crash) {
             Some(class) => self.failure(class, Kind::Handler, message).with_hint(hint),

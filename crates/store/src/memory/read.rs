@@ -146,14 +146,16 @@ impl State {
     }
 
     pub(super) fn next_due(&self, run: RunId) -> NextDue {
-        let (mut at, mut any_fresh) = (None, false);
+        let (mut at, mut any_fresh, mut retry) = (None, false, None);
         for item in self.each().filter(|item| item.run == run) {
             if let ItemState::Waiting { due, .. } = item.state {
                 at = at.into_iter().chain([due]).min();
                 any_fresh |= item.lane() == Lane::Fresh;
+                let tried = (item.lane() == Lane::Retry).then_some(due);
+                retry = retry.into_iter().chain(tried).min();
             }
         }
-        NextDue { at, any_fresh }
+        NextDue { at, any_fresh, retry }
     }
 
     pub(super) fn due_by_stage(&self, run: RunId) -> Vec<StageDue> {

@@ -1,8 +1,9 @@
 //! What came of taking mail in, for people and for machines.
 
+use redrive_core::id::RunId;
 use redrive_core::status::RunStatus;
 use redrive_operate::Error;
-use redrive_operate::mail::{MailPass, MailReport, Mailer};
+use redrive_operate::mail::{MailPass, MailReport, Mailer, ThreadRun};
 
 use crate::commands::Context;
 use crate::output::screen::Screen;
@@ -65,13 +66,7 @@ fn words(report: &MailReport, took_ms: i64, screen: &Screen) -> String {
         text.push_str(&format!("    {}: {}\n", safe(key), short(why, 100)));
     }
     if let Some(summaries) = &mail.summaries {
-        let (done, dead) = (summaries.counts.succeeded, summaries.counts.dead);
-        let failed = if dead > 0 { format!(", {} failed", count(dead)) } else { String::new() };
-        text.push_str(&format!(
-            "  threads: {} summarised{failed}, {} unchanged\n",
-            count(done),
-            count(mail.threads.unchanged)
-        ));
+        text.push_str(&threads(summaries, mail.threads.unchanged));
     }
     text.push_str(&format!("  run {}: {} in {}", run.run, screen.state(run.status.name()), span(took_ms)));
     if let Some(reason) = &run.reason {
@@ -80,12 +75,64 @@ fn words(report: &MailReport, took_ms: i64, screen: &Screen) -> String {
     if let Some(due) = &run.next_retry {
         text.push_str(&format!("\n  next retry due {}", screen.when(due)));
     }
+    if let Some(summaries) = mail.summaries.as_ref().filter(|one| one.status != RunStatus::Completed) {
+        text.push_str(&not_done(summaries, screen));
+    }
+    text
+}
+
+/// What became of threads.
+fn threads(summaries: &ThreadRun, unchanged: u64) -> String {
+    let mut words = vec![format!("{} summarised", count(summaries.counts.succeeded))];
+    for (n, what) in [(summaries.counts.dead, "failed"), (summaries.counts.live(), "waiting")] {
+        if n > 0 {
+            words.push(format!("{} {what}", count(n)));
+        }
+    }
+    format!("  threads: {}, {} unchanged\n", words.join(", "), count(unchanged))
+}
+
+/// How the run of the threads stands, which is another one than that of the archives.
+fn not_done(summaries: &ThreadRun, screen: &Screen) -> String {
+    let mut text =
+        format!("\n  run {} of the threads: {}", summaries.run, screen.state(summaries.status.name()));
+    if let Some(reason) = &summaries.reason {
+        text.push_str(&format!("\n  because {}", short(reason, 300)));
+    }
+    if let Some(due) = summaries.next_due.as_ref().filter(|_| summaries.counts.live() > 0) {
+        text.push_str(&format!("\n  next thread due {}", screen.when(due)));
+    }
     text
 }
 
 fn hint(report: &MailReport) -> Option<String> {
-    let MailReport { run, mail } = report;
-    let id = run.run;
+    let left = report.mail.summaries.as_ref().filter(|one| one.status != RunStatus::Completed);
+    match (report.run.status, left) {
+        (RunStatus::Completed, Some(threads)) => hint_of_threads(threads),
+        _ => hint_of_archives(report, report.run.run),
+    }
+}
+
+/// What can be done about threads that are not summarised.
+fn hint_of_threads(threads: &ThreadRun) -> Option<String> {
+    let ThreadRun { run, status, .. } = threads;
+    match status {
+        RunStatus::PartiallyCompleted | RunStatus::Interrupted => Some(waits(*run)),
+        RunStatus::Paused | RunStatus::PausedBudget | RunStatus::PausedQuota | RunStatus::PausedOutage => {
+            Some(format!("`redrive show {run}` says more; `redrive resume {run}` goes on"))
+        }
+        _ if threads.counts.dead > 0 => {
+            Some(format!("`redrive dead list --run {run}` shows what failed and why"))
+        }
+        _ => None,
+    }
+}
+
+fn waits(run: RunId) -> String {
+    format!("`redrive failures {run}` shows what waits; the same command, or --watch, does it when it is due")
+}
+
+fn hint_of_archives(MailReport { run, mail }: &MailReport, id: RunId) -> Option<String> {
     match run.status {
         RunStatus::PartiallyCompleted if run.awaited > 0 => Some(format!(
             "{} for answers of services (`redrive work --event NAME` is one, docs/mail.md names them); the same command goes on with them",
@@ -94,9 +141,7 @@ fn hint(report: &MailReport) -> Option<String> {
                 n => format!("{} items wait", count(n)),
             }
         )),
-        RunStatus::PartiallyCompleted => Some(format!(
-            "`redrive failures {id}` shows what waits; the same command, or --watch, does it when it is due"
-        )),
+        RunStatus::PartiallyCompleted => Some(waits(id)),
         _ if mail.failed_messages > 0 => {
             Some(format!("`redrive dead list --run {id}` shows what failed and why"))
         }

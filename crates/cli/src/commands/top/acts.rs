@@ -13,7 +13,7 @@ const FIRST: usize = 5;
 
 /// Stops a run for now.
 pub async fn pause_run(floor: &Floor, run: RunId) -> Result<String, Error> {
-    let report = runs::pause(floor, run).await?;
+    let report = runs::pause(floor, run, "").await?;
     Ok(format!("run {run} is {}", report.status))
 }
 

@@ -89,6 +89,7 @@ fn run(
         ended: false,
         reading: false,
         counts,
+        awaited: 0,
         attempts: Attempts { total: counts.admitted, failures: counts.dead, ..Attempts::default() },
         next_due: None,
         created_at: Timestamp(BEGIN).to_string(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use redrive_core::id::ContentHash;
 use redrive_engine::source::expand;
-use redrive_index::mail::find_archives;
+use redrive_index::mail::{archive_path, find_archives};
 use redrive_ingest::walk::{Found, SkipReason, Skipped, Step, WalkOptions, walk};
 use redrive_operate::Error;
 use redrive_operate::pipelines::{definition_of, read_text};
@@ -80,9 +80,11 @@ impl Guard {
             SourceKind::Inbox | SourceKind::Threads => {}
             SourceKind::Files(files) => self.folders.push((PathBuf::from(name), walk_options(&files))),
             SourceKind::Mbox => {
-                let archives =
+                let found =
                     find_archives(&name.lines().map(str::to_owned).collect::<Vec<_>>()).unwrap_or_default();
-                archives.into_iter().for_each(|archive| self.file("a mail archive", archive.path));
+                for archive in found.archives {
+                    self.file("a mail archive", archive_path(&archive.path));
+                }
             }
             // Several files and patterns are kept one a line.
             SourceKind::Lines(_) => {

@@ -9,7 +9,7 @@ use super::bar::cells;
 use super::pen::{Column, Ink, Pen, REST, Side, headings};
 use super::{number, rate, scrolled, time_left};
 use crate::output::summary::over;
-use crate::output::text::{count, span};
+use crate::output::text::{count, span, things};
 use crate::output::times::Times;
 
 const COLUMNS: [Column; 10] = [
@@ -120,8 +120,11 @@ pub fn details(run: &RunView, times: &Times) -> Vec<String> {
         count(attempts.crashes)
     ));
     let workers = if run.workers.is_empty() { "nobody".to_owned() } else { run.workers.join(", ") };
-    let due = run.next_due.as_ref().filter(|_| !run.ended);
-    let due = due.map(|due| format!("  next item due {}", times.due(due))).unwrap_or_default();
+    let due = run.next_due.as_ref().filter(|_| !run.ended && run.counts.waiting > run.awaited);
+    let mut due = due.map(|due| format!("  next item due {}", times.due(due))).unwrap_or_default();
+    if run.awaited > 0 {
+        due.push_str(&format!("  awaited {}", things(run.awaited, "answer")));
+    }
     lines.push(format!("at it: {workers}  took {}{due}", span(run.elapsed_ms)));
     lines
 }
