@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn an_answer_that_could_not_be_written_is_to_be_brought_again_and_not_late() {
         let result = RawValue::from_string("{}".to_owned()).expect("JSON");
-        let view = busy(&Answer { token: "x".to_owned(), result });
+        let view = busy(&Brought { token: "x".to_owned(), said: Said::Result(result) });
         assert_eq!((view.fate, view.item), (Fate::Busy, None));
         assert_eq!(serde_json::to_value(view.fate).expect("a word"), "busy");
         let error = alone(view.clone()).expect_err("it was not taken");
