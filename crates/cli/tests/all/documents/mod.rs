@@ -39,6 +39,7 @@ const LEFT_OUT: &[&str] = &[
     "docs/bus.md: needs a RabbitMQ broker",
     "docs/bus.md: the shape of a message, with made-up values",
     "docs/bus.md: needs a RabbitMQ broker",
+    "docs/bus.md: the shape of a message, with made-up values",
     "docs/bus.md: needs a RabbitMQ broker",
     "docs/external-workers.md: the page plays it in the background, with the port it has here",
     "docs/first-run.md: installs the program, which takes minutes",
