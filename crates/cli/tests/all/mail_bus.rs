@@ -107,7 +107,7 @@ fn killed_services_and_a_killed_mailer_leave_what_an_undisturbed_run_makes() {
     let corpus = make(Options { seed: 7, messages: 500, big: 1, big_bytes: 1 << 20 });
     let calm = Place::new();
     write(&calm, &corpus);
-    let undisturbed = mail(&calm, &["mail"], 3);
+    let undisturbed = mail(&calm, &["mail"], 0);
     let messages = count(&undisturbed["mail"]["threads"]["messages"]);
     let broker = Broker::start();
     let place = bus(&broker);
@@ -129,7 +129,7 @@ fn killed_services_and_a_killed_mailer_leave_what_an_undisturbed_run_makes() {
         }
     }
     let last = mailer.finish();
-    assert_eq!(last.code(), Some(3), "some of the corpus is poison: {last:?}");
+    assert_eq!(last.code(), Some(0), "{last:?}");
     tell(&format!("{kills} kills of services, {mailers} of the mailer, {messages} messages"));
     assert!(messages > 200, "{messages} messages are few");
     assert!(kills >= 6 && mailers == 1, "{kills} and {mailers} kills prove little");
