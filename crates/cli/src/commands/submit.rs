@@ -146,7 +146,7 @@ fn tell(context: &Context, handed: &HandedIn, external: Option<String>) -> Answe
         context.hint(&format!("run {0} is paused: `redrive resume {0}` goes on", paused.run));
     } else if let Some(run) = handed.runs.first() {
         let works = external.unwrap_or_else(|| "`redrive work` works on them".to_owned());
-        context.hint(&format!("{works}; `redrive items {}` lists what was handed in", run.run));
+        context.hint(&format!("{works}; `redrive items --run {}` lists what was handed in", run.run));
     }
     Ok(match (handed.counts.refused, handed.counts.taken()) {
         (0, _) => ExitCode::SUCCESS,

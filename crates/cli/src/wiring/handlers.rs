@@ -173,7 +173,7 @@ fn answered_at(stage: &StageDef) -> Result<Option<String>, String> {
         | StageKind::EmbedBuiltin { output, index: false, .. } => Ok(Some(output.clone())),
         StageKind::Mail { step: MailStep::Summarise } => Ok(Some("/answer".to_owned())),
         _ if stage.event.is_some() => {
-            let message = "what it makes goes into the index; `redrive work --event` does it";
+            let message = "what it makes goes into the index; `redrive work --event NAME` does it";
             Err(format!("stage {} takes no answers as JSON: {message}", stage.name))
         }
         _ => Err(format!("stage {} answers at once", stage.name)),

@@ -54,7 +54,7 @@ fn a_share_that_fails_again_stops_a_redrive_at_a_rate() {
 #[test]
 fn a_redrive_that_stops_by_its_share_does_not_pause_a_run_that_is_well() {
     let server = Server::start(|call| {
-        let one = |item: &Item| match item.payload["n"].as_u64().is_some_and(|n| n % 12 == 0) {
+        let one = |item: &Item| match item.payload["n"].as_u64().is_some_and(|n| n % 20 == 0) {
             true => failed(item, "final", "no good"),
             false => passed(item),
         };
@@ -63,9 +63,10 @@ fn a_redrive_that_stops_by_its_share_does_not_pause_a_run_that_is_well() {
     let stage = format!("{}\nbatch = 50\nconcurrency = 8", server.stage());
     let with_budget = one_stage(&stage).replace("[run]\nfailure_budget = false\n", "");
     let place = Place::with(&with_budget, &samples(1_000));
-    place.run(&["run", "p.toml", "--quiet"]).expect(3);
+    // As many as one in twenty, in whatever order batches end.
+    place.run(&["run", "p.toml", "--quiet"]).expect(0);
     let were_dead = dead(&place);
-    assert!(were_dead > 80);
+    assert_eq!(were_dead, 50);
     let before = server.calls().len();
     let daemon = Daemon::start(&place, &[]);
     for asked in [
@@ -73,11 +74,11 @@ fn a_redrive_that_stops_by_its_share_does_not_pause_a_run_that_is_well() {
         json!({"kind": "redrive", "all": true, "stop_at": 0.1, "rate_per_second": 50}),
     ] {
         let stopped = operation(&daemon, &daemon.post("/v1/operations", &asked).expect(201).json());
-        assert_eq!((&stopped["state"], count(&stopped["changed"])), (&json!("cancelled"), 8), "{stopped}");
+        assert_eq!((&stopped["state"], count(&stopped["changed"])), (&json!("cancelled"), 5), "{stopped}");
         let report = daemon.until("/v1/runs/r1", |report| count(&report["counts"]["dead"]) == were_dead);
         assert!(!text(&report["status"]).contains("paused"), "{report}");
     }
-    assert!(calls(&server, before).0.len() <= 16, "the others stay as they were");
+    assert!(calls(&server, before).0.len() <= 10, "the others stay as they were");
     daemon.stop().expect(0);
     place.check();
 }

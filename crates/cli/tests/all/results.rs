@@ -348,7 +348,7 @@ fn redriving_prints_one_document_of_one_shape_in_every_case() {
             document.as_object().expect("a document").keys().map(String::as_str).collect();
         assert_eq!(
             names(fields),
-            names(["dry_run", "items", "skipped", "ids", "calls", "canary", "runs"]),
+            names(["dry_run", "items", "skipped", "ids", "calls", "canary", "operation", "runs"]),
             "{args:?}"
         );
         assert!(document["runs"].is_array() && document["items"].is_u64(), "{document}");

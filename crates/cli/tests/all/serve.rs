@@ -76,7 +76,7 @@ fn items_are_sent_with_a_run_and_end_with_it() {
     assert_eq!((&wrong["code"], wrong["problems"].is_array()), (&json!("invalid_pipeline"), true));
     let command = "name = \"x\"\n[[stage]]\nname = \"a\"\nkind = \"command\"\ncommand = [\"cat\"]\n";
     let refused = daemon.post("/v1/runs", &json!({"pipeline": command, "items": items})).expect(403).json();
-    assert!(text(&refused["detail"]).contains("starts a program"), "{refused}");
+    assert!(text(&refused["detail"]).contains("may not start its `command`"), "{refused}");
     daemon.stop().expect(0);
 }
 

@@ -11,7 +11,7 @@ const ITEMS: usize = 6;
 fn dead_run() -> (Server, Place) {
     let server = Server::start(|call| {
         let one = |item: &Item| match item.payload["n"].as_u64() {
-            Some(1 | 4) => failed(item, "final", "not like this"),
+            Some(1 | 4) => failed(item, "final", &format!("not like this {}x", "like ".repeat(80))),
             _ => passed(item),
         };
         Answer::results(&call.items.iter().map(one).collect::<Vec<_>>())

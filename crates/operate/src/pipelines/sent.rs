@@ -70,7 +70,7 @@ fn refuse_standing_orders(text: &str, definition: &Definition, file: &str) -> Re
     ];
     let problem = |(key, _, what): &(&str, bool, &str)| Problem {
         file: file.to_owned(),
-        line: Lines::of(text).first(key).or_else(|| Lines::of(text).line(key)).unwrap_or(1),
+        line: Lines::of(text).line(key).or_else(|| Lines::of(text).first(key)).unwrap_or(1),
         key: (*key).to_owned(),
         message: format!("only a pipeline of the folder {what}, and this one is sent"),
         hint: Some(format!("leave `{key}` out, or put the pipeline into the folder of --pipelines")),
