@@ -38,5 +38,5 @@ ranges! {
     memory_seeds_from_20_000: Memory, 20_000, 2_000;
     memory_seeds_from_30_000: Memory, 30_000, 2_000;
     sqlite_seeds_from_50_000: Sqlite, 50_000, 1_000;
-    sqlite_seeds_from_62_000: Sqlite, 62_000, 1_000;
+    sqlite_seeds_from_64_000: Sqlite, 64_000, 1_000;
 }

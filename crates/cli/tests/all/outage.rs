@@ -129,10 +129,11 @@ fn the_same_outage_kills_nothing_where_the_gate_watches_for_it() {
     assert!(gate["until"].is_string(), "{gate:#}");
     crate::support::wait::until("what was under way has ended", || server.open() == 0);
     let parked = place.until_json(&["show", "r1"], |run| run["counts"]["running"] == 0);
-    // Twenty in a row close it; besides them there is what was under way and what had failed once and was tried again, and
-    // half of sixteen: a 503 while most of the last sixteen calls passed is a limiter's.
+    // Twenty in a row close it; besides them there is what was under way and what had failed once and was tried again. A 503
+    // shortly after a call that passed is a limiter's: how many calls fit into that moment is a matter of the machine, but none
+    // of the items in hand is turned away more than ten times.
     let spent = server.count() - GOOD;
-    assert!((20..=20 + 2 * CONCURRENCY + 8).contains(&spent), "{spent} calls into the outage");
+    assert!((20..=20 + (2 + 10) * CONCURRENCY).contains(&spent), "{spent} calls into the outage");
     let waits = place.json(&["explain", &crate::support::key(ITEMS - 1)]);
     assert!(crate::support::text(&waits["now"]).contains("gate"), "{}", waits["now"]);
     away.store(false, Ordering::SeqCst);
