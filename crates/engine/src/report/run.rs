@@ -213,9 +213,9 @@ async fn awaited_until(store: &dyn Store, run: RunId, awaited: u64) -> Result<Op
     }
     let filter = ItemFilter { run: Some(run), state: Some(StateKind::Waiting), ..ItemFilter::default() };
     let items = store.items(ItemQuery { filter, after: None, limit: MOST_AWAITED }).await?;
-    let untils: Vec<Timestamp> =
+    let limits: Vec<Timestamp> =
         items.iter().filter_map(|item| item.handed.as_ref()).map(|handed| handed.until).collect();
-    let last = untils.iter().max().filter(|_| untils.len() as u64 == awaited);
+    let last = limits.iter().max().filter(|_| limits.len() as u64 == awaited);
     Ok(last.map(Timestamp::to_string))
 }
 

@@ -103,6 +103,8 @@ impl Broker {
             ("RABBITMQ_CONFIG_FILE", path("rabbitmq.conf")),
             ("RABBITMQ_CONF_ENV_FILE", path("no-such-file")),
             ("RABBITMQ_PID_FILE", path("pid")),
+            // One that is killed may leave what it remembers, and would leave it in the tree.
+            ("ERL_CRASH_DUMP", path("crash.dump")),
             (
                 "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
                 "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none".to_owned(),
